@@ -1,0 +1,57 @@
+"""What every importer hands to the compiler: a module on disk and its signature."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape and element type of one argument or result.
+
+    Attributes:
+      shape: sizes; None for a dynamic dimension.
+      dtype: element type in MLIR's spelling: `f32`, `bf16`, `i64`, `i1`, ...
+      name: the model's own name for it, or an empty string.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """IREE's spelling, e.g. `4x?xf32`."""
+        return "x".join(["?" if s is None else str(s) for s in self.shape] + [self.dtype])
+
+
+@dataclasses.dataclass(kw_only=True)
+class ImportedModel:
+    """A model as MLIR bytecode on disk, ready for `iree-compile`.
+
+    Attributes:
+      path: the bytecode (or text) file. Weights are resources of it, never text.
+      input_type: value of `--iree-input-type`: `none`, `stablehlo`, `tosa`, `onnx`, `torch`.
+      function: the function to call.
+      inputs: its arguments, in order.
+      outputs: its results, in order.
+      source: file name or model name, for messages.
+      frontend: `torch`, `jax`, `onnx` or `mlir`.
+      flatten: turns the caller's arguments into the flat argument list of `function`; None when
+        arguments are passed as they are.
+      unflatten: turns the flat results back into the structure that the model returns.
+      workdir: the temporary directory that holds `path`; removed with the object.
+    """
+
+    path: Path
+    input_type: str
+    function: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    source: str
+    frontend: str
+    flatten: Any = None
+    unflatten: Any = None
+    workdir: tempfile.TemporaryDirectory[str] | None = None

@@ -1,0 +1,51 @@
+"""What the engine and the passes may know about a target."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """One machine to compile for: capabilities, modelled rates, and how IREE is told.
+
+    Attributes:
+      name: `cpu`, `cuda`, `rocm` or `vulkan`.
+      arch: `host`, `sm_90`, `gfx942`, `ampere`, ...
+      device: the URI of IREE's runtime driver, e.g. `local-task`, `cuda`, `hip`, `vulkan`.
+      flags: arguments of `iree-compile` that choose this target, for both phases.
+      codegen_flags: arguments for the code generation phase of a program fused by us only.
+      retarget: textual target attribute of IREE to put in place of what `flags` give, when IREE
+        does not know `arch` by name; empty otherwise.
+      bandwidth: bytes per second of main memory, read and written bytes counted.
+      matmul_rate: floating-point operations per second of contractions, by element type.
+      vector_rate: floating-point operations per second of elementwise work, f32.
+      launch_us: microseconds that one more dispatch costs.
+      max_operands: operands and results that IREE takes in one dispatch.
+      stack_limit: bytes of a CPU thread's stack that a dispatch may use; None where it does not
+        apply.
+      shared_memory: bytes of workgroup memory; None where it does not apply.
+      unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
+      source: where the rates come from.
+    """
+
+    name: str
+    arch: str
+    device: str
+    flags: tuple[str, ...]
+    codegen_flags: tuple[str, ...] = ()
+    retarget: str = ""
+    bandwidth: float
+    matmul_rate: Mapping[str, float]
+    vector_rate: float
+    launch_us: float
+    max_operands: int = 16
+    stack_limit: int | None = None
+    shared_memory: int | None = None
+    unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source: str = ""
+
+    def __str__(self) -> str:
+        """The spelling that `--target` takes."""
+        return self.name if self.arch in ("", "host") else f"{self.name}:{self.arch}"
