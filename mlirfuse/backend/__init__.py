@@ -1,0 +1,1 @@
+"""Runs IREE's compiler: processes, phases and the compile cache."""
