@@ -173,7 +173,9 @@ def _op_kinds(value: Any) -> tuple[str, ...]:
 
 
 def _groups(value: Any) -> tuple[tuple[str, ...], ...]:
-    entries = [value] if isinstance(value, str) else list(value)
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple):
+        raise UsageError(f"takes groups of locations, LOC,LOC, not {value!r}")
     groups = [_strings(entry) for entry in entries if entry]
     for group in groups:
         if len(group) < 2:
@@ -302,7 +304,8 @@ class FusionOptions:
         """Asks every place in order and merges the answers.
 
         Args:
-          place: what messages and `origins` call the place of `switches`.
+          place: what `origins` and `notes` call the place of `switches`; messages about these
+            name the switch alone.
           **switches: fields of `FusionOptions`; None means not given.
 
         Raises:
@@ -314,7 +317,7 @@ class FusionOptions:
             *_config_layers(),
             *_environment_layers(),
             *_scopes.get(),
-            (place, _read_place(place, given)),
+            (place, _read_place("", given)),
         ]
         return cls(**_merge(layers))
 
@@ -398,12 +401,14 @@ def scoped(**switches: Any) -> Iterator[None]:
     """Sets switches for everything compiled inside the `with` block, in this context only.
 
     Args:
-      **switches: fields of `FusionOptions`.
+      **switches: fields of `FusionOptions`; None means not given.
 
     Raises:
       UsageError: a switch is unknown or malformed.
     """
-    layer = ("with options(...)", _read_place("with options(...)", switches))
+    place = "with options(...)"
+    given = {name: value for name, value in switches.items() if value is not None}
+    layer = (place, _read_place(place, given))
     token = _scopes.set((*_scopes.get(), layer))
     try:
         yield
