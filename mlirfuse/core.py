@@ -249,18 +249,16 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may ask: the target, its own options, and the function's analyses.
+    """What a pass may ask: the target and its own options.
 
     Attributes:
       target: capabilities and rates of the machine compiled for.
       options: an instance of the pass's `Options`.
-      graph: the `structured.Graph` of the function at hand.
       single_op_groups: whether a group of one op is allowed.
     """
 
     target: Target
     options: Any
-    graph: Any
     single_op_groups: bool = False
 
 
@@ -283,7 +281,8 @@ class FusionPass:
       roots: op names at which `match` is tried.
       match: structure. `None` when the op has nothing to do with the pattern, `NoMatch` when it
         starts like it and differs, `Match` when it fits.
-      rewrite: builds the new ops and returns the op that replaces the match.
+      rewrite: builds the new ops, erases exactly `match.ops`, and returns the op that takes their
+        place.
       legal: would the rewrite be wrong? Returns the reason, or None.
       profitable: would it not pay? Returns the reason, or None.
       numerics: how far it changes results.

@@ -1,0 +1,21 @@
+"""The table of passes: one line per pass, the only registration there is."""
+
+from __future__ import annotations
+
+from mlirfuse.core import FusionPass
+from mlirfuse.patterns import (
+    add_layer_norm_fusion,
+    add_rms_norm_fusion,
+    layer_norm_fusion,
+    rms_norm_fusion,
+)
+
+PASSES: dict[str, FusionPass] = {
+    module.PASS.name: module.PASS
+    for module in (
+        add_layer_norm_fusion,
+        add_rms_norm_fusion,
+        layer_norm_fusion,
+        rms_norm_fusion,
+    )
+}

@@ -1,0 +1,46 @@
+"""Fuse a residual add with the layer norm that reads it, in one dispatch.
+
+    %h = %x + %r                                       tensor<MxNxT>
+    %y = layer_norm(%h, %gamma, %beta)                 tensor<MxNxT>
+  becomes
+    %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
+
+Root: the norm's last elementwise op. M static or dynamic, N static; T f16, bf16, f32. The sum, the
+mean and the reciprocal standard deviation become further results where others read them.
+Numerics: exact (operations and their order are unchanged).
+Source: MindSpore add_layer_norm_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import legal_norm, match_norm
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the norm that ends at `root`."""
+    return match_norm(root, centered=True, add=True)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_norm(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="add_layer_norm_fusion",
+    summary="Residual add and the layer norm that reads it in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    source="MindSpore add_layer_norm_fusion",
+)

@@ -1,0 +1,46 @@
+"""Fuse an RMS normalization over the trailing axes into one dispatch.
+
+    %s = mean(%x^2)                                    tensor<MxNxT> -> tensor<MxT>
+    %y = %x * rsqrt(%s + eps) * %gamma                 tensor<MxNxT>
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the norm's last elementwise op. M static or dynamic, N static; T f16, bf16, f32, the
+statistics in any of them. Gamma is optional. Numerics: exact (operations and their order are
+unchanged).
+Source: Zhang, Sennrich, Root Mean Square Layer Normalization, 2019, equation 4.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import legal_norm, match_norm
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the norm that ends at `root`."""
+    return match_norm(root, centered=False, add=False)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_norm(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="rms_norm_fusion",
+    summary="RMS norm over the trailing axes in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    source="Zhang, Sennrich 2019, equation 4",
+)

@@ -1,0 +1,379 @@
+"""Runs a pipeline of named passes on a clone: switches, judgement, counting, verification.
+
+What a pass need not know is here, once for all of them: which passes and matches are on, which ops
+may join a group, whether a group can be one dispatch, how many rewrites were applied, and the
+record of every decision.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from iree.compiler import ir, passmanager
+
+from mlirfuse import cost
+from mlirfuse.core import (
+    Decision,
+    FusionPass,
+    Kind,
+    Match,
+    MlirfuseError,
+    NoMatch,
+    PassContext,
+    PassFailedError,
+    PassRun,
+    Reason,
+    Report,
+    UsageError,
+    nearest,
+)
+from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import PASSES
+from mlirfuse.pipelines import resolve
+from mlirfuse.pipelines.spec import PipelineItem
+from mlirfuse.structured import ops, slices
+from mlirfuse.targets.base import Target
+
+PASS_ATTRIBUTE = "mlirfuse.pass"
+MATCH_ATTRIBUTE = "mlirfuse.match"
+ID_ATTRIBUTE = "mlirfuse.id"
+
+Listener = Callable[[PassRun], None]
+
+
+def run(
+    module: ir.Module,
+    *,
+    target: Target,
+    options: FusionOptions,
+    dump_dir: Path | None = None,
+    listener: Listener | None = None,
+) -> tuple[ir.Module, Report]:
+    """Runs the pipeline that the options name.
+
+    Args:
+      module: linalg on tensors, at IREE's global-optimization level or plain; not changed.
+      target: the machine that the module will be compiled for.
+      options: every switch.
+      dump_dir: existing directory for the IR before and after each pass that changed something.
+      listener: called after each pass.
+
+    Returns:
+      The rewritten module, in the same context, and the report.
+
+    Raises:
+      UsageError: an unknown pass, pass option or preset.
+      PassFailedError: a pass raised or left invalid IR.
+    """
+    report = Report(
+        target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
+    )
+    state = _Run(clone(module), target, options, report, dump_dir)
+    for item in resolve(options.pipeline):
+        began = time.perf_counter()
+        if item.name in PASSES:
+            done = state.fusion_pass(PASSES[item.name], item)
+        else:
+            done = state.mlir_pass(item)
+        done.seconds = time.perf_counter() - began
+        report.passes.append(done)
+        if listener is not None:
+            listener(done)
+    return state.module, report
+
+
+def clone(module: ir.Module) -> ir.Module:
+    """A copy of the module in the same context."""
+    source = module.operation
+    copy = ir.Module.create(source.location)
+    for name in source.attributes:
+        copy.operation.attributes[name] = source.attributes[name]
+    for op in module.body.operations:
+        op.operation.clone(ir.InsertionPoint(copy.body))
+    return copy
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    module: ir.Module
+    target: Target
+    options: FusionOptions
+    report: Report
+    dump_dir: Path | None
+    applied: int = 0
+    dumps: int = 0
+
+    # --- passes of MLIR and IREE ---------------------------------------------------------------
+
+    def mlir_pass(self, item: PipelineItem) -> PassRun:
+        manager = self._manager(item)
+        before = self._text() if self.dump_dir is not None else ""
+        try:
+            manager.run(self.module.operation)
+        except ir.MLIRError as error:
+            raise PassFailedError(f"pass '{item}' failed: {_first_line(error)}") from error
+        after = self._text() if self.dump_dir is not None else ""
+        if before != after:
+            self._dump(item.name, before, after)
+        return PassRun(item.name, True, None, 0.0)
+
+    def _manager(self, item: PipelineItem) -> passmanager.PassManager:
+        context = self.module.context
+        kinds = {f.name for f in ops.functions(self.module)} or {"util.func"}
+        nested = ",".join(f"{kind}({item})" for kind in sorted(kinds))
+        spellings = [f"builtin.module({item})", f"builtin.module({nested})"]
+        if item.anchor and item.name == "builtin.module":
+            spellings = [str(item)]
+        for spelling in spellings:
+            try:
+                return passmanager.PassManager.parse(spelling, context)
+            except ValueError as error:
+                last = error
+        if "does not refer to a registered pass" in str(last):
+            raise UsageError(f"unknown pass '{item.name}'{nearest(item.name, PASSES)}") from last
+        raise UsageError(f"pipeline item '{item}': {_first_line(last)}") from last
+
+    # --- our passes ------------------------------------------------------------------------------
+
+    def fusion_pass(self, fusion: FusionPass, item: PipelineItem) -> PassRun:
+        refusal = self._off(fusion)
+        before = self._text() if self.dump_dir is not None else ""
+        work = _PassRun(self, fusion, pass_options(fusion, item), refusal)
+        try:
+            for function in ops.functions(self.module):
+                work.function(function)
+        except MlirfuseError:
+            raise
+        except Exception as error:
+            raise PassFailedError(
+                f"pass '{fusion.name}' failed at {work.place}: {type(error).__name__}: "
+                f"{_first_line(error)}"
+            ) from error
+        if work.rewrites:
+            self._verify(fusion.name)
+            if self.dump_dir is not None:
+                self._dump(fusion.name, before, self._text())
+        return PassRun(fusion.name, refusal is None, work.rewrites, 0.0)
+
+    def _off(self, fusion: FusionPass) -> NoMatch | None:
+        """Why the whole pass is off, or None when it is on."""
+        switch = self.options.pass_switch(fusion.name)
+        if switch is False:
+            return NoMatch(Reason.DISABLED, "--disable-pass")
+        unsupported = self.target.unsupported.get(fusion.name)
+        if unsupported is not None:
+            return NoMatch(Reason.TARGET_UNSUPPORTED, unsupported)
+        if switch is None and self.target.name not in fusion.targets:
+            return NoMatch(Reason.TARGET_OFF, self.target.name)
+        if not fusion.numerics.within(self.options.numerics):
+            return NoMatch(Reason.NUMERICS_LIMIT, str(fusion.numerics))
+        return None
+
+    def _verify(self, name: str) -> None:
+        try:
+            self.module.operation.verify()
+        except ir.MLIRError as error:
+            raise PassFailedError(f"pass '{name}' left invalid IR: {_first_line(error)}") from error
+
+    # --- dumps -----------------------------------------------------------------------------------
+
+    def _text(self) -> str:
+        return self.module.operation.get_asm(large_elements_limit=16, large_resource_limit=64)
+
+    def _dump(self, name: str, before: str, after: str) -> None:
+        assert self.dump_dir is not None
+        for moment, text in (("before", before), ("after", after)):
+            path = self.dump_dir / f"{self.dumps:03d}_{name}_{moment}.mlir"
+            path.write_text(text, encoding="utf-8")
+        self.dumps += 1
+
+
+class _PassRun:
+    """One of our passes over the functions of a module."""
+
+    def __init__(
+        self, run: _Run, fusion: FusionPass, settings: object, refusal: NoMatch | None
+    ) -> None:
+        self.run = run
+        self.fusion = fusion
+        self.settings = settings
+        self.refusal = refusal
+        self.matches = 0
+        self.rewrites = 0
+        self.place = "-"
+        self.symbol = ""
+
+    def function(self, function: ir.Operation) -> None:
+        self.symbol = ops.symbol_name(function)
+        context = PassContext(
+            target=self.run.target,
+            options=self.settings,
+            single_op_groups=self.run.options.single_op_groups,
+        )
+        for block in list(ops.blocks(function)):
+            roots = [
+                (hash(o.operation), o.operation)
+                for o in block.operations
+                if o.operation.name in self.fusion.roots
+            ]
+            erased: set[int] = set()
+            for identity, root in reversed(roots):
+                # A wrapper of an op that was erased through another wrapper dangles: the identity
+                # taken beforehand is all that may be asked of it.
+                if identity not in erased and not ops.in_region(root):
+                    self.place = ops.location_name(root.location)
+                    erased.update(self.candidate(root, context))
+            if erased:
+                slices.remove_dead(block)
+
+    def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
+        """Decides about one root; returns the identities of the ops that a rewrite erased."""
+        found = self.fusion.match(root, context)
+        if found is None:
+            return set()
+        if isinstance(found, NoMatch):
+            self.record([root], found, None)
+            return set()
+        group = list(found.ops)
+        verdict = self.judge(found, group, context)
+        if verdict is not None:
+            self.record(group, verdict, None)
+            return set()
+        number, self.matches = self.matches, self.matches + 1
+        verdict = self.permit(number)
+        self.record(group, verdict, number)
+        if verdict is not None:
+            return set()
+        identities = {hash(op) for op in group}
+        self.apply(found, number, context)
+        return identities
+
+    def judge(
+        self, match: Match, group: list[ir.Operation], context: PassContext
+    ) -> NoMatch | None:
+        """Whether the match may be made at all, whatever the number of the match."""
+        kept_out = self.kept_out(group)
+        if kept_out is not None:
+            return kept_out
+        refusal = self.fusion.legal(match, context)
+        if refusal is not None:
+            return refusal
+        if self.fusion.kind is not Kind.REWRITE:
+            if not context.single_op_groups and _launches(group) < 2:
+                return NoMatch(Reason.SINGLE_OP, group[-1].name)
+            refusal = slices.check(group, self.run.target.max_operands)
+            if refusal is not None:
+                return refusal
+        return self.fusion.profitable(match, context)
+
+    def kept_out(self, group: list[ir.Operation]) -> NoMatch | None:
+        skipped = self.run.options.skip_op_kind
+        marked = self.run.options.never_fuse
+        for op in group:
+            kinds = {op.name, *(o.name for o in ops.nested_ops(op))} if skipped else set()
+            for kind in skipped:
+                if kind in kinds:
+                    return NoMatch(Reason.SKIPPED_OP_KIND, kind)
+            for mark in marked:
+                if is_marked(op, mark):
+                    return NoMatch(Reason.NEVER_FUSE, mark)
+        return None
+
+    def permit(self, number: int) -> NoMatch | None:
+        """Whether this match of the pass is switched on and within the limit."""
+        options = self.run.options
+        if self.refusal is not None:
+            return self.refusal
+        if not options.allows(self.fusion.name, self.symbol, number):
+            return NoMatch(Reason.DISABLED, f"match {number} in {self.symbol}")
+        if options.fusion_limit is not None and self.run.applied >= options.fusion_limit:
+            return NoMatch(Reason.FUSION_LIMIT, str(options.fusion_limit))
+        return None
+
+    def apply(self, match: Match, number: int, context: PassContext) -> None:
+        new = self.fusion.rewrite(match, context)
+        with new.context:
+            new.attributes[PASS_ATTRIBUTE] = ir.StringAttr.get(self.fusion.name)
+            new.attributes[MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(64), number
+            )
+        self.rewrites += 1
+        self.run.applied += 1
+
+    def record(
+        self, group: list[ir.Operation], verdict: NoMatch | None, number: int | None
+    ) -> None:
+        shown = [op for op in group if not slices.is_cheap(op)]
+        gain = cost.gain(group)
+        self.run.report.decisions.append(
+            Decision(
+                pass_name=self.fusion.name,
+                match=number,
+                kind=self.fusion.kind,
+                function=self.symbol,
+                ops=tuple(ops.location_name(op.location) for op in shown),
+                op_names=tuple(op.name for op in shown),
+                taken=verdict is None,
+                reason=None if verdict is None else verdict.reason,
+                detail="" if verdict is None else verdict.detail,
+                bytes_saved=gain.bytes_saved,
+                gain_us=round(gain.microseconds(self.run.target), 3),
+            )
+        )
+
+
+def pass_options(fusion: FusionPass, item: PipelineItem) -> object:
+    """The pass's options with what the pipeline string sets.
+
+    Raises:
+      UsageError: an unknown option, or a value that is not of the option's type.
+    """
+    fields = {f.name: f for f in dataclasses.fields(fusion.options)}
+    values: dict[str, object] = {}
+    for key, text in item.options.items():
+        name = key.replace("-", "_")
+        if name not in fields:
+            raise UsageError(f"pass '{fusion.name}' has no option '{key}'{nearest(name, fields)}")
+        values[name] = _convert(text, fields[name].default, f"{fusion.name}{{{key}}}")
+    return fusion.options(**values)
+
+
+def _convert(text: str, default: object, where: str) -> object:
+    if isinstance(default, bool):
+        if text.lower() in ("true", "1", "on"):
+            return True
+        if text.lower() in ("false", "0", "off"):
+            return False
+        raise UsageError(f"{where}: '{text}' is not a truth value (true or false)")
+    try:
+        return type(default)(text)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{where}: '{text}' is not a value of type {type(default).__name__}"
+        ) from None
+
+
+def is_marked(op: ir.Operation, mark: str) -> bool:
+    """Whether the op carries the mark: its `mlirfuse.id`, or a source position that ends so."""
+    if ID_ATTRIBUTE in op.attributes and op.attributes[ID_ATTRIBUTE].value == mark:
+        return True
+    return any(
+        frame == mark
+        or frame.endswith("/" + mark)
+        or frame.startswith(mark + ":")
+        or ("/" + mark + ":") in frame
+        for frame in ops.source_frames(op.location)
+    )
+
+
+def _launches(group: list[ir.Operation]) -> int:
+    return sum(1 for op in group if not slices.is_cheap(op) and op.name not in ops.RESHAPES)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]

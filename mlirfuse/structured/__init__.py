@@ -1,0 +1,1 @@
+"""Typed questions about linalg on tensors: what an op is, what a value computes."""

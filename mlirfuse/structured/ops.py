@@ -1,0 +1,379 @@
+"""Typed questions about single ops. The only module that reads raw attributes.
+
+Maps are tuples with one entry per tensor dimension: the number of the loop that indexes it, or
+None for a constant-zero index. A map that is neither is not representable and reads as None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from iree.compiler import ir
+
+IndexMap = tuple[int | None, ...]
+
+REGION = "flow.dispatch.region"
+RETURN = "flow.return"
+
+# Ops without memory, ordering or control effects that may be moved, cloned and grouped.
+_PURE_DIALECTS = ("arith.", "math.", "tensor.", "linalg.", "iree_linalg_ext.", "complex.")
+_PURE_OPS = frozenset({"affine.apply", "util.null", REGION, "iree_tensor_ext.bitcast"})
+
+_FLOATS = frozenset({"f16", "bf16", "f32"})
+
+
+def is_pure(op: ir.Operation) -> bool:
+    """Whether the op can be moved among others of its block without changing the program."""
+    return op.name.startswith(_PURE_DIALECTS) or op.name in _PURE_OPS
+
+
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that defines the value; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def ranked(value: ir.Value) -> ir.RankedTensorType | None:
+    """The value's ranked tensor type, or None when it has another type."""
+    return value.type if isinstance(value.type, ir.RankedTensorType) else None
+
+
+def shape(value: ir.Value) -> tuple[int | None, ...]:
+    """Sizes of a ranked tensor; None for a dynamic one. Empty for what is not a tensor."""
+    tensor = ranked(value)
+    if tensor is None:
+        return ()
+    return tuple(
+        None if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)
+    )
+
+
+def element_type(value: ir.Value) -> str:
+    """Element type in MLIR's spelling; the type itself for what is not a tensor."""
+    tensor = ranked(value)
+    return str(tensor.element_type if tensor is not None else value.type)
+
+
+def is_float(value: ir.Value) -> bool:
+    """Whether the elements are f16, bf16 or f32, the types that our passes take."""
+    return element_type(value) in _FLOATS
+
+
+_WIDTHS = {"index": 64, "i1": 8}
+
+
+def element_bits(value: ir.Value) -> int:
+    """Bits that one element takes in memory."""
+    name = element_type(value)
+    if name in _WIDTHS:
+        return _WIDTHS[name]
+    digits = "".join(c for c in name.removeprefix("bf") if c.isdigit())
+    return int(digits) if digits else 32
+
+
+def num_elements(value: ir.Value, dynamic_size: int = 1) -> int:
+    """Number of elements, each dynamic dimension counted as `dynamic_size`."""
+    return math.prod(dynamic_size if s is None else s for s in shape(value))
+
+
+def num_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
+    """Bytes that the tensor takes in memory, each dynamic dimension counted as `dynamic_size`."""
+    return (num_elements(value, dynamic_size) * element_bits(value) + 7) // 8
+
+
+def users(value: ir.Value) -> list[ir.Operation]:
+    """The ops that read the value, each once."""
+    seen: dict[ir.Operation, None] = {}
+    for use in value.uses:
+        seen.setdefault(use.owner.operation)
+    return list(seen)
+
+
+def ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """The op of `block` that is or contains `op`; None when there is none."""
+    current: ir.Operation | None = op
+    while current is not None:
+        if current.block == block:
+            return current
+        current = current.parent.operation if current.parent is not None else None
+    return None
+
+
+def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    """Every op inside the op's regions, outer before inner."""
+    for region in op.regions:
+        for block in region.blocks:
+            for nested in block.operations:
+                yield nested.operation
+                yield from nested_ops(nested.operation)
+
+
+def external_operands(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside that the op or its nested ops read, each once."""
+    seen: dict[ir.Value, None] = dict.fromkeys(op.operands)
+    for nested in nested_ops(op):
+        for operand in nested.operands:
+            if operand not in seen and not _defined_inside(operand, op):
+                seen[operand] = None
+    return list(seen)
+
+
+def _defined_inside(value: ir.Value, op: ir.Operation) -> bool:
+    owner = value.owner
+    current = owner.owner if isinstance(owner, ir.Block) else owner.operation.parent
+    while current is not None:
+        if current.operation == op:
+            return True
+        current = current.operation.parent
+    return False
+
+
+def in_region(op: ir.Operation) -> bool:
+    """Whether the op already lies inside a dispatch region or workgroups op."""
+    parent = op.parent
+    while parent is not None:
+        if parent.operation.name in (REGION, "flow.dispatch.workgroups"):
+            return True
+        parent = parent.operation.parent
+    return False
+
+
+# --- linalg ------------------------------------------------------------------------------------
+
+
+def is_generic(op: ir.Operation) -> bool:
+    """Whether the op is a `linalg.generic`."""
+    return op.name == "linalg.generic"
+
+
+def is_linalg(op: ir.Operation) -> bool:
+    """Whether the op is a structured op with indexing maps and a scalar body."""
+    return op.name.startswith("linalg.") and "indexing_maps" in op.attributes
+
+
+def _decode_map(attribute: ir.AffineMapAttr) -> IndexMap | None:
+    entries: list[int | None] = []
+    for expr in attribute.value.results:
+        if isinstance(expr, ir.AffineDimExpr):
+            entries.append(expr.position)
+        elif isinstance(expr, ir.AffineConstantExpr) and expr.value == 0:
+            entries.append(None)
+        else:
+            return None
+    return tuple(entries)
+
+
+_NAMED_MAPS: dict[str, tuple[int, tuple[IndexMap, ...]]] = {
+    "linalg.batch_matmul": (4, ((0, 1, 3), (0, 3, 2), (0, 1, 2))),
+    "linalg.matmul": (3, ((0, 2), (2, 1), (0, 1))),
+}
+
+
+def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
+    """One map per operand of a structured op, inputs first, then inits."""
+    if "indexing_maps" in op.attributes:
+        return tuple(_decode_map(a) for a in op.attributes["indexing_maps"])
+    if op.name in _NAMED_MAPS:
+        return _NAMED_MAPS[op.name][1]
+    if op.name == "linalg.fill":
+        return ((), tuple(range(len(shape(op.operands[1])))))
+    return ()
+
+
+def iterator_types(op: ir.Operation) -> tuple[str, ...]:
+    """`parallel` or `reduction` per loop of a structured op."""
+    if "iterator_types" in op.attributes:
+        return tuple(
+            "parallel" if "parallel" in str(a) else "reduction"
+            for a in op.attributes["iterator_types"]
+        )
+    maps = indexing_maps(op)
+    outputs = {d for m in maps[num_inputs(op) :] if m is not None for d in m}
+    loops = max((d for m in maps if m for d in m if d is not None), default=-1) + 1
+    return tuple("parallel" if d in outputs else "reduction" for d in range(loops))
+
+
+def num_inputs(op: ir.Operation) -> int:
+    """Number of `ins` operands of a structured op."""
+    return len(op.operands) - len(op.results)
+
+
+def inputs(op: ir.Operation) -> list[ir.Value]:
+    """The `ins` operands of a structured op."""
+    return list(op.operands)[: num_inputs(op)]
+
+
+def inits(op: ir.Operation) -> list[ir.Value]:
+    """The `outs` operands of a structured op."""
+    return list(op.operands)[num_inputs(op) :]
+
+
+def is_elementwise(op: ir.Operation) -> bool:
+    """Whether every loop of the generic is parallel."""
+    return is_generic(op) and all(t == "parallel" for t in iterator_types(op))
+
+
+def loop_sizes(op: ir.Operation) -> tuple[int | None, ...]:
+    """Trip count of each loop of a structured op; None where dynamic or unknown."""
+    sizes: list[int | None] = [None] * len(iterator_types(op))
+    for value, index_map in zip(op.operands, indexing_maps(op), strict=False):
+        for size, loop in zip(shape(value), index_map or (), strict=False):
+            if loop is not None and size is not None:
+                sizes[loop] = size
+    return tuple(sizes)
+
+
+def body(op: ir.Operation) -> ir.Block:
+    """The scalar body of a structured op."""
+    return op.regions[0].blocks[0]
+
+
+def is_projection(op: ir.Operation) -> bool:
+    """Whether the generic only moves data: it yields its one input unchanged."""
+    if not is_elementwise(op) or num_inputs(op) != 1 or len(op.results) != 1:
+        return False
+    block = body(op)
+    terminator = block.operations[len(block.operations) - 1].operation
+    return len(block.operations) == 1 and terminator.operands[0] == block.arguments[0]
+
+
+def reads_index(op: ir.Operation) -> bool:
+    """Whether the scalar body asks for a loop index."""
+    return any(o.operation.name == "linalg.index" for o in body(op).operations)
+
+
+# --- contractions ------------------------------------------------------------------------------
+
+_CONTRACTIONS = frozenset(
+    {
+        "linalg.matmul",
+        "linalg.batch_matmul",
+        "linalg.matvec",
+        "linalg.vecmat",
+        "linalg.batch_matvec",
+        "linalg.batch_vecmat",
+        "linalg.contract",
+    }
+)
+
+
+def is_contraction(op: ir.Operation) -> bool:
+    """Whether the op multiplies two inputs and sums over at least one loop.
+
+    Named contractions, and generics whose body is `yield(out + a * b)` with casts to the
+    accumulation type allowed on `a` and `b`.
+    """
+    if op.name in _CONTRACTIONS:
+        return True
+    if not is_generic(op) or num_inputs(op) != 2 or len(op.results) != 1:
+        return False
+    if "reduction" not in iterator_types(op) or None in indexing_maps(op):
+        return False
+    names = [o.operation.name for o in body(op).operations]
+    casts = {"arith.extf", "arith.extsi", "arith.extui"}
+    rest = [n for n in names if n not in casts]
+    return rest in (
+        ["arith.mulf", "arith.addf", "linalg.yield"],
+        ["arith.muli", "arith.addi", "linalg.yield"],
+    )
+
+
+# --- constants ---------------------------------------------------------------------------------
+
+
+def constant(value: ir.Value) -> float | int | None:
+    """The number that a scalar constant, a splat constant or a fill of one holds, else None."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == "linalg.fill":
+        return constant(op.operands[0])
+    if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        return constant(op.operands[0])
+    if op.name != "arith.constant":
+        return None
+    return attribute_number(op.attributes["value"])
+
+
+def attribute_number(attribute: ir.Attribute) -> float | int | None:
+    """The number in a float, integer, bool or splat attribute, else None."""
+    if isinstance(attribute, (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr)):
+        return attribute.value
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        return attribute_number(attribute.get_splat_value())
+    return None
+
+
+def predicate(op: ir.Operation) -> str:
+    """What distinguishes two scalar ops of one name: the predicate of a comparison."""
+    return str(op.attributes["predicate"]) if "predicate" in op.attributes else ""
+
+
+# --- reshapes ----------------------------------------------------------------------------------
+
+RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
+
+
+def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
+    """The groups of the larger shape's dimensions, one per dimension of the smaller."""
+    return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
+
+
+def is_barrier(op: ir.Operation) -> bool:
+    """Whether the op marks where the compute part of a function starts or ends."""
+    return op.name in (
+        "iree_tensor_ext.compute_barrier.start",
+        "iree_tensor_ext.compute_barrier.end",
+    )
+
+
+# --- locations ---------------------------------------------------------------------------------
+
+
+def source_frames(location: ir.Location) -> list[str]:
+    """Every source position and name in the location, innermost first, as `file:line:col`."""
+    if isinstance(location, ir.CallSiteLoc):
+        return [*source_frames(location.callee), *source_frames(location.caller)]
+    if isinstance(location, ir.FileLineColLoc):
+        return [f"{location.filename}:{location.start_line}:{location.start_col}"]
+    if isinstance(location, ir.NameLoc):
+        return [*source_frames(location.child_loc), str(location.name_str)]
+    if isinstance(location, ir.FusedLoc):
+        return [frame for part in location.locations for frame in source_frames(part)]
+    return []
+
+
+_FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
+
+
+def location_name(location: ir.Location) -> str:
+    """The position in the model's own source: the innermost outside the framework, or `-`."""
+    frames = source_frames(location)
+    own = (f for f in frames if not any(part in f for part in _FRAMEWORKS))
+    return next(own, frames[0] if frames else "-")
+
+
+def functions(module: ir.Module) -> list[ir.Operation]:
+    """The functions with a body at the top level of the module, in order."""
+    return [
+        op.operation
+        for op in module.body.operations
+        if op.operation.name in ("util.func", "func.func")
+        and len(op.operation.regions[0].blocks) > 0
+    ]
+
+
+def symbol_name(op: ir.Operation) -> str:
+    """The op's symbol name."""
+    return str(op.attributes["sym_name"].value)
+
+
+def blocks(op: ir.Operation) -> Iterator[ir.Block]:
+    """Every block of the op that can hold groups: nested control flow, not linalg bodies."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield block
+            for nested in block.operations:
+                if nested.operation.name.startswith("scf."):
+                    yield from blocks(nested.operation)

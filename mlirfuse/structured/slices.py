@@ -1,0 +1,165 @@
+"""Sets of ops that can become one group, and whether they may."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.structured import ops
+
+# Ops that hold no data of their own; a group takes copies of them instead of reading them.
+CHEAP = frozenset({"tensor.empty", "linalg.fill"})
+
+
+def in_order(group: Iterable[ir.Operation]) -> list[ir.Operation]:
+    """The ops sorted by their place in the block."""
+    return sorted(
+        group,
+        key=functools.cmp_to_key(
+            lambda a, b: 0 if a == b else -1 if a.is_before_in_block(b) else 1
+        ),
+    )
+
+
+def is_cheap(op: ir.Operation) -> bool:
+    """Whether a group takes a copy of the op: empty tensors and fills with a constant."""
+    return op.name == "tensor.empty" or (
+        op.name == "linalg.fill" and ops.constant(op.results[0]) is not None
+    )
+
+
+def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Operation]:
+    """The pure ops of the root's block that compute it, ending at `stops` and at cheap ops.
+
+    The root is last. Contractions and ops without a scalar body, reshapes excepted, end the walk.
+    """
+    group: dict[ir.Operation, None] = {root: None}
+    work = [root]
+    while work:
+        for value in work.pop().operands:
+            op = ops.defining_op(value)
+            if value in stops or op is None or op in group or op.block != root.block:
+                continue
+            if is_cheap(op) or not (ops.is_generic(op) or op.name in ops.RESHAPES):
+                continue
+            if ops.is_contraction(op):
+                continue
+            group[op] = None
+            work.append(op)
+    return in_order(group)
+
+
+def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
+    """What the group reads from outside, each once; copied ops and scalars do not count."""
+    members = set(group)
+    seen: dict[ir.Value, None] = {}
+    for op in group:
+        for value in ops.external_operands(op):
+            owner = ops.defining_op(value)
+            if owner is not None and (owner in members or is_cheap(owner)):
+                continue
+            if ops.ranked(value) is not None:
+                seen.setdefault(value)
+    return list(seen)
+
+
+def results_of(group: list[ir.Operation]) -> list[ir.Value]:
+    """The values of the group that ops outside it read."""
+    members = set(group)
+    block = group[0].block
+    return [
+        result
+        for op in group
+        for result in op.results
+        if any(ops.ancestor_in(block, u) not in members for u in ops.users(result))
+    ]
+
+
+def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
+    """Whether the ops may become one dispatch region: one block, no cycle, few operands."""
+    block = group[0].block
+    if any(op.block != block for op in group):
+        return NoMatch(Reason.DIFFERENT_BLOCKS)
+    for op in group:
+        if ops.in_region(op):
+            return NoMatch(Reason.ALREADY_GROUPED, op.name)
+        if not ops.is_pure(op):
+            return NoMatch(Reason.SIDE_EFFECTS, op.name)
+    bound = len(operands_of(group)) + len(results_of(group))
+    if bound > max_operands:
+        return NoMatch(
+            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
+        )
+    blocker = cycle(group)
+    if blocker is not None:
+        return NoMatch(Reason.WOULD_CYCLE, f"{blocker.name} reads the group and feeds it")
+    moved = [op for op in late_producers(group) if not ops.is_pure(op)]
+    if moved:
+        return NoMatch(Reason.SIDE_EFFECTS, moved[0].name)
+    return None
+
+
+def cycle(group: list[ir.Operation]) -> ir.Operation | None:
+    """An op outside the group that depends on it and that it depends on, if there is one."""
+    members, last = set(group), group[-1]
+    block = last.block
+    reached: set[ir.Operation] = set()
+    work = [r for op in group for r in op.results]
+    while work:
+        for user in ops.users(work.pop()):
+            outer = ops.ancestor_in(block, user)
+            if outer is None or outer in members or outer in reached:
+                continue
+            if not outer.is_before_in_block(last):
+                continue
+            reached.add(outer)
+            work += list(outer.results)
+    for op in group:
+        for value in ops.external_operands(op):
+            owner = ops.defining_op(value)
+            if owner is not None and owner in reached:
+                return owner
+    return None
+
+
+def first_reader(group: list[ir.Operation]) -> ir.Operation:
+    """Where the region has to stand: the first outside reader, or the group's last op."""
+    members, place = set(group), group[-1]
+    block = place.block
+    for op in group:
+        for result in op.results:
+            for user in ops.users(result):
+                outer = ops.ancestor_in(block, user)
+                if outer is None or outer in members:
+                    continue
+                if outer.is_before_in_block(place):
+                    place = outer
+    return place
+
+
+def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
+    """Outside ops that feed the group and stand after its first reader, in block order."""
+    place, members = first_reader(group), set(group)
+    if place == group[-1]:
+        return []
+    late: dict[ir.Operation, None] = {}
+    work = list(group)
+    while work:
+        for value in ops.external_operands(work.pop()):
+            owner = ops.defining_op(value)
+            if owner is None or owner.block != place.block or owner in members or owner in late:
+                continue
+            if place == owner or place.is_before_in_block(owner):
+                late[owner] = None
+                work.append(owner)
+    return in_order(late)
+
+
+def remove_dead(block: ir.Block) -> None:
+    """Erases the pure ops of the block whose results nobody reads."""
+    for op in reversed([o.operation for o in block.operations]):
+        if op.results and ops.is_pure(op) and not any(ops.users(r) for r in op.results):
+            op.erase()
