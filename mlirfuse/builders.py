@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from iree.compiler import ir
 
 from mlirfuse.structured import ops, slices
@@ -58,9 +60,10 @@ def _clone_into(
     def copy(op: ir.Operation) -> None:
         for value in op.operands:
             owner = ops.defining_op(value)
-            if owner is not None and value not in copies and slices.is_cheap(owner):
-                if owner not in members:
-                    copy(owner)
+            if owner is None or owner in members or value in copies:
+                continue
+            if slices.is_cheap(owner):
+                copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
         for user in (new, *ops.nested_ops(new)):
             for number, value in enumerate(user.operands):
@@ -104,3 +107,169 @@ def _dim(value: ir.Value, dimension: int) -> ir.Value:
     return ir.Operation.create(
         "tensor.dim", results=[index], operands=[value, number.results[0]]
     ).results[0]
+
+
+Body = Callable[[list[ir.Value]], list[ir.Value]]
+"""Builds a scalar body at the current insertion point: block arguments to yielded values."""
+
+
+def generic(
+    inputs: Sequence[ir.Value],
+    inits: Sequence[ir.Value],
+    maps: Sequence[ops.IndexMap],
+    iterators: Sequence[str],
+    body: Body,
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """Builds a `linalg.generic` at the current insertion point and location.
+
+    Args:
+      inputs: the `ins` operands.
+      inits: the `outs` operands; their types are the result types.
+      maps: one index map per operand, inputs first.
+      iterators: `parallel` or `reduction` per loop.
+      body: builds the scalar computation.
+      attributes: further attributes, e.g. a lowering config.
+    """
+    operands = [*inputs, *inits]
+    op = ir.Operation.create(
+        "linalg.generic",
+        results=[value.type for value in inits],
+        operands=operands,
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([map_attribute(m, len(iterators)) for m in maps]),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in iterators]
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(inits)]),
+            **(attributes or {}),
+        },
+        regions=1,
+    )
+    types = [ir.Type.parse(ops.element_type(value)) for value in operands]
+    block = op.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
+    with ir.InsertionPoint(block):
+        yielded = body(list(block.arguments))
+        ir.Operation.create("linalg.yield", operands=yielded)
+    return op
+
+
+def map_attribute(index_map: ops.IndexMap, loops: int) -> ir.AffineMapAttr:
+    """The affine map of an index map over that many loops."""
+    exprs = [
+        ir.AffineConstantExpr.get(0) if d is None else ir.AffineDimExpr.get(d) for d in index_map
+    ]
+    return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, exprs))
+
+
+def body_of(op: ir.Operation) -> Body:
+    """The scalar body of a structured op, to be built again inside another."""
+
+    def build(arguments: list[ir.Value]) -> list[ir.Value]:
+        block = ops.body(op)
+        copies = dict(zip(block.arguments, arguments, strict=True))
+        *computed, terminator = [o.operation for o in block.operations]
+        for old in computed:
+            new = old.clone(ir.InsertionPoint.current).operation
+            for number, value in enumerate(new.operands):
+                if value in copies:
+                    new.operands[number] = copies[value]
+            copies.update(zip(old.results, new.results, strict=True))
+        return [copies.get(value, value) for value in terminator.operands]
+
+    return build
+
+
+def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
+    """`tensor.collapse_shape` of the value; the source when the value is the inverse expand."""
+    op = ops.defining_op(value)
+    wanted = tuple(tuple(g) for g in groups)
+    if op is not None and op.name == "tensor.expand_shape" and ops.reassociation(op) == wanted:
+        return op.operands[0]
+    sizes = ops.shape(value)
+    merged = [_product([sizes[d] for d in group]) for group in wanted]
+    return ir.Operation.create(
+        "tensor.collapse_shape",
+        results=[tensor_type(merged, ops.element_type(value))],
+        operands=[value],
+        attributes={"reassociation": _reassociation_attribute(wanted)},
+    ).results[0]
+
+
+def expand(
+    value: ir.Value,
+    groups: Sequence[Sequence[int]],
+    sizes: Sequence[int | None],
+    dynamic: Sequence[ir.Value] = (),
+) -> ir.Value:
+    """`tensor.expand_shape` of the value to `sizes`; `dynamic` holds the dynamic ones in order."""
+    static = [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes]
+    return ir.Operation.create(
+        "tensor.expand_shape",
+        results=[tensor_type(sizes, ops.element_type(value))],
+        operands=[value, *dynamic],
+        attributes={
+            "reassociation": _reassociation_attribute(groups),
+            "static_output_shape": ir.DenseI64ArrayAttr.get(static),
+        },
+    ).results[0]
+
+
+def empty(sizes: Sequence[int | None], element: str, dynamic: Sequence[ir.Value] = ()) -> ir.Value:
+    """`tensor.empty` of that shape and element type."""
+    return ir.Operation.create(
+        "tensor.empty", results=[tensor_type(sizes, element)], operands=list(dynamic)
+    ).results[0]
+
+
+def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
+    """`linalg.fill` of the init with a scalar."""
+    op = ir.Operation.create(
+        "linalg.fill",
+        results=[init.type],
+        operands=[scalar, init],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
+        regions=1,
+    )
+    element = ir.Type.parse(ops.element_type(init))
+    block = op.regions[0].blocks.append(scalar.type, element, arg_locs=[ir.Location.current] * 2)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
+    return op.results[0]
+
+
+def scalar_constant(number: float | int, element: str) -> ir.Value:
+    """`arith.constant` of that number and element type."""
+    scalar = ir.Type.parse(element)
+    attribute = (
+        ir.FloatAttr.get(scalar, float(number))
+        if element.startswith(("f", "bf"))
+        else ir.IntegerAttr.get(scalar, int(number))
+    )
+    return ir.Operation.create(
+        "arith.constant", results=[scalar], attributes={"value": attribute}
+    ).results[0]
+
+
+def tensor_type(sizes: Sequence[int | None], element: str) -> ir.RankedTensorType:
+    """The ranked tensor type; None stands for a dynamic size."""
+    return ir.RankedTensorType.get(
+        [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes],
+        ir.Type.parse(element),
+    )
+
+
+def _reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get(
+        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups]
+    )
+
+
+def _product(sizes: Sequence[int | None]) -> int | None:
+    total = 1
+    for size in sizes:
+        if size is None:
+            return None
+        total *= size
+    return total

@@ -22,13 +22,16 @@ def resolve(pipeline: str) -> tuple[PipelineItem, ...]:
       UsageError: the string does not parse.
     """
     from mlirfuse.options import find_pass
+    from mlirfuse.patterns import PASSES
 
     name = pipeline.strip().replace("-", "_").lower()
     text = ",".join(PRESETS[name]) if name in PRESETS else pipeline
     items = parse(text)
-    if name not in PRESETS and len(items) == 1 and not items[0].options and "_" in items[0].name:
+    if name not in PRESETS and len(items) == 1 and "_" in items[0].name:
+        # No pass of MLIR or IREE has an underscore in its name.
         if find_pass(items[0].name) is None:
-            raise UsageError(f"unknown pass or preset '{pipeline}'{nearest(name, PRESETS)}")
+            known = {*PRESETS, *PASSES}
+            raise UsageError(f"unknown pass or preset '{pipeline}'{nearest(name, known)}")
     return tuple(
         PipelineItem(known, i.options, i.children)
         if not i.anchor and (known := find_pass(i.name)) is not None
