@@ -1,0 +1,1 @@
+"""The command lines: arguments in, calls out."""

@@ -1,0 +1,187 @@
+"""The arguments that the command lines share: their parser, the switches, the reports."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mlirfuse.core import UsageError, nearest
+from mlirfuse.options import FEATURES, NUMERICS_LIMITS, FusionOptions, flag, normalized
+from mlirfuse.pipelines import PRESETS
+
+HELP_COLUMNS = 100
+"""Widest line of any `--help`."""
+
+TARGETS = "cpu|cuda[:sm_90]|rocm[:gfx942]|vulkan[:ampere]"
+
+EXIT_CODES = "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted"
+
+_SWITCHES: tuple[tuple[str, str, str], ...] = (
+    (
+        "pipeline",
+        "NAME",
+        f"a preset ({', '.join(PRESETS)}) or passes in order: 'a,b{{opt=1}},cse'; other names go to"
+        " MLIR's passes",
+    ),
+    ("disable_pass", "NAME,...", "passes that are off; NAME@match=3 and NAME@func=main select"),
+    ("enable_pass", "NAME,...", "passes that are on where the target has them off"),
+    ("skip_op_kind", "OP,...", "ops of these kinds join no group: linalg.matmul,arith.addf"),
+    ("single_op_groups", "on|off", "whether a group may have one op"),
+    ("horizontal", "on|off", "all sibling fusion at once"),
+    ("never_fuse", "LOC,...", "ops at these locations, or with this mlirfuse.id, join no group"),
+    ("must_fuse", "LOC,LOC", "the ops at these locations have to end in one group"),
+    ("numerics", "CLASS", f"the loosest class of rewrites: {', '.join(NUMERICS_LIMITS)}"),
+    ("disable_feature", "NAME,...", f"code generation features: {', '.join(sorted(FEATURES))}"),
+    ("enable_feature", "NAME,...", "the same, on"),
+    ("fusion_limit", "N", "stop after N applied rewrites"),
+)
+"""Field of `FusionOptions`, metavar, help."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help of at most `HELP_COLUMNS` columns."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(HELP_COLUMNS, shutil.get_terminal_size((HELP_COLUMNS, 24)).columns)
+        super().__init__(prog, max_help_position=32, width=width)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Shows `-o, --output=OUT` and `--explain[=json]`, as the documents write them."""
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        names = ", ".join(action.option_strings)
+        if action.nargs == 0:
+            return names
+        value = action.metavar or action.dest.upper()
+        return f"{names}[={value}]" if action.nargs == "?" else f"{names}={value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser with LLVM's habits: `--explain IN` does not take IN as the value of `--explain`.
+
+    Names of switches are matched without regard to case, `-` and `_`; wrong usage raises
+    `UsageError`.
+    """
+
+    def __init__(self, usage: str, description: str, examples: Sequence[str]) -> None:
+        shown = "".join(f"  {line}\n" for line in examples)
+        super().__init__(
+            usage.partition(" ")[0],
+            usage=usage,
+            description=description,
+            epilog=f"examples:\n{shown}\n{EXIT_CODES}",
+            formatter_class=Formatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parses the arguments of the command, without its name.
+
+        Raises:
+          UsageError: an unknown switch, a missing or bad value.
+        """
+        actions = {normalized(s): (s, a) for s, a in self._option_string_actions.items()}
+        words: list[str] = []
+        for index, word in enumerate(argv):
+            if word == "--":
+                words.extend(argv[index:])
+                break
+            head, equals, value = word.partition("=")
+            if not head.startswith("--"):
+                words.append(word)
+                continue
+            if normalized(head) not in actions:
+                choices = [s for s in self._option_string_actions if s.startswith("--")]
+                raise UsageError(f"unknown switch '{head}'{nearest(head, choices)}")
+            name, action = actions[normalized(head)]
+            if not equals and action.nargs == "?":
+                equals, value = "=", str(action.const)
+            words.append(f"{name}{equals}{value}")
+        return self.parse_args(words)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises instead of printing the usage.
+
+        Raises:
+          UsageError: always.
+        """
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_general(parser: Parser) -> None:
+    """Adds `--help`, `--version`, `-v` and `--debug`."""
+    from mlirfuse.tools.version import ShowVersion
+
+    group = parser.add_argument_group("general")
+    group.add_argument("-h", "--help", action="help", help="print this text, then stop")
+    group.add_argument("-v", "--verbose", action="store_true", help="log one line a pass on stderr")
+    group.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    group.add_argument("--version", action=ShowVersion)
+
+
+def add_switches(parser: Parser) -> None:
+    """Adds every switch of `FusionOptions`, and `--print-options`."""
+    group = parser.add_argument_group(
+        "switches",
+        "Also set by [tool.mlirfuse] of mlirfuse.toml, then by MLIRFUSE_FLAGS; later wins, and in"
+        " one\nplace disable beats enable. Names are matched without regard to case, - and _.",
+    )
+    fields = FusionOptions.__dataclass_fields__
+    for name, metavar, text in _SWITCHES:
+        settings: dict[str, Any] = {"dest": name, "metavar": metavar, "help": text}
+        if metavar == "on|off":
+            settings |= {"nargs": "?", "const": "on", "metavar": "off"}
+        if isinstance(fields[name].default, tuple):
+            settings["action"] = "append"
+        group.add_argument(flag(name), **settings)
+    group.add_argument(
+        "--print-options",
+        action="store_true",
+        help="print every switch's value and where it came from, then stop",
+    )
+
+
+def add_reports(parser: Parser) -> None:
+    """Adds the questions about decisions: `--explain`, `--candidates`, `--why`."""
+    group = parser.add_argument_group(
+        "explanations",
+        "Text goes to stderr; with =json one JSON document goes to stdout.",
+    )
+    group.add_argument(
+        "--explain",
+        **_text_or_json("every group made, and every fusion refused with its reason"),
+    )
+    group.add_argument(
+        "--candidates", **_text_or_json("every candidate with its score, taken or not, best first")
+    )
+    group.add_argument(
+        "--why", metavar="LOC,LOC", help="why the ops at two locations are, or are not, one group"
+    )
+
+
+def add_list_passes(group: Any) -> None:
+    """Adds `--list-passes` to a group of arguments."""
+    group.add_argument("--list-passes", **_text_or_json("print the table of passes, then stop"))
+
+
+def _text_or_json(text: str) -> dict[str, Any]:
+    return {
+        "nargs": "?",
+        "const": "text",
+        "metavar": "json",
+        "choices": ("text", "json"),
+        "help": text,
+    }
+
+
+def options_from(arguments: argparse.Namespace) -> FusionOptions:
+    """Resolves the switches of the command line with those of every other place.
+
+    Raises:
+      UsageError: as `FusionOptions.resolve`.
+    """
+    given = {name: getattr(arguments, name) for name, _, _ in _SWITCHES}
+    return FusionOptions.resolve(place="command line", **given)

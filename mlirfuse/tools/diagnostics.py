@@ -1,0 +1,167 @@
+"""Errors as the command lines show them: one line each on stderr, and an exit code."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mlirfuse.core import MlirfuseError, UsageError
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C, as shells count it."""
+
+PIPE_CLOSED = 128 + 13
+"""Exit code when the reader of stdout went away: 128 and the number of SIGPIPE."""
+
+_FILE_LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message about a place in a file.
+
+    Attributes:
+      file: name of the file; empty when there is none.
+      line: from 1; 0 when the place is not known.
+      column: from 1; 0 when the place is not known.
+      severity: `error`, `warning`, `remark` or `note`.
+      message: one line.
+    """
+
+    file: str
+    line: int
+    column: int
+    severity: str
+    message: str
+
+    def __str__(self) -> str:
+        """The line that goes to stderr."""
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: "
+        return f"{place if self.file else ''}{self.severity}: {self.message}"
+
+    @classmethod
+    def of(cls, found: Any, file: str) -> Diagnostic:
+        """Reads a diagnostic of MLIR's; `file` stands in for `-`, MLIR's name for a text."""
+        place = _FILE_LOCATION.search(str(found.location))
+        name, line, column = place.groups() if place else ("-", "0", "0")
+        return cls(
+            file if name == "-" else name,
+            int(line),
+            int(column),
+            str(found.severity).rpartition(".")[2].lower(),
+            one_line(found.message),
+        )
+
+
+class DiagnosedError(MlirfuseError):
+    """IR was refused; what MLIR said is in `diagnostics`.
+
+    Attributes:
+      diagnostics: in the order in which MLIR gave them.
+    """
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = tuple(diagnostics)
+
+
+def one_line(text: str) -> str:
+    """The first line of a message that is not empty."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def refused(error: ir.MLIRError, file: str) -> DiagnosedError:
+    """What MLIR said when it refused the IR of `file`."""
+    found = [Diagnostic.of(d, file) for d in error.error_diagnostics]
+    return DiagnosedError(found or [Diagnostic(file, 0, 0, "error", one_line(str(error)))])
+
+
+def located(error: MlirfuseError, file: str) -> DiagnosedError:
+    """An error of the engine, at the place of the first MLIR diagnostic that caused it."""
+    cause: Any = error.__cause__
+    place = [Diagnostic.of(d, file) for d in getattr(cause, "error_diagnostics", ())][:1]
+    first = place[0] if place else Diagnostic(file, 0, 0, "error", "")
+    said = "" if first.message in str(error) else f": {first.message}"
+    return DiagnosedError([dataclasses.replace(first, message=one_line(str(error)) + said)])
+
+
+def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
+    """Runs a command and turns everything that can go wrong into one line and an exit code.
+
+    Args:
+      prog: name of the command, for messages without a place.
+      work: takes the arguments, returns the exit code.
+      argv: the arguments without the command's name; None for those of the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    previous = _stop_on_terminate()
+    try:
+        code = work(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _say(f"{prog}: interrupted", INTERRUPTED)
+    except DiagnosedError as error:
+        return _fail(str(error), error.exit_code, debug)
+    except MlirfuseError as error:
+        return _fail(f"{prog}: error: {one_line(str(error))}", error.exit_code, debug)
+    except Exception as error:
+        text = f"{type(error).__name__}: {one_line(str(error))}"
+        hint = "" if debug else "; --debug shows where"
+        return _fail(f"{prog}: error: internal error: {text}{hint}", 1, debug)
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+    return code
+
+
+def warn(prog: str, message: str) -> None:
+    """Says something on stderr that does not stop the work."""
+    _say(f"{prog}: warning: {message}", 0)
+
+
+def _fail(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    return _say(message, code)
+
+
+def _say(message: str, code: int) -> int:
+    print(message, file=sys.stderr)
+    return code
+
+
+def _stop_on_terminate() -> Any:
+    """Makes SIGTERM unwind the stack, so that temporary files go; returns the former handler."""
+
+    def stop(number: int, _: Any) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    try:
+        return signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: whoever owns the process decides
+        return None
+
+
+def required(value: str | None, what: str, prog: str) -> str:
+    """Returns a positional argument that only some uses of a command need.
+
+    Raises:
+      UsageError: it was not given.
+    """
+    if value is None:
+        raise UsageError(f"{what} is missing; see {prog} --help")
+    return value
