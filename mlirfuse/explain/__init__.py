@@ -1,0 +1,11 @@
+"""What the engine decided, for people: terminal text, answers to "why not?", an HTML report.
+
+Everything here is computed from a `core.Report`; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.explain.locations import why
+from mlirfuse.explain.plain import candidates_text, text
+
+__all__ = ["candidates_text", "text", "why"]

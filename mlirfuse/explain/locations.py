@@ -1,0 +1,117 @@
+"""The answer to `--why=LOC,LOC`: are two ops in one group, and if not, why not."""
+
+from __future__ import annotations
+
+import collections
+import difflib
+import re
+from collections.abc import Iterable
+
+from mlirfuse.core import Decision, Report, UsageError
+from mlirfuse.explain.plain import match_name, printable, refusal
+
+_NEAREST = 3
+"""Locations suggested for an unknown one."""
+
+_FILE_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
+
+
+def _nearest(query: str, known: Iterable[str]) -> list[str]:
+    """The known locations closest to `query`: by line within the same file, else by spelling."""
+    asked = _FILE_LINE.match(query)
+    if asked:
+        same_file = []
+        for location in known:
+            found = _FILE_LINE.match(location)
+            if found and found["file"].rpartition("/")[2] == asked["file"].rpartition("/")[2]:
+                same_file.append((abs(int(found["line"]) - int(asked["line"])), location))
+        if same_file:
+            return [location for _, location in sorted(same_file)[:_NEAREST]]
+    return difflib.get_close_matches(query, known, n=_NEAREST, cutoff=0.0)
+
+
+def resolve(report: Report, query: str) -> frozenset[str]:
+    """The locations in the report that `query` names.
+
+    A location is named by its whole text, by the end of its path (`model.py:12:5`), or without
+    the column (`model.py:12`).
+
+    Raises:
+      UsageError: no op at that place took part in any candidate.
+    """
+    known = dict.fromkeys(location for d in report.decisions for location in d.ops)
+    if query in known:
+        return frozenset({query})
+    tail = re.compile(rf"(?:^|/){re.escape(query)}(?::\d+)?$")
+    if found := frozenset(location for location in known if query and tail.search(location)):
+        return found
+    if not known:
+        raise UsageError(f"no op at '{printable(query)}': no pass considered any op of this module")
+    near = ", ".join(f"'{printable(n)}'" for n in _nearest(query, known))
+    raise UsageError(
+        f"no op at '{printable(query)}' took part in a candidate; nearest: {near} "
+        f"(of {len(known)} known; --explain and --candidates=json list them)"
+    )
+
+
+def _distinct(lines: Iterable[str]) -> list[str]:
+    counted = collections.Counter(lines)
+    return [line + (f" (x{n})" if n > 1 else "") for line, n in counted.items()]
+
+
+def _verdict(decision: Decision) -> list[str]:
+    lines = [f"{match_name(decision)} ({decision.kind}) considered both: {refusal(decision)}"]
+    if decision.reason is not None:
+        lines.append(f"  hint: {decision.reason.hint}")
+    return lines
+
+
+def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
+    """What became of one op: its group, else the reasons of the candidates it was part of."""
+    concerned = [d for d in report.decisions if not locations.isdisjoint(d.ops)]
+    taken = _distinct(f"{match_name(d)} of @{printable(d.function)}" for d in concerned if d.taken)
+    name = printable(query)
+    if taken:
+        return [f"{name} is in the group of {', '.join(taken)}"]
+    refused = _distinct(f"  {match_name(d)}: {refusal(d)}" for d in concerned)
+    return [f"{name} is in no group; its candidates were refused:", *refused]
+
+
+def why(report: Report, a: str, b: str) -> str:
+    """Says whether the ops at two locations are in one group, and which decisions made it so.
+
+    Args:
+      report: the engine's report.
+      a: location of one op, as `--explain` prints it; the end of its path is enough.
+      b: location of the other.
+
+    Raises:
+      UsageError: a location is unknown; the message names the nearest.
+    """
+    at_a, at_b = resolve(report, a), resolve(report, b)
+    both = [
+        d
+        for d in report.decisions
+        if not at_a.isdisjoint(d.ops) and (not at_b.isdisjoint(d.ops)) and _two_ops(d, at_a, at_b)
+    ]
+    lines = _distinct(
+        f"yes: {match_name(d)} of @{printable(d.function)} put both in one group"
+        for d in both
+        if d.taken
+    )
+    if not lines:
+        lines = [f"no: {printable(a)} and {printable(b)} are in no common group"]
+        if both:
+            for block in _distinct("\n".join(_verdict(d)) for d in both):
+                lines.extend(block.splitlines())
+        else:
+            lines.append("no pass considered the two together")
+        lines += _alone(report, a, at_a)
+        if at_a != at_b:
+            lines += _alone(report, b, at_b)
+    return "\n".join(lines) + "\n"
+
+
+def _two_ops(decision: Decision, a: frozenset[str], b: frozenset[str]) -> bool:
+    """Whether the candidate holds an op at `a` and another at `b`, also when the two are equal."""
+    return a != b or sum(location in a for location in decision.ops) > 1

@@ -1,0 +1,251 @@
+"""A report as plain text: the groups made, the fusions refused, the ranked candidates."""
+
+from __future__ import annotations
+
+import collections
+import io
+import itertools
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from mlirfuse.core import Decision, Reason, Report
+
+_EXAMPLES = 3
+"""Refused candidates shown for each reason; the rest is a count."""
+
+_OPS_SHOWN = 4
+"""Ops shown of one refused candidate, or of one row of the table of candidates."""
+
+_OPS_COLUMNS = 40
+"""Narrowest column of ops in the table of candidates on a terminal."""
+
+
+def printable(value: str) -> str:
+    """`value` with every control character escaped: locations come from the user's model."""
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def byte_size(count: int | None) -> str:
+    """A number of bytes in the unit that keeps it short; `-` when it is not known."""
+    if count is None:
+        return "-"
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _microseconds(gain: float | None) -> str:
+    return "-" if gain is None else f"{gain:.1f} us"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def match_name(decision: Decision) -> str:
+    """The pass and the number of its match, as `--disable-pass=a@match=3` counts them."""
+    if decision.match is None:
+        return printable(decision.pass_name)
+    return f"{printable(decision.pass_name)} match {decision.match}"
+
+
+def _worth(decision: Decision) -> str:
+    parts = []
+    if decision.bytes_saved is not None:
+        parts.append(f"saves {byte_size(decision.bytes_saved)}")
+    if decision.gain_us is not None:
+        parts.append(f"gains {_microseconds(decision.gain_us)}")
+    return "".join(f", {p}" for p in parts)
+
+
+def ops_of(decision: Decision) -> list[tuple[str, str]]:
+    """The ops of a candidate as pairs of name and location, safe to print."""
+    pairs = itertools.zip_longest(decision.op_names, decision.ops, fillvalue="?")
+    return [(printable(name), printable(location)) for name, location in pairs]
+
+
+def op_runs(decision: Decision) -> list[str]:
+    """The ops of a candidate as `name at location`, repetitions in a row counted."""
+    lines = []
+    for (name, location), run in itertools.groupby(ops_of(decision)):
+        count = len(list(run))
+        place = "" if location == "-" else f" at {location}"
+        lines.append(f"{name}{place}" + (f" (x{count})" if count > 1 else ""))
+    return lines
+
+
+def op_chain(decision: Decision, limit: int = _OPS_SHOWN) -> str:
+    """The ops of a candidate on one line, the middle left out when there are many."""
+    shown = op_runs(decision)
+    if len(shown) > limit:
+        left_out = len(shown) - limit
+        shown[limit - 1 : -1] = [f"({left_out} more)"]
+    return " + ".join(shown)
+
+
+def _group_lines(decisions: Iterable[Decision]) -> Iterator[str]:
+    for decision in decisions:
+        head = f"{match_name(decision)}: {_plural(len(decision.ops), 'op')}"
+        yield f"    {head}{_worth(decision)}"
+        for line in op_runs(decision):
+            yield f"      {line}"
+
+
+def refusal(decision: Decision) -> str:
+    """Why a candidate was not taken: the reason's text, and the detail when there is one."""
+    if decision.reason is None:
+        return "no reason recorded"
+    return decision.reason.text + (f": {printable(decision.detail)}" if decision.detail else "")
+
+
+def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
+    by_reason: dict[Reason | None, list[Decision]] = collections.defaultdict(list)
+    for decision in decisions:
+        by_reason[decision.reason].append(decision)
+    for reason, refused in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        if reason is None:
+            yield f"    no reason recorded ({len(refused)})"
+        else:
+            yield f"    {reason.code} ({len(refused)}): {reason.text}"
+            yield f"      hint: {reason.hint}"
+        alike = collections.Counter((printable(d.pass_name), printable(d.detail)) for d in refused)
+        first = {(printable(d.pass_name), printable(d.detail)): d for d in reversed(refused)}
+        ranked = alike.most_common()
+        for (name, detail), count in ranked[:_EXAMPLES]:
+            times = f" (x{count})" if count > 1 else ""
+            yield f"      {name}{times}: {op_chain(first[name, detail])}"
+            if detail:
+                yield f"        {detail}"
+        if rest := sum(count for _, count in ranked[_EXAMPLES:]):
+            yield f"      and {rest} more"
+
+
+def _dispatches(report: Report) -> str:
+    stock, fused = report.dispatches.get("stock"), report.dispatches.get("fused")
+    parts = [f"{n} {side}" for side, n in (("stock", stock), ("fused", fused)) if n is not None]
+    return f"; dispatches: {', '.join(parts)}" if parts else ""
+
+
+def summary(report: Report) -> str:
+    """One line: groups, ops in them, refused candidates and dispatches."""
+    taken = [d for d in report.decisions if d.taken]
+    refused = [d for d in report.decisions if not d.taken]
+    ops = sum(len(d.ops) for d in taken)
+    reasons = len({d.reason for d in refused})
+    refusals = f"{_plural(len(refused), 'candidate')} refused"
+    if refused:
+        refusals += f" for {_plural(reasons, 'reason')}"
+    groups = f"{_plural(len(taken), 'group')} of {_plural(ops, 'op')}"
+    return f"{groups}; {refusals}{_dispatches(report)}"
+
+
+def text(report: Report) -> str:
+    """The answer to `--explain`: per function the groups, then what was refused and why.
+
+    Refusals are grouped by reason, alike ones are counted, and few of each are shown, so that the
+    length does not grow with the model.
+    """
+    lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
+    functions = dict.fromkeys(d.function for d in report.decisions)
+    for function in functions:
+        of_function = [d for d in report.decisions if d.function == function]
+        taken = [d for d in of_function if d.taken]
+        refused = [d for d in of_function if not d.taken]
+        lines.append(f"function @{printable(function)}")
+        lines.append(f"  groups ({len(taken)})")
+        lines.extend(_group_lines(taken))
+        lines.append(f"  not fused ({len(refused)})")
+        lines.extend(_refused_lines(refused))
+    if off := [printable(p.name) for p in report.passes if not p.enabled]:
+        lines.append(f"switched off: {', '.join(off)}")
+    if fired := report.counts():
+        counted = ", ".join(f"{printable(name)} {count}" for name, count in fired.items())
+        lines.append(f"rewrites: {counted}")
+    lines.append(summary(report))
+    return "\n".join(lines) + "\n"
+
+
+def ranked(report: Report) -> list[Decision]:
+    """Every candidate, the largest modelled gain first; candidates without a model last.
+
+    The order does not depend on the order in which the engine considered them.
+    """
+
+    def key(decision: Decision) -> tuple[float, int, str, str, tuple[str, ...], int]:
+        gain, saved = decision.gain_us, decision.bytes_saved
+        return (
+            float("inf") if gain is None else -gain,
+            0 if saved is None else -saved,
+            decision.function,
+            decision.pass_name,
+            decision.ops,
+            -1 if decision.match is None else decision.match,
+        )
+
+    return sorted(report.decisions, key=key)
+
+
+_COLUMNS = ("rank", "kind", "pass", "saved", "gain", "taken", "ops")
+_TO_THE_RIGHT = frozenset({"rank", "saved", "gain"})
+
+
+def _candidate_row(rank: int, decision: Decision) -> tuple[str, ...]:
+    refused = decision.reason.code if decision.reason else "no"
+    return (
+        str(rank),
+        str(decision.kind),
+        match_name(decision),
+        byte_size(decision.bytes_saved),
+        _microseconds(decision.gain_us),
+        "yes" if decision.taken else refused,
+        op_chain(decision),
+    )
+
+
+def candidates_text(report: Report, *, color: bool = False) -> str:
+    """The answer to `--candidates`: a table of every candidate, the most valuable first.
+
+    Args:
+      report: the engine's report.
+      color: for a terminal: ANSI styles, and the ops folded to the terminal's width. Otherwise
+        plain text with one line a candidate.
+    """
+    rows = [_candidate_row(rank, d) for rank, d in enumerate(ranked(report), start=1)]
+    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    if color:
+        return _styled(rows, widths)
+    lines = []
+    for row in (_COLUMNS, *rows):
+        cells = (
+            cell.rjust(width) if name in _TO_THE_RIGHT else cell.ljust(width)
+            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _styled(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, width in zip(_COLUMNS[:-1], widths, strict=False):
+        justify: Literal["left", "right"] = "right" if name in _TO_THE_RIGHT else "left"
+        table.add_column(name, justify=justify, no_wrap=True, min_width=width)
+    table.add_column(_COLUMNS[-1], overflow="fold", min_width=min(widths[-1], _OPS_COLUMNS))
+    for row in rows:
+        outcome = "green" if row[5] == "yes" else "yellow"
+        styles = ("", "", "", "", "", outcome, "dim")
+        table.add_row(*(Text(cell, style=s) for cell, s in zip(row, styles, strict=True)))
+    fixed = sum(widths[:-1]) + 2 * len(widths)
+    width = max(fixed + min(widths[-1], _OPS_COLUMNS), shutil.get_terminal_size().columns)
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, highlight=False).print(table)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
