@@ -123,7 +123,7 @@ def define(expr: Expr) -> Expr:
     value is not computed by something that this analysis understands.
     """
     while isinstance(expr, Element):
-        step = _expand(expr)
+        step = step_through(expr)
         if step is None:
             return expr
         expr = step
@@ -144,7 +144,7 @@ def source(expr: Expr) -> Expr:
     Transposes and reshapes end the walk: reading through them inside a group costs something.
     """
     while True:
-        step = _expand(expr) if isinstance(expr, Element) else expr
+        step = step_through(expr) if isinstance(expr, Element) else expr
         if isinstance(step, Apply) and step.op in _TYPE_ONLY:
             expr = step.args[0]
         elif isinstance(expr, Element) and isinstance(step, Element):
@@ -169,7 +169,8 @@ def number(expr: Expr) -> float | int | None:
 # --- expansion -----------------------------------------------------------------------------------
 
 
-def _expand(element: Element) -> Expr | None:
+def step_through(element: Element) -> Expr | None:
+    """What the element is one op further up, or None when that op is not understood."""
     op = ops.defining_op(element.value)
     if op is None:
         return None
