@@ -1,0 +1,36 @@
+"""The machines that a program can be compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mlirfuse.core import UsageError, nearest
+from mlirfuse.targets import cpu, cuda, rocm, vulkan
+from mlirfuse.targets.base import Target
+
+TARGETS: Mapping[str, Callable[[str], Target]] = {
+    "cpu": cpu.create,
+    "cuda": cuda.create,
+    "rocm": rocm.create,
+    "vulkan": vulkan.create,
+}
+"""Name of a target -> what makes it from the part after the colon, which may be empty."""
+
+
+def parse(spec: str | Target) -> Target:
+    """The target that `--target=SPEC` names: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:rdna3`.
+
+    A target that is one already is returned as it is.
+
+    Raises:
+      UsageError: there is no such target, or the target has no such architecture.
+    """
+    if isinstance(spec, Target):
+        return spec
+    name, colon, arch = (part.strip() for part in str(spec).partition(":"))
+    create = TARGETS.get(name.lower())
+    if create is None:
+        raise UsageError(f"unknown target '{spec}'{nearest(name.lower(), TARGETS)}")
+    if colon and not arch:
+        raise UsageError(f"target '{spec}' has nothing after the colon; write '{name}' or name one")
+    return create(arch if name.lower() == "cpu" else arch.lower())

@@ -1,0 +1,49 @@
+"""CPU through LLVM: `cpu`, `cpu:host`, `cpu:<LLVM's name of a CPU>`."""
+
+from __future__ import annotations
+
+from mlirfuse.targets.base import Target
+
+BANDWIDTH = 6.0e10
+"""Bytes per second: a copy of 256 MiB by two threads, read and written bytes counted."""
+
+MATMUL_RATE = {"f32": 1.3e11, "f16": 1.3e11, "bf16": 3.5e11}
+"""Operations per second of IREE's 1024x1024x1024 matmul with data tiling, f32 and bf16; f16 is
+widened to f32."""
+
+VECTOR_RATE = 3.3e10
+"""Operations per second of a chain of 64 multiplies and adds over 65536 f32 values."""
+
+LAUNCH_US = 1.8
+"""Microseconds of a dispatch over two threads beyond its work: a chain of 256 matmuls of
+1024x8x8 on `local-task` against half of its time on `local-sync`."""
+
+STACK_LIMIT = 32 * 1024
+"""Bytes of stack that IREE 3.13 lets a dispatch use (`--iree-llvmcpu-stack-allocation-limit`)."""
+
+
+def create(arch: str) -> Target:
+    """The CPU target.
+
+    Args:
+      arch: `host`, or a name that LLVM knows: `generic`, `x86-64-v3`, `znver4`, ...; an unknown one
+        is refused by the compiler.
+    """
+    return Target(
+        name="cpu",
+        arch=arch or "host",
+        device="local-task",
+        flags=(
+            "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu",
+            f"--iree-llvmcpu-target-cpu={arch or 'host'}",
+        ),
+        codegen_flags=("--iree-dispatch-creation-data-tiling",),
+        feature_off={"data_tiling": ()},
+        bandwidth=BANDWIDTH,
+        matmul_rate=MATMUL_RATE,
+        vector_rate=VECTOR_RATE,
+        launch_us=LAUNCH_US,
+        stack_limit=STACK_LIMIT,
+        source="measured with IREE 3.13.0 on two cores of an AMD EPYC (Zen 5), AVX-512",
+    )

@@ -1,0 +1,97 @@
+"""NVIDIA GPUs through PTX: `cuda`, `cuda:sm_80`, `cuda:sm_90`, ..."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlirfuse.core import UsageError, nearest
+from mlirfuse.targets.base import Target
+
+DEFAULT_ARCH = "sm_80"
+
+LAUNCH_US = 5.0
+"""Microseconds of one more dispatch in a stream: the low end of 5 to 10 seen on an H100."""
+
+
+class Rates(NamedTuple):
+    """What one card can do at best.
+
+    Attributes:
+      bandwidth: bytes per second, read and written bytes counted.
+      half: f16 and bf16 contractions with f32 accumulation, dense, operations per second.
+      single: f32 work outside tensor cores, operations per second.
+      shared: bytes of workgroup memory that one workgroup may use.
+      source: the card, and where the numbers come from.
+    """
+
+    bandwidth: float
+    half: float
+    single: float
+    shared: int
+    source: str
+
+
+RATES = {
+    "sm_60": Rates(7.32e11, 1.87e13, 9.3e12, 49152, "P100 PCIe, data sheet"),
+    "sm_61": Rates(3.46e11, 1.1e13, 1.1e13, 49152, "P40, data sheet"),
+    "sm_70": Rates(9.0e11, 1.12e14, 1.4e13, 98304, "V100 PCIe, data sheet"),
+    "sm_75": Rates(3.2e11, 6.5e13, 8.1e12, 65536, "T4, data sheet"),
+    "sm_80": Rates(1.56e12, 3.12e14, 1.95e13, 166912, "A100 40 GB, data sheet"),
+    "sm_86": Rates(6.0e11, 1.25e14, 3.12e13, 101376, "A10, data sheet"),
+    "sm_87": Rates(2.05e11, 4.3e13, 5.3e12, 166912, "Jetson AGX Orin, data sheet"),
+    "sm_89": Rates(8.64e11, 3.62e14, 9.16e13, 101376, "L40S, data sheet"),
+    "sm_90": Rates(
+        3.0e12, 7.98e14, 6.7e13, 232448, "H100 SXM; f32 from the data sheet, the rest measured"
+    ),
+}
+
+# IREE 3.13.0 does not know sm_90 by name and gives sm_86 the workgroup memory of sm_80, with which
+# kernels compile that the card cannot launch. For these the whole device is spelled out.
+_SPELLED_OUT = {"sm_86": "+ptx76", "sm_90": "+ptx80"}
+
+_DEVICE = (
+    '#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", '
+    "{{iree_codegen.target_info = #iree_gpu.target<"
+    'arch = "{arch}", features = "{ptx}", wgp = <'
+    "compute = fp64|fp32|fp16|int64|int32|int16|int8, storage = b64|b32|b16|b8, "
+    "subgroup = shuffle|arithmetic, dot = dp4xi8toi32, "
+    "mma = [<NV_MMA_SYNC_F32_16x8x16_F16>, <NV_MMA_SYNC_F16_16x8x16_F16>, "
+    "<NV_MMA_SYNC_F32_16x8x16_BF16>, <NV_WMMA_F32_16x16x16_F16>, <NV_WMMA_F16_16x16x16_F16>], "
+    "subgroup_size_choices = [32], max_workgroup_sizes = [1024, 1024, 1024], "
+    "max_thread_count_per_workgroup = 1024, max_workgroup_memory_bytes = {shared}, "
+    "max_workgroup_counts = [2147483647, 65535, 65535]>>}}>]> : !hal.device"
+)
+
+
+def create(arch: str) -> Target:
+    """The CUDA target.
+
+    Args:
+      arch: NVIDIA's name of the compute capability, `sm_80`; a newer card runs the code of the
+        newest one in `RATES`, since PTX is compiled again by its driver.
+
+    Raises:
+      UsageError: `arch` is not in `RATES`.
+    """
+    arch = arch or DEFAULT_ARCH
+    rates = RATES.get(arch)
+    if rates is None:
+        raise UsageError(f"unknown target 'cuda:{arch}'{nearest(arch, RATES)}")
+    if arch in _SPELLED_OUT:
+        device = _DEVICE.format(arch=arch, ptx=_SPELLED_OUT[arch], shared=rates.shared)
+        flags: tuple[str, ...] = (f"--iree-hal-target-device={arch}={device}",)
+    else:
+        flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={arch}")
+    return Target(
+        name="cuda",
+        arch=arch,
+        device="cuda",
+        flags=flags,
+        feature_off={"fma": ("--nvptx-fma-level=0",), "data_tiling": ()},
+        bandwidth=rates.bandwidth,
+        matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
+        vector_rate=rates.single,
+        launch_us=LAUNCH_US,
+        shared_memory=rates.shared,
+        source=rates.source,
+    )

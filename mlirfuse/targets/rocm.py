@@ -1,0 +1,74 @@
+"""AMD GPUs through HIP: `rocm`, `rocm:gfx942`, `rocm:gfx1100`, ..."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlirfuse.core import UsageError, nearest
+from mlirfuse.targets.base import Target
+
+DEFAULT_ARCH = "gfx942"
+
+LAUNCH_US = 8.0
+"""Microseconds of one more dispatch; assumed, not measured: no AMD card was at hand."""
+
+
+class Rates(NamedTuple):
+    """What one card can do at best.
+
+    Attributes:
+      bandwidth: bytes per second.
+      half: f16 and bf16 contractions, dense, operations per second.
+      single: f32 vector work, operations per second.
+      shared: bytes of workgroup memory (LDS) that one workgroup may use.
+      source: the card whose data sheet the numbers come from.
+    """
+
+    bandwidth: float
+    half: float
+    single: float
+    shared: int
+    source: str
+
+
+RATES = {
+    "gfx908": Rates(1.23e12, 1.85e14, 2.31e13, 65536, "MI100, data sheet"),
+    "gfx90a": Rates(1.6e12, 1.81e14, 2.26e13, 65536, "MI210, data sheet"),
+    "gfx942": Rates(5.3e12, 1.307e15, 1.634e14, 65536, "MI300X, data sheet"),
+    "gfx950": Rates(8.0e12, 2.5e15, 1.573e14, 163840, "MI355X, data sheet"),
+    "gfx1100": Rates(9.6e11, 1.23e14, 6.1e13, 65536, "RX 7900 XTX, data sheet"),
+    "gfx1101": Rates(6.24e11, 7.5e13, 3.7e13, 65536, "RX 7800 XT, data sheet"),
+    "gfx1103": Rates(9.0e10, 1.7e13, 8.3e12, 65536, "Radeon 780M with DDR5-5600, data sheet"),
+    "gfx1150": Rates(1.2e11, 2.4e13, 1.2e13, 65536, "Radeon 890M with LPDDR5X-7500, data sheet"),
+    "gfx1151": Rates(2.56e11, 5.9e13, 3.0e13, 65536, "Radeon 8060S, data sheet"),
+    "gfx1200": Rates(3.2e11, 1.0e14, 2.56e13, 65536, "RX 9060 XT, data sheet"),
+    "gfx1201": Rates(6.4e11, 1.95e14, 4.87e13, 65536, "RX 9070 XT, data sheet"),
+}
+
+
+def create(arch: str) -> Target:
+    """The ROCm target.
+
+    Args:
+      arch: LLVM's name of the processor, `gfx942`.
+
+    Raises:
+      UsageError: `arch` is not in `RATES`.
+    """
+    arch = arch or DEFAULT_ARCH
+    rates = RATES.get(arch)
+    if rates is None:
+        raise UsageError(f"unknown target 'rocm:{arch}'{nearest(arch, RATES)}")
+    return Target(
+        name="rocm",
+        arch=arch,
+        device="hip",
+        flags=("--iree-hal-target-device=hip", f"--iree-rocm-target={arch}"),
+        feature_off={"data_tiling": ()},
+        bandwidth=rates.bandwidth,
+        matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
+        vector_rate=rates.single,
+        launch_us=LAUNCH_US,
+        shared_memory=rates.shared,
+        source=rates.source,
+    )
