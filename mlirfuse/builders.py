@@ -181,19 +181,54 @@ def body_of(op: ir.Operation) -> Body:
 
 
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
-    """`tensor.collapse_shape` of the value; the source when the value is the inverse expand."""
-    op = ops.defining_op(value)
+    """`tensor.collapse_shape` of the value; what an expand has just split is not split."""
     wanted = tuple(tuple(g) for g in groups)
-    if op is not None and op.name == "tensor.expand_shape" and ops.reassociation(op) == wanted:
-        return op.operands[0]
+    if all(len(g) == 1 for g in wanted):
+        return value
+    op = ops.defining_op(value)
+    if op is not None and op.name == "tensor.expand_shape":
+        shorter = _collapse_expanded(op, wanted)
+        if shorter is not None:
+            return shorter
     sizes = ops.shape(value)
-    merged = [_product([sizes[d] for d in group]) for group in wanted]
+    merged = [product([sizes[d] for d in group]) for group in wanted]
     return ir.Operation.create(
         "tensor.collapse_shape",
         results=[tensor_type(merged, ops.element_type(value))],
         operands=[value],
         attributes={"reassociation": _reassociation_attribute(wanted)},
     ).results[0]
+
+
+def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) -> ir.Value | None:
+    """The expand without the splits that `wanted` joins again; None when it cuts across them."""
+    split = ops.reassociation(op)
+    kept = [g for g in split if g in wanted or all((d,) in wanted for d in g)]
+    if kept != list(split) or sum(len(g) for g in wanted) != sum(len(g) for g in split):
+        return None
+    if any(len(g) > 1 and g not in split for g in wanted):
+        return None
+    if all(g in wanted for g in split):
+        return op.operands[0]
+    source = op.operands[0]
+    sizes = ops.shape(op.results[0])
+    dynamic = iter(list(op.operands)[1:])
+    values = {d: next(dynamic) for d, s in enumerate(sizes) if s is None}
+    inner = ops.shape(source)
+    groups: list[list[int]] = []
+    new_sizes: list[int | None] = []
+    new_dynamic: list[ir.Value] = []
+    for place, group in enumerate(split):
+        if len(group) > 1 and group in wanted:
+            if inner[place] is None:
+                return None
+            groups.append([len(new_sizes)])
+            new_sizes.append(inner[place])
+            continue
+        groups.append([len(new_sizes) + i for i in range(len(group))])
+        new_sizes += [sizes[d] for d in group]
+        new_dynamic += [values[d] for d in group if d in values]
+    return expand(source, groups, new_sizes, new_dynamic)
 
 
 def expand(
@@ -238,7 +273,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
     return op.results[0]
 
 
-def scalar_constant(number: float | int, element: str) -> ir.Value:
+def scalar_constant(number: float, element: str) -> ir.Value:
     """`arith.constant` of that number and element type."""
     scalar = ir.Type.parse(element)
     attribute = (
@@ -266,7 +301,8 @@ def _reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     )
 
 
-def _product(sizes: Sequence[int | None]) -> int | None:
+def product(sizes: Sequence[int | None]) -> int | None:
+    """Product of sizes; None when one is dynamic."""
     total = 1
     for size in sizes:
         if size is None:

@@ -6,7 +6,10 @@ from mlirfuse.core import FusionPass
 from mlirfuse.patterns import (
     add_layer_norm_fusion,
     add_rms_norm_fusion,
+    expand_dims_hoist_rewrite,
     layer_norm_fusion,
+    matmul_elem_biasadd_fusion,
+    matmul_elem_gelu_fusion,
     rms_norm_fusion,
 )
 
@@ -15,7 +18,10 @@ PASSES: dict[str, FusionPass] = {
     for module in (
         add_layer_norm_fusion,
         add_rms_norm_fusion,
+    expand_dims_hoist_rewrite,
         layer_norm_fusion,
+        matmul_elem_biasadd_fusion,
+        matmul_elem_gelu_fusion,
         rms_norm_fusion,
     )
 }

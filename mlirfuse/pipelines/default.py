@@ -1,9 +1,14 @@
 """The preset `default`: specific patterns first, generic ones on what they leave."""
 
 PIPELINE: tuple[str, ...] = (
+    # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
+    "expand_dims_hoist_rewrite",
     # A norm that reads a residual add takes it along; the plain norm would leave the add alone.
     "add_layer_norm_fusion",
     "add_rms_norm_fusion",
     "layer_norm_fusion",
     "rms_norm_fusion",
+    # The epilogue with an activation is the longer one; the bias alone takes what is left.
+    "matmul_elem_gelu_fusion",
+    "matmul_elem_biasadd_fusion",
 )

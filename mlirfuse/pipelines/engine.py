@@ -221,7 +221,10 @@ class _PassRun:
                 if o.operation.name in self.fusion.roots
             ]
             erased: set[int] = set()
-            for identity, root in reversed(roots):
+            # Groups grow from their last op; a rewrite's result is the next one's operand.
+            if self.fusion.kind is not Kind.REWRITE:
+                roots.reverse()
+            for identity, root in roots:
                 # A wrapper of an op that was erased through another wrapper dangles: the identity
                 # taken beforehand is all that may be asked of it.
                 if identity not in erased and not ops.in_region(root):
@@ -296,11 +299,8 @@ class _PassRun:
 
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         new = self.fusion.rewrite(match, context)
-        with new.context:
-            new.attributes[PASS_ATTRIBUTE] = ir.StringAttr.get(self.fusion.name)
-            new.attributes[MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
-                ir.IntegerType.get_signless(64), number
-            )
+        if self.fusion.kind is not Kind.REWRITE:
+            mark(new, self.fusion.name, number)
         self.rewrites += 1
         self.run.applied += 1
 
@@ -323,6 +323,15 @@ class _PassRun:
                 bytes_saved=gain.bytes_saved,
                 gain_us=round(gain.microseconds(self.run.target), 3),
             )
+        )
+
+
+def mark(group: ir.Operation, name: str, number: int) -> None:
+    """Writes on a group which match of which pass formed it."""
+    with group.context:
+        group.attributes[PASS_ATTRIBUTE] = ir.StringAttr.get(name)
+        group.attributes[MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64), number
         )
 
 

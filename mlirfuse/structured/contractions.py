@@ -10,6 +10,10 @@ from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import Element, Index, Part, step_through
 
 
+ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
+"""Names of the ops at which passes look for a contraction."""
+
+
 def epilogue(contraction: ir.Operation) -> list[ir.Operation]:
     """The elementwise ops that follow the contraction one after the other, in order.
 

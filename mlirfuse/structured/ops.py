@@ -245,7 +245,7 @@ def reads_index(op: ir.Operation) -> bool:
 
 # --- contractions ------------------------------------------------------------------------------
 
-_CONTRACTIONS = frozenset(
+NAMED_CONTRACTIONS = frozenset(
     {
         "linalg.matmul",
         "linalg.batch_matmul",
@@ -264,7 +264,7 @@ def is_contraction(op: ir.Operation) -> bool:
     Named contractions, and generics whose body is `yield(out + a * b)` with casts to the
     accumulation type allowed on `a` and `b`.
     """
-    if op.name in _CONTRACTIONS:
+    if op.name in NAMED_CONTRACTIONS:
         return True
     if not is_generic(op) or num_inputs(op) != 2 or len(op.results) != 1:
         return False

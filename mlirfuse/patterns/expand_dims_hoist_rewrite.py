@@ -1,0 +1,165 @@
+"""Move an expanding reshape from before a structured op to after it.
+
+    %e = tensor.expand_shape %s [[0, 1], [2]]          tensor<(B*S)xNxT> -> tensor<BxSxNxT>
+    %y = linalg.generic ins(%e, %b) (d0, d1, d2)       tensor<BxSxNxT>
+  becomes
+    %z = linalg.generic ins(%s, collapse(%b)) (d0, d1) tensor<(B*S)xNxT>
+    %y = tensor.expand_shape %z [[0, 1], [2]]          tensor<BxSxNxT>
+
+A reshape between a contraction and its epilogue, or between the parts of a norm, keeps IREE from
+generating one loop nest for them; the same computation on the collapsed loops has no reshape
+inside. Root: a generic that reads an expand_shape. The loops of each collapsed group must be
+adjacent, of one kind, and read together or not at all by every operand. Static or dynamic sizes;
+any element type. Numerics: exact (each element is computed as before).
+Source: MLIR, sinking of tensor.expand_shape through linalg ops; MindSpore has no such pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import ops, slices
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where each loop of the op goes: the groups of old loops, one per new loop."""
+
+    groups: tuple[tuple[int, ...], ...]
+    maps: tuple[ops.IndexMap, ...]
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a generic with an expanded operand whose loops can be collapsed."""
+    expanded = [
+        (number, op)
+        for number, value in enumerate(ops.inputs(root))
+        if (op := ops.defining_op(value)) is not None and op.name == "tensor.expand_shape"
+    ]
+    if not expanded or ops.is_contraction(root):
+        return None
+    maps = [m for m in ops.indexing_maps(root) if m is not None]
+    if len(maps) != len(root.operands) or any(None in m or len(set(m)) != len(m) for m in maps):
+        return NoMatch(Reason.INDEXING_MAP, root.name)
+    if ops.reads_index(root):
+        return NoMatch(Reason.STRUCTURE, "the body reads a loop index")
+    views = [(maps[number], ops.reassociation(op)) for number, op in expanded]
+    plan = _plan(root, maps, views)
+    return Match(root, (root,), plan) if isinstance(plan, _Plan) else plan
+
+
+def _plan(
+    root: ir.Operation,
+    maps: list[ops.IndexMap],
+    views: list[tuple[ops.IndexMap, tuple[tuple[int, ...], ...]]],
+) -> _Plan | NoMatch | None:
+    merged: list[tuple[int, ...]] = []
+    for index_map, reassociation in views:
+        for group in reassociation:
+            joined = tuple(_loop(index_map[d]) for d in group)
+            if len(joined) > 1 and not any(set(joined) & set(g) for g in merged):
+                merged.append(joined)
+    if not merged:
+        return None
+    kinds = ops.iterator_types(root)
+    merged = [g for g in merged if len({kinds[d] for d in g}) == 1]
+    # A group that some operand reads in part stays as it is; the others still collapse.
+    merged = [g for g in merged if all(_whole(m, g) for m in maps)]
+    if not merged:
+        return NoMatch(Reason.SHAPE_MISMATCH, "an operand reads only part of the collapsed loops")
+    owner = {d: g for g in merged for d in g}
+    groups = list(dict.fromkeys(owner.get(d, (d,)) for d in range(len(kinds))))
+    number = {d: i for i, g in enumerate(groups) for d in g}
+    new_maps = tuple(tuple(dict.fromkeys(number[_loop(d)] for d in m)) for m in maps)
+    return _Plan(tuple(groups), new_maps)
+
+
+def _loop(entry: int | None) -> int:
+    assert entry is not None
+    return entry
+
+
+def _whole(index_map: ops.IndexMap, group: tuple[int, ...]) -> bool:
+    """Whether the map reads the group's loops together, adjacent and in order, or not at all."""
+    places = [p for p, d in enumerate(index_map) if d in group]
+    if not places:
+        return True
+    return tuple(index_map[places[0] : places[0] + len(group)]) == group
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the op on collapsed loops and expands its results."""
+    op, plan = match.root, match.data
+    old_maps = ops.indexing_maps(op)
+    kinds = ops.iterator_types(op)
+    with ir.InsertionPoint(op), op.location:
+        split = ops.num_inputs(op)
+        inputs = [
+            builders.collapse(v, _tensor_groups(m, plan.groups))
+            for v, m in zip(ops.inputs(op), old_maps, strict=False)
+        ]
+        inits = [
+            _collapsed_init(v, _tensor_groups(m, plan.groups))
+            for v, m in zip(ops.inits(op), old_maps[split:], strict=True)
+        ]
+        new = builders.generic(
+            inputs, inits, plan.maps, [kinds[g[0]] for g in plan.groups], builders.body_of(op)
+        )
+        for old, value, index_map in zip(op.results, new.results, old_maps[split:], strict=True):
+            groups = _tensor_groups(index_map, plan.groups)
+            if all(len(g) == 1 for g in groups):
+                old.replace_all_uses_with(value)
+                continue
+            sizes = builders.dynamic_sizes(old)
+            wide = builders.expand(value, groups, ops.shape(old), sizes)
+            old.replace_all_uses_with(wide)
+    op.erase()
+    return new
+
+
+def _tensor_groups(
+    index_map: ops.IndexMap | None, groups: tuple[tuple[int, ...], ...]
+) -> list[tuple[int, ...]]:
+    """The reassociation of a tensor that is read through the map when the loops collapse."""
+    assert index_map is not None
+    owner = {d: g for g in groups for d in g}
+    result: list[list[int]] = []
+    last: tuple[int, ...] | None = None
+    for place, entry in enumerate(index_map):
+        group = owner[_loop(entry)]
+        if group == last and len(group) > 1:
+            result[-1].append(place)
+        else:
+            result.append([place])
+        last = group
+    return [tuple(g) for g in result]
+
+
+def _collapsed_init(value: ir.Value, groups: list[tuple[int, ...]]) -> ir.Value:
+    """The init for the collapsed loops: empty and filled tensors are made anew."""
+    if all(len(g) == 1 for g in groups):
+        return value
+    op = ops.defining_op(value)
+    if op is None or not slices.is_cheap(op):
+        return builders.collapse(value, groups)
+    sizes = ops.shape(value)
+    if None in sizes:
+        return builders.collapse(value, groups)
+    merged = [builders.product([sizes[d] for d in g]) for g in groups]
+    fresh = builders.empty(merged, ops.element_type(value))
+    return fresh if op.name == "tensor.empty" else builders.fill(op.operands[0], fresh)
+
+
+PASS = FusionPass(
+    name="expand_dims_hoist_rewrite",
+    summary="Expanding reshapes move from before an op to after it, out of the way of fusion",
+    roots=("linalg.generic",),
+    match=match,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="MLIR linalg reshape propagation",
+)

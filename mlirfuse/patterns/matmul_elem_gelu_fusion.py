@@ -1,0 +1,64 @@
+"""Fuse a contraction with an activation that ends its elementwise epilogue, in one dispatch.
+
+    %c = linalg.matmul ins(%a, %b)                     tensor<MxNxT>
+    %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional
+    %y = linalg.generic {gelu} ins(%d)                 tensor<MxNxT>
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the contraction. The activation is gelu (erf or tanh form), silu, sigmoid or tanh, cut into
+any number of ops and recognized by its values, so that every constant in it is verified; the
+elementwise ops before and after it come along as long as each is the only reader of the one before.
+Any contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+Source: MindSpore matmul_elem_gelu_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import activations, contractions, ops
+from mlirfuse.structured.expressions import start
+from mlirfuse.structured.regions import legal_float
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction whose epilogue contains an activation."""
+    if not ops.is_contraction(root):
+        return None
+    chain = contractions.epilogue(root)
+    return Match(root, (root, *chain)) if _has_activation([root, *chain]) else None
+
+
+def _has_activation(chain: list[ir.Operation]) -> bool:
+    values = [op.results[0] for op in chain]
+    return any(
+        activations.classify(start(after), start(before)) is not None
+        for i, before in enumerate(values)
+        for after in values[i + 1 :]
+        if ops.shape(before) == ops.shape(after)
+    )
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_float(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="matmul_elem_gelu_fusion",
+    summary="Contraction with its bias and gelu, silu, sigmoid or tanh in one dispatch",
+    roots=contractions.ROOTS,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    source="MindSpore matmul_elem_gelu_fusion",
+)
