@@ -212,6 +212,11 @@ class Reason(enum.Enum):
         "the modelled time of the fused form is not lower",
         "force it with --must-fuse",
     )
+    LEFT_TO_PRODUCER = (
+        "left_to_producer",
+        "the op is the epilogue of a contraction, convolution or pooling, which takes it along",
+        "use a pass that forms a group of both, or skip the producer's op kind",
+    )
     STACK_LIMIT = (
         "stack_limit",
         "the group would keep more in a CPU thread's stack than the target allows",

@@ -6,11 +6,14 @@ from mlirfuse.core import FusionPass
 from mlirfuse.patterns import (
     add_layer_norm_fusion,
     add_rms_norm_fusion,
+    elementwise_fusion,
     expand_dims_hoist_rewrite,
     layer_norm_fusion,
     matmul_elem_biasadd_fusion,
     matmul_elem_gelu_fusion,
+    reduction_fusion,
     rms_norm_fusion,
+    transpose_matmul_fusion,
 )
 
 PASSES: dict[str, FusionPass] = {
@@ -18,10 +21,13 @@ PASSES: dict[str, FusionPass] = {
     for module in (
         add_layer_norm_fusion,
         add_rms_norm_fusion,
-    expand_dims_hoist_rewrite,
+        elementwise_fusion,
+        expand_dims_hoist_rewrite,
         layer_norm_fusion,
         matmul_elem_biasadd_fusion,
         matmul_elem_gelu_fusion,
+        reduction_fusion,
         rms_norm_fusion,
+        transpose_matmul_fusion,
     )
 }

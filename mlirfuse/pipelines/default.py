@@ -3,6 +3,8 @@
 PIPELINE: tuple[str, ...] = (
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
+    # Before anything groups the contraction: its form changes.
+    "transpose_matmul_fusion",
     # A norm that reads a residual add takes it along; the plain norm would leave the add alone.
     "add_layer_norm_fusion",
     "add_rms_norm_fusion",
@@ -11,4 +13,7 @@ PIPELINE: tuple[str, ...] = (
     # The epilogue with an activation is the longer one; the bias alone takes what is left.
     "matmul_elem_gelu_fusion",
     "matmul_elem_biasadd_fusion",
+    # What no pattern took: rows first, since a reduction needs its elementwise neighbours.
+    "reduction_fusion",
+    "elementwise_fusion",
 )

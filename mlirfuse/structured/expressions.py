@@ -11,11 +11,13 @@ An element is a value and one index per dimension. An index is
   Part(i, ...)   one digit of an index (seen through an expand),
   None           the constant zero.
 Expansion is lazy and one level at a time: asking for the definition of one element looks at one
-op.
+op, once in an analysis. Every walk here is bounded, because expressions share parts: the tree of
+`x = x * x` written sixty times has 2^60 leaves.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -23,6 +25,15 @@ from typing import TypeAlias
 from iree.compiler import ir
 
 from mlirfuse.structured import ops
+
+PRODUCT_NODES = 64
+"""Nodes of one product that `factors` visits; a norm with all its casts and scales has ten."""
+
+COMPARED_NODES = 1000
+"""Pairs of computations that `same` compares before it answers no."""
+
+COMPARED_DEPTH = 150
+"""Nesting at which `same` answers no, well inside Python's own limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,12 +65,23 @@ class Part:
 Index: TypeAlias = int | Loop | Lin | Part | None
 
 
+class Memo:
+    """What one analysis has looked at already. It lives as long as the analysis's expressions."""
+
+    __slots__ = ("forms", "steps")
+
+    def __init__(self) -> None:
+        self.steps: dict[Element, Expr | None] = {}
+        self.forms: dict[ir.Operation, _Form] = {}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a tensor."""
+    """One element of a tensor. Elements that stem from one `start` share its memo."""
 
     value: ir.Value
     index: tuple[Index, ...]
+    memo: Memo = dataclasses.field(default_factory=Memo, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,21 +171,28 @@ def source(expr: Expr) -> Expr:
             expr = step.args[0]
         elif isinstance(expr, Element) and isinstance(step, Element):
             rest = iter(expr.index)
-            if not all(i in rest for i in step.index):
+            if not all(i in rest for i in step.index if i is not None):
                 return expr
             expr = step
         else:
             return expr
 
 
-def number(expr: Expr) -> float | int | None:
-    """The compile-time number that the expression is, or None."""
+def literal(expr: Expr) -> Const | None:
+    """The compile-time number that the expression is, with the type that rounded it, or None."""
     expr = uncast(expr)
     if isinstance(expr, Const):
-        return expr.number
+        return expr
     if isinstance(expr, Apply) and expr.op in ("arith.sitofp", "arith.uitofp"):
-        return number(expr.args[0])
+        inner = literal(expr.args[0])
+        return None if inner is None else Const(inner.number, expr.type)
     return None
+
+
+def number(expr: Expr) -> float | int | None:
+    """The compile-time number that the expression is, or None."""
+    found = literal(expr)
+    return None if found is None else found.number
 
 
 # --- expansion -----------------------------------------------------------------------------------
@@ -171,17 +200,25 @@ def number(expr: Expr) -> float | int | None:
 
 def step_through(element: Element) -> Expr | None:
     """What the element is one op further up, or None when that op is not understood."""
+    steps = element.memo.steps
+    if element not in steps:
+        steps[element] = _step(element)
+    return steps[element]
+
+
+def _step(element: Element) -> Expr | None:
     op = ops.defining_op(element.value)
     if op is None:
         return None
-    if op.name == "arith.constant" or op.name == "linalg.fill":
+    name = op.name
+    if name == "linalg.generic":
+        return _through_generic(op, element)
+    if name == "arith.constant" or name == "linalg.fill":
         value = ops.constant(element.value)
         return None if value is None else Const(value, ops.element_type(element.value))
-    if op.name in ops.RESHAPES:
+    if name in ops.RESHAPES:
         index = _through_reshape(op, element.index)
-        return None if index is None else Element(op.operands[0], index)
-    if ops.is_generic(op):
-        return _through_generic(op, element)
+        return None if index is None else Element(op.operands[0], index, element.memo)
     return None
 
 
@@ -228,81 +265,100 @@ def delinearize(index: Index, position: int, sizes: tuple[int | None, ...]) -> I
     return Part(index, position, sizes)
 
 
+class _Form:
+    """The decoded structure of one `linalg.generic`."""
+
+    __slots__ = ("block", "loops", "maps", "num_inputs", "op", "operands", "reduced", "results")
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.op = op
+        self.operands = list(op.operands)
+        self.results = list(op.results)
+        self.num_inputs = len(self.operands) - len(self.results)
+        self.maps = ops.indexing_maps(op)
+        self.block = ops.body(op)
+        kinds = ops.iterator_types(op)
+        sizes: list[int | None] = [None] * len(kinds)
+        for value, index_map in zip(self.operands, self.maps, strict=True):
+            for loop, size in zip(index_map or (), ops.shape(value), strict=False):
+                if loop is not None and size is not None:
+                    sizes[loop] = size
+        self.loops = tuple(Loop(op, d, size) for d, size in enumerate(sizes))
+        self.reduced = tuple(d for d, kind in enumerate(kinds) if kind == "reduction")
+
+
 def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
-    maps = ops.indexing_maps(op)
-    kinds = ops.iterator_types(op)
-    inputs = ops.num_inputs(op)
-    result = next(i for i, r in enumerate(op.results) if r == element.value)
-    out_map = maps[inputs + result]
+    forms = element.memo.forms
+    form = forms.get(op)
+    if form is None:
+        form = forms[op] = _Form(op)
+    out = form.num_inputs + form.results.index(element.value)
+    out_map = form.maps[out]
     if out_map is None or None in out_map or len(set(out_map)) != len(out_map):
         return None
-    sizes = ops.loop_sizes(op)
-    loops: list[Index] = [Loop(op, d, sizes[d]) for d in range(len(kinds))]
+    loops: list[Index] = list(form.loops)
     for loop, index in zip(out_map, element.index, strict=True):
         if loop is not None:
             loops[loop] = index
-    evaluator = _Body(op, maps, loops)
-    block = ops.body(op)
-    yielded = block.operations[len(block.operations) - 1].operation.operands[result]
-    reduced = tuple(Loop(op, d, sizes[d]) for d, kind in enumerate(kinds) if kind == "reduction")
-    if not reduced:
-        return evaluator.scalar(yielded)
-    if any(d in out_map for d in range(len(kinds)) if kinds[d] == "reduction"):
+    if any(d in out_map for d in form.reduced):
         return None
-    return evaluator.reduction(yielded, inputs + result, reduced)
+    return _Body(form, loops, element.memo).result(out)
 
 
 class _Body:
     """Evaluates the scalar body of one structured op at given loop indices."""
 
-    def __init__(
-        self, op: ir.Operation, maps: tuple[ops.IndexMap | None, ...], loops: list[Index]
-    ) -> None:
-        self.op = op
-        self.maps = maps
+    def __init__(self, form: _Form, loops: list[Index], memo: Memo) -> None:
+        self.form = form
         self.loops = loops
-        self.block = ops.body(op)
+        self.memo = memo
         self.known: dict[ir.Value, Expr] = {}
 
-    def scalar(self, value: ir.Value) -> Expr:
+    def result(self, out: int) -> Expr | None:
+        """What the body yields for operand number `out`, an init."""
+        for op in self.form.block.operations:
+            last = op.operation
+            if len(last.results) == 1:
+                self.known[last.results[0]] = self._compute(last)
+        yielded = last.operands[out - self.form.num_inputs]
+        return self._reduction(yielded, out) if self.form.reduced else self._operand(yielded)
+
+    def _operand(self, value: ir.Value) -> Expr:
         found = self.known.get(value)
         if found is None:
-            found = self.known[value] = self._compute(value)
+            found = self.known[value] = self._leaf(value)
         return found
 
-    def _compute(self, value: ir.Value) -> Expr:
+    def _leaf(self, value: ir.Value) -> Expr:
         owner = value.owner
-        if isinstance(owner, ir.Block):
-            if owner != self.block:
-                return Opaque(value)
-            position = ir.BlockArgument(value).arg_number
-            index_map = self.maps[position]
-            if index_map is None:
-                return Opaque(value)
-            index = tuple(None if d is None else self.loops[d] for d in index_map)
-            return Element(self.op.operands[position], index)
-        op = owner.operation
-        if op.name == "arith.constant":
+        if not isinstance(owner, ir.Block) or owner != self.form.block:
+            outside = ops.constant(value)
+            return Opaque(value) if outside is None else Const(outside, str(value.type))
+        position = ir.BlockArgument(value).arg_number
+        index_map = self.form.maps[position]
+        if index_map is None:
+            return Opaque(value)
+        index = tuple(None if d is None else self.loops[d] for d in index_map)
+        return Element(self.form.operands[position], index, self.memo)
+
+    def _compute(self, op: ir.Operation) -> Expr:
+        value = op.results[0]
+        name = op.name
+        if name == "arith.constant":
             literal = ops.attribute_number(op.attributes["value"])
             return Opaque(value) if literal is None else Const(literal, str(value.type))
-        if op.name == "linalg.index":
+        if name == "linalg.index":
             return IndexOf(self.loops[op.attributes["dim"].value])
-        if op.name.startswith(("arith.", "math.")) and len(op.results) == 1:
-            return Apply(
-                op.name,
-                tuple(self.scalar(o) for o in op.operands),
-                ops.predicate(op),
-                str(value.type),
-                self.op,
-            )
+        if name.startswith(("arith.", "math.")):
+            args = tuple(self._operand(o) for o in op.operands)
+            return Apply(name, args, ops.predicate(op), str(value.type), self.form.op)
         return Opaque(value)
 
-    def reduction(self, yielded: ir.Value, out: int, loops: tuple[Loop, ...]) -> Expr | None:
-        owner = yielded.owner
-        if isinstance(owner, ir.Block):
+    def _reduction(self, yielded: ir.Value, out: int) -> Expr | None:
+        combine = ops.defining_op(yielded)
+        if combine is None or combine.block != self.form.block:
             return None
-        combine = owner.operation
-        accumulator = self.block.arguments[out]
+        accumulator = self.form.block.arguments[out]
         if len(combine.operands) != 2 or len(list(accumulator.uses)) != 1:
             return None
         left, right = combine.operands
@@ -312,10 +368,11 @@ class _Body:
             arg = left
         else:
             return None
-        init_map = self.maps[out]
-        index = tuple(None if d is None else self.loops[d] for d in init_map or ())
-        init = Element(self.op.operands[out], index)
-        return Reduce(combine.name, self.scalar(arg), loops, init, self.op)
+        index_map = self.form.maps[out] or ()
+        index = tuple(None if d is None else self.loops[d] for d in index_map)
+        init = Element(self.form.operands[out], index, self.memo)
+        along = tuple(self.form.loops[d] for d in self.form.reduced)
+        return Reduce(combine.name, self._operand(arg), along, init, self.form.op)
 
 
 # --- comparison ----------------------------------------------------------------------------------
@@ -329,71 +386,84 @@ def same(a: Expr, b: Expr, binding: Binding | None = None) -> bool:
 
     Loops that are keys of nothing yet become bound to the index found at their place; a loop
     bound once must stand for the same index everywhere. Structure only: no algebra, but
-    broadcasts, reshapes and duplicated computations do not matter.
+    broadcasts, reshapes and duplicated computations do not matter. The binding is left as it was
+    when the answer is no, which is also the answer past `COMPARED_NODES` or `COMPARED_DEPTH`.
     """
-    binding = {} if binding is None else binding
-    if isinstance(a, Element) and isinstance(b, Element) and a.value == b.value:
-        trial = dict(binding)
-        if len(a.index) == len(b.index) and all(
-            _same_index(i, j, trial) for i, j in zip(a.index, b.index, strict=True)
-        ):
-            binding.update(trial)
+    trial = _Comparison({} if binding is None else dict(binding))
+    if not trial.same(a, b, 0):
+        return False
+    if binding is not None:
+        binding.update(trial.binding)
+    return True
+
+
+class _Comparison:
+    """One comparison. A pair once found equal stays so, since bindings are only added."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        # Keyed by object identity: the memos of the elements keep every node alive.
+        self.equal: set[tuple[int, int]] = set()
+
+    def same(self, a: Expr, b: Expr, depth: int) -> bool:
+        if isinstance(a, Element) and isinstance(b, Element) and a.value == b.value:
+            before = dict(self.binding)
+            if self.indices(a.index, b.index):
+                return True
+            self.binding = before
+        a, b = define(a), define(b)
+        pair = (id(a), id(b))
+        if pair in self.equal:
             return True
-    da, db = define(a), define(b)
-    if isinstance(da, Element) or isinstance(db, Element):
-        return (
-            isinstance(da, Element)
-            and isinstance(db, Element)
-            and (da, db) != (a, b)
-            and same(da, db, binding)
-        )
-    if isinstance(da, Const) and isinstance(db, Const):
-        return da.number == db.number and da.type == db.type
-    if isinstance(da, IndexOf) and isinstance(db, IndexOf):
-        return _same_index(da.index, db.index, binding)
-    if isinstance(da, Apply) and isinstance(db, Apply):
-        if (da.op, da.predicate, da.type) != (db.op, db.predicate, db.type):
+        if depth > COMPARED_DEPTH or len(self.equal) > COMPARED_NODES:
             return False
-        trial = dict(binding)
-        if all(same(x, y, trial) for x, y in zip(da.args, db.args, strict=True)):
-            binding.update(trial)
-            return True
-        return False
-    if isinstance(da, Reduce) and isinstance(db, Reduce):
-        trial = dict(binding)
-        inner = {**trial, **dict(zip(da.loops, db.loops, strict=False))}
-        if (
-            da.combiner == db.combiner
-            and len(da.loops) == len(db.loops)
-            and same(da.arg, db.arg, inner)
-            and same(da.init, db.init, trial)
-        ):
-            binding.update(trial)
-            return True
-        return False
-    return da == db
+        equal = self.nodes(a, b, depth + 1)
+        if equal:
+            self.equal.add(pair)
+        return equal
+
+    def nodes(self, a: Expr, b: Expr, depth: int) -> bool:
+        if isinstance(a, Element) and isinstance(b, Element):
+            return a.value == b.value and self.indices(a.index, b.index)
+        if isinstance(a, IndexOf) and isinstance(b, IndexOf):
+            return self.index(a.index, b.index)
+        if isinstance(a, Apply) and isinstance(b, Apply):
+            if (a.op, a.predicate, a.type, len(a.args)) != (b.op, b.predicate, b.type, len(b.args)):
+                return False
+            return all(self.same(x, y, depth) for x, y in zip(a.args, b.args, strict=True))
+        if isinstance(a, Reduce) and isinstance(b, Reduce):
+            return self.reductions(a, b, depth)
+        return isinstance(a, Const | Opaque) and a == b
+
+    def reductions(self, a: Reduce, b: Reduce, depth: int) -> bool:
+        if a.combiner != b.combiner or len(a.loops) != len(b.loops):
+            return False
+        if [loop.size for loop in a.loops] != [loop.size for loop in b.loops]:
+            return False
+        if not self.same(a.init, b.init, depth):
+            return False
+        outer = {loop: self.binding[loop] for loop in a.loops if loop in self.binding}
+        self.binding.update(zip(a.loops, b.loops, strict=True))
+        equal = self.same(a.arg, b.arg, depth)
+        for loop in a.loops:
+            del self.binding[loop]
+        self.binding.update(outer)
+        return equal
+
+    def indices(self, a: tuple[Index, ...], b: tuple[Index, ...]) -> bool:
+        return len(a) == len(b) and all(self.index(i, j) for i, j in zip(a, b, strict=True))
+
+    def index(self, a: Index, b: Index) -> bool:
+        if isinstance(a, Loop):
+            return self.binding.setdefault(a, b) == b
+        if isinstance(a, Lin) and isinstance(b, Lin):
+            return a.sizes == b.sizes and self.indices(a.parts, b.parts)
+        if isinstance(a, Part) and isinstance(b, Part):
+            return (a.position, a.sizes) == (b.position, b.sizes) and self.index(a.index, b.index)
+        return a == b
 
 
-def _same_index(a: Index, b: Index, binding: Binding) -> bool:
-    if isinstance(a, Loop):
-        if a in binding:
-            return binding[a] == b
-        if a == b:
-            return True
-        binding[a] = b
-        return True
-    if isinstance(a, Lin) and isinstance(b, Lin):
-        return a.sizes == b.sizes and all(
-            _same_index(x, y, binding) for x, y in zip(a.parts, b.parts, strict=True)
-        )
-    if isinstance(a, Part) and isinstance(b, Part):
-        return (a.position, a.sizes) == (b.position, b.sizes) and _same_index(
-            a.index, b.index, binding
-        )
-    return a == b
-
-
-# --- shapes of arithmetic --------------------------------------------------------------------------
+# --- shapes of arithmetic -----------------------------------------------------------------------
 
 _MUL, _DIV, _ADD, _SUB = "arith.mulf", "arith.divf", "arith.addf", "arith.subf"
 
@@ -409,22 +479,24 @@ Factor: TypeAlias = Expr | Divisor
 
 
 def factors(expr: Expr) -> Iterator[tuple[Expr, tuple[Factor, ...]]]:
-    """Each node of the product tree with the factors beside it, outermost node first.
+    """Nodes of the product tree with the factors beside them, outer nodes first.
 
     `x * (r * g)` gives the product with nothing beside it, `x` with `(r * g,)`, `r * g` with
     `(x,)`, `r` with `(g, x)`, `g` with `(r, x)`. A quotient gives its numerator with a `Divisor`.
+    Ends after `PRODUCT_NODES` nodes.
     """
-    yield expr, ()
-    node = uncast(expr)
-    if isinstance(node, Apply) and node.op == _MUL:
-        left, right = node.args
-        for inner, others in factors(left):
-            yield inner, (*others, right)
-        for inner, others in factors(right):
-            yield inner, (*others, left)
-    elif isinstance(node, Apply) and node.op == _DIV:
-        for inner, others in factors(node.args[0]):
-            yield inner, (*others, Divisor(node.args[1]))
+    waiting: collections.deque[tuple[Expr, tuple[Factor, ...]]] = collections.deque([(expr, ())])
+    for _ in range(PRODUCT_NODES):
+        if not waiting:
+            return
+        inner, others = waiting.popleft()
+        yield inner, others
+        node = uncast(inner)
+        if isinstance(node, Apply) and node.op == _MUL:
+            left, right = node.args
+            waiting += [(left, (right, *others)), (right, (left, *others))]
+        elif isinstance(node, Apply) and node.op == _DIV:
+            waiting.append((node.args[0], (Divisor(node.args[1]), *others)))
 
 
 def addends(expr: Expr) -> list[tuple[Expr, Expr]]:
@@ -434,6 +506,60 @@ def addends(expr: Expr) -> list[tuple[Expr, Expr]]:
         return []
     a, b = node.args
     return [(a, b), (b, a)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum along reduction loops times a number: what is summed, along which loops.
+
+    Attributes:
+      count: how many elements are summed; None when a loop's size is not static.
+      scale: the number, 1 when there is none.
+      type: the type that `scale` was rounded to.
+    """
+
+    arg: Expr
+    loops: tuple[Loop, ...]
+    count: int | None
+    scale: float
+    type: str
+
+
+def scaled_sum(expr: Expr) -> Sum | None:
+    """Recognizes a sum with a constant factor or divisor, outside or inside the sum."""
+    node = uncast(expr)
+    scale, kind = 1.0, ""
+    if isinstance(node, Apply) and node.op in (_MUL, _DIV):
+        taken = _scaled(node)
+        if taken is None:
+            return None
+        inner, scale, kind = taken
+        node = uncast(inner)
+    if not isinstance(node, Reduce) or node.combiner != _ADD or number(node.init) != 0:
+        return None
+    arg = node.arg
+    inside = uncast(arg)
+    if not kind and isinstance(inside, Apply) and inside.op in (_MUL, _DIV):
+        taken = _scaled(inside)
+        if taken is not None:
+            arg, scale, kind = taken
+    count: int | None = 1
+    for loop in node.loops:
+        count = None if count is None or loop.size is None else count * loop.size
+    return Sum(arg, node.loops, count, scale, kind)
+
+
+def _scaled(node: Apply) -> tuple[Expr, float, str] | None:
+    left, right = node.args
+    by = literal(right)
+    if by is not None and node.op == _DIV:
+        return (left, 1.0 / by.number, by.type) if by.number else None
+    if by is None and node.op == _MUL:
+        left, by = right, literal(left)
+    return None if by is None else (left, float(by.number), by.type)
+
+
+_PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -449,58 +575,47 @@ def mean(expr: Expr) -> Mean | None:
     """Recognizes a sum divided by the number of its elements, however it is written.
 
     sum(x) / n, sum(x) * (1/n), sum(x / n), sum(x * (1/n)). The number must be the product of the
-    reduced sizes, exactly or rounded to f32.
+    reduced sizes, exactly or rounded to its own type.
     """
-    node = uncast(expr)
-    scale = 1.0
-    reduce: Expr = node
-    if isinstance(node, Apply) and node.op in (_MUL, _DIV):
-        taken = _scaled(node)
-        if taken is None:
-            return None
-        inner, scale = taken
-        reduce = uncast(inner)
-    if not isinstance(reduce, Reduce) or reduce.combiner != _ADD or number(reduce.init) != 0:
+    total = scaled_sum(expr)
+    if total is None or total.count is None:
         return None
-    arg = reduce.arg
-    inside = uncast(arg)
-    if scale == 1.0 and isinstance(inside, Apply) and inside.op in (_MUL, _DIV):
-        taken = _scaled(inside)
-        if taken is not None:
-            arg, scale = taken
-    count = 1
-    for loop in reduce.loops:
-        if loop.size is None:
-            return None
-        count *= loop.size
-    if not abs(scale * count - 1.0) <= 1e-6:
+    # One rounding of n or of 1/n is half a unit in the last place; 1.01 absorbs this division's.
+    rounding = 1.01 * 2.0 ** -_PRECISION.get(total.type, 53)
+    if abs(total.scale * total.count - 1.0) > rounding:
         return None
-    return Mean(arg, reduce.loops, count)
+    return Mean(total.arg, total.loops, total.count)
 
 
-def _scaled(node: Apply) -> tuple[Expr, float] | None:
-    left, right = node.args
-    by = number(right)
-    if node.op == _DIV:
-        return None if not by else (left, 1.0 / by)
-    if by is not None:
-        return left, float(by)
-    by = number(left)
-    return None if by is None else (right, float(by))
+def _leaves(expr: Expr) -> Iterator[Element | IndexOf]:
+    """The elements and loop indices that an expression reads, without expanding elements."""
+    seen: set[int] = set()
+    work = [expr]
+    while work:
+        node = work.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Apply):
+            work += reversed(node.args)
+        elif isinstance(node, Reduce):
+            work.append(node.arg)
+        elif isinstance(node, Element | IndexOf):
+            yield node
 
 
 def loops(expr: Expr) -> set[int]:
     """The starting element's dimensions that the expression depends on, read from its sources."""
-    expr = source(expr)
-    if isinstance(expr, Element):
-        return {i for index in expr.index for i in _ints(index)}
-    if isinstance(expr, Apply):
-        return set().union(*(loops(a) for a in expr.args))
-    if isinstance(expr, Reduce):
-        return loops(expr.arg)
-    if isinstance(expr, IndexOf):
-        return set(_ints(expr.index))
-    return set()
+    found: set[int] = set()
+    for leaf in _leaves(source(expr)):
+        end = source(leaf)
+        if isinstance(end, Element):
+            found.update(i for index in end.index for i in _ints(index))
+        elif isinstance(end, IndexOf):
+            found.update(_ints(end.index))
+        elif not isinstance(end, Const):
+            found |= loops(end)
+    return found
 
 
 def _ints(index: Index) -> Iterator[int]:
@@ -515,10 +630,6 @@ def _ints(index: Index) -> Iterator[int]:
 
 def tensors(expr: Expr) -> Iterator[ir.Value]:
     """The tensors whose elements the expression reads directly, without expanding them."""
-    if isinstance(expr, Element):
-        yield expr.value
-    elif isinstance(expr, Apply):
-        for arg in expr.args:
-            yield from tensors(arg)
-    elif isinstance(expr, Reduce):
-        yield from tensors(expr.arg)
+    for leaf in _leaves(expr):
+        if isinstance(leaf, Element):
+            yield leaf.value
