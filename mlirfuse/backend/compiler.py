@@ -1,0 +1,171 @@
+"""The phases of `iree-compile`: to global optimization, from there to a program, and counting."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+from pathlib import Path
+
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import CompileFailedError, UsageError
+from mlirfuse.options import FusionOptions
+from mlirfuse.targets.base import Target
+
+TOOL = "iree-compile"
+
+# The op that a diagnostic is about can be a whole function; the line of the error is what we show.
+_QUIET = "--mlir-print-op-on-diagnostic=false"
+
+_UNKNOWN_CPU = "is not a recognized processor for this target"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiler:
+    """`iree-compile` for one target with one set of options.
+
+    Attributes:
+      target: the machine to compile for.
+      options: the switches, of which the code generation features matter here.
+      timeout: seconds that each run of `iree-compile` may take; None for no limit.
+    """
+
+    target: Target
+    options: FusionOptions
+    timeout: float | None = None
+
+    def flags(self, *, fused: bool) -> tuple[str, ...]:
+        """Arguments for the target and the features.
+
+        Args:
+          fused: whether the program went through our passes; only then it gets the flags of code
+            generation that we add.
+
+        Raises:
+          UsageError: a feature is off that this target cannot do without.
+        """
+        arguments = [*self.target.flags]
+        for feature in self.options.disable_feature:
+            if feature not in self.target.feature_off:
+                known = ", ".join(sorted(self.target.feature_off))
+                raise UsageError(
+                    f"--disable-feature={feature} is not available for target {self.target}, "
+                    f"whose code generator has no such switch (known: {known})"
+                )
+            arguments += self.target.feature_off[feature]
+        if fused and self.options.feature("data_tiling"):
+            arguments += self.target.codegen_flags
+        return tuple(arguments)
+
+    def normalize(self, source: Path, output: Path, *, input_type: str) -> None:
+        """Compiles up to and including IREE's global optimization, into bytecode.
+
+        Args:
+          source: the imported model.
+          output: the file for the bytecode.
+          input_type: value of `--iree-input-type`.
+
+        Raises:
+          CompileFailedError: the compiler refused, died or ran out of time.
+          UsageError: the target names a CPU that LLVM does not know.
+        """
+        self._run(
+            "global-optimization",
+            source,
+            output,
+            f"--iree-input-type={input_type}",
+            "--compile-to=global-optimization",
+            "--emit-mlir-bytecode",
+            *self.flags(fused=False),
+        )
+
+    def generate(self, source: Path, output: Path, *, fused: bool) -> int:
+        """Compiles what `normalize` made, or the engine made of it, into a program.
+
+        Args:
+          source: bytecode at global-optimization level.
+          output: the file for the program, a `.vmfb`.
+          fused: whether our passes ran on it.
+
+        Returns:
+          The number of dispatches of a call.
+
+        Raises:
+          CompileFailedError: as for `normalize`.
+        """
+        statistics = output.with_suffix(".csv")
+        self._run(
+            "codegen",
+            source,
+            output,
+            "--compile-from=global-optimization",
+            *_statistics_flags(statistics),
+            *self.flags(fused=fused),
+        )
+        return _count(statistics)
+
+    def count(self, source: Path, workdir: Path) -> int:
+        """Counts the dispatches of a call without generating code, in a third of the time.
+
+        Args:
+          source: bytecode at global-optimization level.
+          workdir: an existing directory for temporary files.
+
+        Raises:
+          CompileFailedError: as for `normalize`.
+        """
+        statistics = workdir / "count.csv"
+        self._run(
+            "dispatch-creation",
+            source,
+            Path(os.devnull),
+            "--compile-from=global-optimization",
+            "--compile-to=stream",
+            "--emit-mlir-bytecode",
+            *_statistics_flags(statistics),
+            *self.flags(fused=False),
+        )
+        return _count(statistics)
+
+    def _run(self, stage: str, source: Path, output: Path, *arguments: str) -> None:
+        failure: CompileFailedError | None = None
+        try:
+            said = run_tool(
+                TOOL,
+                [os.fspath(source), "-o", os.fspath(output), _QUIET, *arguments],
+                stage=stage,
+                timeout=self.timeout,
+            )
+        except CompileFailedError as error:
+            failure, said = error, error.diagnostics
+        if _UNKNOWN_CPU in said:
+            raise UsageError(
+                f"unknown target '{self.target}': LLVM knows no CPU '{self.target.arch}' here"
+                " (known: host, generic, and clang's names such as x86-64-v3 or znver4)"
+            )
+        if failure is not None:
+            raise failure
+
+
+def _statistics_flags(path: Path) -> tuple[str, str]:
+    return (
+        "--iree-scheduling-dump-statistics-format=csv",
+        f"--iree-scheduling-dump-statistics-file={path}",
+    )
+
+
+def _count(statistics: Path) -> int:
+    """Dispatches of a call: those of initializers (packing weights) run once and do not count.
+
+    The file has a section for each `stream.cmd.execute`, named by a comment with the ops around
+    it, and a line for each command in it.
+    """
+    dispatches = 0
+    in_initializer = False
+    with statistics.open(encoding="utf-8", newline="") as file:
+        for row in csv.reader(file):
+            if row and row[0].startswith("; builtin.module"):
+                in_initializer = "util.initializer" in row[0]
+            elif len(row) > 1 and row[1] == "dispatch" and not in_initializer:
+                dispatches += 1
+    return dispatches
