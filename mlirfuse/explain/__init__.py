@@ -6,6 +6,7 @@ Everything here is computed from a `core.Report`; nothing here decides anything.
 from __future__ import annotations
 
 from mlirfuse.explain.locations import why
+from mlirfuse.explain.page import html
 from mlirfuse.explain.plain import candidates_text, text
 
-__all__ = ["candidates_text", "text", "why"]
+__all__ = ["candidates_text", "html", "text", "why"]

@@ -11,10 +11,12 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import MlirfuseError, Report
+from mlirfuse.explain.plain import is_group
 from mlirfuse.structured import ops
 
 _COMPUTES = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "hal.dispatch", "scf.", "tensor.pad")
 _FREE = frozenset({"linalg.fill"})
+_GROUPS = ("flow.dispatch.", "hal.dispatch.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def of_report(report: Report) -> Graph:
     nodes = tuple(
         Node(d.function, d.pass_name, d.match, d.op_names, d.ops)
         for d in report.decisions
-        if d.taken
+        if is_group(d)
     )
     return Graph(nodes, ())
 
@@ -135,7 +137,8 @@ def _node(function: str, op: ir.Operation) -> Node:
         body = (o.operation for o in op.regions[0].blocks[0].operations)
         inside = [o for o in body if o.name != ops.RETURN]
     name, match = op.name, None
-    if "mlirfuse.pass" in op.attributes:
+    # A rewrite that only prepares groups marks plain ops.
+    if op.name.startswith(_GROUPS) and "mlirfuse.pass" in op.attributes:
         name = ir.StringAttr(op.attributes["mlirfuse.pass"]).value
         match = ir.IntegerAttr(op.attributes["mlirfuse.match"]).value
     return Node(
@@ -143,5 +146,11 @@ def _node(function: str, op: ir.Operation) -> Node:
         name,
         match,
         tuple(o.name for o in inside),
-        tuple(ops.location_name(o.location) for o in inside),
+        tuple(_location(o) for o in inside),
     )
+
+
+def _location(op: ir.Operation) -> str:
+    """The op's place in the model; `-` for a place in the text that was parsed here."""
+    name = ops.location_name(op.location)
+    return "-" if name.startswith("-:") else name

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mlirfuse.core import Decision, Reason, Report
+from mlirfuse.core import Decision, Kind, Reason, Report
 
 _EXAMPLES = 3
 """Refused candidates shown for each reason; the rest is a count."""
@@ -132,9 +132,14 @@ def _dispatches(report: Report) -> str:
     return f"; dispatches: {', '.join(parts)}" if parts else ""
 
 
+def is_group(decision: Decision) -> bool:
+    """Whether the decision made a group, not a rewrite that prepares one."""
+    return decision.taken and decision.kind is not Kind.REWRITE
+
+
 def summary(report: Report) -> str:
     """One line: groups, ops in them, refused candidates and dispatches."""
-    taken = [d for d in report.decisions if d.taken]
+    taken = [d for d in report.decisions if is_group(d)]
     refused = [d for d in report.decisions if not d.taken]
     ops = sum(len(d.ops) for d in taken)
     reasons = len({d.reason for d in refused})
@@ -148,14 +153,14 @@ def summary(report: Report) -> str:
 def text(report: Report) -> str:
     """The answer to `--explain`: per function the groups, then what was refused and why.
 
-    Refusals are grouped by reason, alike ones are counted, and few of each are shown, so that the
-    length does not grow with the model.
+    Refusals are grouped by reason, alike ones are counted, and few of each are shown; rewrites that
+    only prepare groups are counted. So the length grows with the number of groups alone.
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
     functions = dict.fromkeys(d.function for d in report.decisions)
     for function in functions:
         of_function = [d for d in report.decisions if d.function == function]
-        taken = [d for d in of_function if d.taken]
+        taken = [d for d in of_function if is_group(d)]
         refused = [d for d in of_function if not d.taken]
         lines.append(f"function @{printable(function)}")
         lines.append(f"  groups ({len(taken)})")
@@ -166,7 +171,7 @@ def text(report: Report) -> str:
         lines.append(f"switched off: {', '.join(off)}")
     if fired := report.counts():
         counted = ", ".join(f"{printable(name)} {count}" for name, count in fired.items())
-        lines.append(f"rewrites: {counted}")
+        lines.append(f"applied: {counted}")
     lines.append(summary(report))
     return "\n".join(lines) + "\n"
 

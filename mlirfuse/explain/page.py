@@ -1,0 +1,144 @@
+"""The HTML report: one self-contained file that opens offline."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mlirfuse.core import MlirfuseError, Reason, Report
+from mlirfuse.explain import graph
+from mlirfuse.options import FusionOptions
+
+Step = tuple[str, str, str]
+"""The name of a pass, and the IR before and after it."""
+
+_IR_CHARACTERS = 2_000_000
+"""Characters of one module that the page shows; the rest is cut, so that a browser opens it."""
+
+_DIFF_LINES = 40_000
+"""Lines up to which two modules are compared: the time of a comparison is not linear."""
+
+_QUOTED_OR_PLAIN = r'[^()"]|"[^"]*"'
+_NESTED = rf"(?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN})*\))*\))*"
+_LOCATION = re.compile(rf" loc\({_NESTED}\)|^#loc\d* = .*\n", re.MULTILINE)
+
+_VALUE = re.compile(r"%[\w#:]+|#map\d*")
+
+
+def html(
+    report: Report,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "mlirfuse report",
+    before: str | None = None,
+    after: str | None = None,
+    timings: Mapping[str, float] | None = None,
+    steps: Iterable[Step] | None = None,
+) -> None:
+    """Writes the report as one HTML file without references to anything outside it.
+
+    Args:
+      report: the engine's report.
+      path: the file to write; replaced in one step, so that a failure leaves no partial file.
+      title: heading of the page, e.g. the model's name.
+      before: the module before the passes, as text.
+      after: the module after the passes, as text; the graph of groups is drawn from it, with source
+        lines when the text has locations. Without it the groups are drawn without the tensors
+        between them.
+      timings: milliseconds a call of each program measured; `stock` and `fused` are compared.
+      steps: for each pass that changed something its name, the IR before it and the IR after it.
+
+    Raises:
+      MlirfuseError: the file cannot be written, or `after` is not MLIR.
+    """
+    drawn = graph.of_report(report) if after is None else graph.of_text(after)
+    data = {
+        "title": title,
+        "version": version("mlirfuse"),
+        "target": report.target,
+        "iree": report.iree,
+        "options": _changed_options(report.options),
+        "dispatches": report.dispatches,
+        "passes": [dataclasses.asdict(p) for p in report.passes],
+        "decisions": [d.to_dict() for d in report.decisions],
+        "reasons": {r.code: {"text": r.text, "hint": r.hint} for r in Reason},
+        "timings": dict(timings) if timings else None,
+        "graph": dataclasses.asdict(drawn),
+        "before": _shown(before),
+        "after": _shown(after),
+        "steps": [{"title": name, "diff": difference(a, b)} for name, a, b in steps or ()],
+    }
+    _write(Path(path), _page(data))
+
+
+def _changed_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    defaults = FusionOptions().to_dict()
+    return [
+        {"name": name, "value": value, "default": defaults.get(name)}
+        for name, value in options.items()
+        if name not in defaults or value != defaults[name]
+    ]
+
+
+def _shown(text: str | None) -> str | None:
+    """A module as the page shows it: without locations, and not longer than a browser takes."""
+    if text is None:
+        return None
+    text = _LOCATION.sub("", text)
+    if len(text) <= _IR_CHARACTERS:
+        return text
+    return text[:_IR_CHARACTERS] + f"\n// cut: {len(text) - _IR_CHARACTERS} more characters\n"
+
+
+def difference(before: str, after: str) -> list[str]:
+    """A unified diff of two modules that does not see the renumbering of values and maps."""
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > _DIFF_LINES:
+        return [f"@@ too long to compare: {len(old)} lines before, {len(new)} after @@"]
+    matcher = difflib.SequenceMatcher(a=_nameless(old), b=_nameless(new))
+    lines = []
+    for hunk in matcher.get_grouped_opcodes(3):
+        first, last = hunk[0], hunk[-1]
+        lines.append(
+            f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@"
+        )
+        for tag, i1, i2, j1, j2 in hunk:
+            if tag == "equal":
+                lines.extend(" " + line for line in new[j1:j2])
+            else:
+                lines.extend("-" + line for line in old[i1:i2])
+                lines.extend("+" + line for line in new[j1:j2])
+    return lines
+
+
+def _nameless(lines: Sequence[str]) -> list[str]:
+    return [_VALUE.sub("%", line) for line in lines]
+
+
+def _page(data: Mapping[str, Any]) -> str:
+    # Inside a script element only `<` can end it or open a comment; JSON may spell it \u003c.
+    encoded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    parts = {"STYLE": _resource("page.css"), "SCRIPT": _resource("page.js"), "DATA": encoded}
+    return re.sub(r"/\*(STYLE|SCRIPT|DATA)\*/", lambda m: parts[m[1]], _resource("page.html"))
+
+
+def _resource(name: str) -> str:
+    return files("mlirfuse.explain").joinpath(name).read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise MlirfuseError(f"cannot write {path}: {error.strerror}") from error
