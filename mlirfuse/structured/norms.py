@@ -28,6 +28,7 @@ from mlirfuse.structured.expressions import (
     mean,
     number,
     same,
+    scaled_sum,
     source,
     start,
     tensors,
@@ -42,15 +43,16 @@ class Norm:
     Attributes:
       centered: True for a layer norm, False for an RMS norm.
       x: what is normalized, as an expression at the result's loops.
+      read: the same x where mean and variance read it, at their own loops.
       gamma: the scales; empty when there are none.
       beta: the shift, or None.
       epsilon: the number added to the variance.
       axes: the result's dimensions that are normalized, ascending.
-      stops: the tensors that the group reads: x, the scales and the shift.
     """
 
     centered: bool
     x: Expr
+    read: tuple[Expr, ...]
     gamma: tuple[Expr, ...]
     beta: Expr | None
     epsilon: float
@@ -59,7 +61,7 @@ class Norm:
     @property
     def stops(self) -> frozenset[ir.Value]:
         """The tensors at which the group's backward slice ends."""
-        ends = [self.x, *self.gamma] + ([] if self.beta is None else [self.beta])
+        ends = [self.x, *self.read, *self.gamma] + ([] if self.beta is None else [self.beta])
         return frozenset(v for e in ends for v in tensors(source(e)))
 
 
@@ -106,14 +108,12 @@ def _near(centered: bool, reason: Reason, detail: str) -> NearNorm:
 def _scaled_norm(product: Expr) -> Norm | NearNorm | None:
     near: NearNorm | None = None
     for inner, others in factors(product):
-        variance = _under_root(inner)
+        variance = _under_reciprocal_root(inner)
         rest = others
         if variance is None:
-            divisors = [o for o in others if isinstance(o, Divisor)]
-            for divisor in divisors:
-                root = uncast(divisor.expr)
-                if isinstance(root, Apply) and root.op == "math.sqrt":
-                    variance = root.args[0]
+            for divisor in others:
+                variance = _under_root(divisor.expr) if isinstance(divisor, Divisor) else None
+                if variance is not None:
                     rest = (inner, *(o for o in others if o is not divisor))
                     break
         if variance is None:
@@ -128,12 +128,21 @@ def _scaled_norm(product: Expr) -> Norm | NearNorm | None:
 
 def _under_root(expr: Expr) -> Expr | None:
     node = uncast(expr)
-    if isinstance(node, Apply) and node.op == "math.rsqrt":
+    if isinstance(node, Apply) and (
+        node.op == "math.sqrt" or (node.op == "math.powf" and number(node.args[1]) == 0.5)
+    ):
         return node.args[0]
-    if isinstance(node, Apply) and node.op == "arith.divf" and number(node.args[0]) == 1:
-        root = uncast(node.args[1])
-        if isinstance(root, Apply) and root.op == "math.sqrt":
-            return root.args[0]
+    return None
+
+
+def _under_reciprocal_root(expr: Expr) -> Expr | None:
+    node = uncast(expr)
+    if not isinstance(node, Apply):
+        return None
+    if node.op == "math.rsqrt" or (node.op == "math.powf" and number(node.args[1]) == -0.5):
+        return node.args[0]
+    if node.op == "arith.divf" and number(node.args[0]) == 1:
+        return _under_root(node.args[1])
     return None
 
 
@@ -141,13 +150,12 @@ def _match_moment(
     moment: Expr, shift: Expr | None, rest: tuple[Factor, ...]
 ) -> Norm | NearNorm | None:
     squared = _squared(moment) or _difference_of_moments(moment)
-    if squared is None:
-        return None
+    if squared is None or isinstance(squared, NearNorm):
+        return squared
     epsilon = 0.0 if shift is None else number(shift)
     if epsilon is None:
-        centered = squared.raw or _minuend(squared.arg) is not squared.arg
         return _near(
-            centered,
+            squared.centered,
             Reason.CONSTANT_UNVERIFIED,
             "the epsilon under the square root is not a constant",
         )
@@ -159,12 +167,13 @@ def _match_moment(
             if not same(squared.arg, _minuend(inner) if squared.raw else inner, binding):
                 continue
             scales = (*others, *rest[:position], *rest[position + 1 :])
-            found = _assemble(inner, squared.average, binding, scales, float(epsilon))
+            found = _assemble(inner, squared, binding, scales, float(epsilon))
             if squared.raw and isinstance(found, Norm) and not found.centered:
                 continue
             return found
-    centered = squared.raw or _minuend(squared.arg) is not squared.arg
-    return _near(centered, Reason.STRUCTURE, "what is scaled is not what the variance was taken of")
+    return _near(
+        squared.centered, Reason.STRUCTURE, "what is scaled is not what the variance was taken of"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,23 +184,52 @@ class _Squared:
     average: Mean
     raw: bool = False
 
+    @property
+    def centered(self) -> bool:
+        return self.raw or _is_centered(self.arg)
 
-def _squared(moment: Expr) -> _Squared | None:
+
+def _squared(moment: Expr) -> _Squared | NearNorm | None:
     average = mean(moment)
     base = None if average is None else _square_base(average.arg)
-    return None if average is None or base is None else _Squared(base, average)
+    if average is not None and base is not None:
+        return _Squared(base, average)
+    node = uncast(moment)
+    parts = node.args if isinstance(node, Apply) and node.op in ("arith.divf", "arith.mulf") else ()
+    for part in (moment, *parts):
+        total = scaled_sum(part)
+        base = None if total is None else _square_base(total.arg)
+        if total is None or base is None:
+            continue
+        if total.count is None:
+            return _near(
+                _is_centered(base), Reason.DYNAMIC_SHAPE, "the normalized size is not static"
+            )
+        if part is not moment:
+            return _near(
+                _is_centered(base),
+                Reason.CONSTANT_UNVERIFIED,
+                f"the sum of {total.count} squares is scaled by what is not a constant",
+            )
+        if total.type:
+            return _near(
+                _is_centered(base),
+                Reason.CONSTANT_UNVERIFIED,
+                f"the sum of {total.count} squares is divided by {1.0 / total.scale:g}",
+            )
+    return None
 
 
 def _square_base(expr: Expr) -> Expr | None:
     node = uncast(expr)
-    if isinstance(node, Apply) and node.op == "arith.mulf" and same(*node.args):
+    if isinstance(node, Apply) and node.op == "arith.mulf" and same(node.args[0], node.args[1]):
         return node.args[0]
     if isinstance(node, Apply) and node.op in ("math.powf", "math.fpowi"):
         return node.args[0] if number(node.args[1]) == 2 else None
     return None
 
 
-def _difference_of_moments(moment: Expr) -> _Squared | None:
+def _difference_of_moments(moment: Expr) -> _Squared | NearNorm | None:
     """`mean(x * x) - mean(x) * mean(x)`, also clamped at zero."""
     node = uncast(moment)
     if isinstance(node, Apply) and node.op in ("arith.maximumf", "arith.maxnumf"):
@@ -203,11 +241,15 @@ def _difference_of_moments(moment: Expr) -> _Squared | None:
     second = _squared(node.args[0])
     base = _square_base(node.args[1])
     first = None if base is None else mean(base)
-    if second is None or first is None:
+    if not isinstance(second, _Squared) or first is None:
         return None
-    binding: Binding = dict(zip(first.loops, second.average.loops, strict=False))
-    if not same(first.arg, second.arg, binding):
-        return None
+    binding: Binding = {}
+    if not same(first.arg, second.arg, binding) or {
+        binding.get(loop) for loop in first.loops
+    } != set(second.average.loops):
+        return _near(
+            True, Reason.STRUCTURE, "the mean in the variance is the mean of something else"
+        )
     return _Squared(second.arg, second.average, raw=True)
 
 
@@ -216,36 +258,47 @@ def _minuend(expr: Expr) -> Expr:
     return node.args[0] if isinstance(node, Apply) and node.op == "arith.subf" else expr
 
 
+def _is_centered(expr: Expr) -> bool:
+    """Whether a scaled sum is subtracted last: the mean of a layer norm, or what stands for it."""
+    node = uncast(expr)
+    if not isinstance(node, Apply) or node.op != "arith.subf":
+        return False
+    total = scaled_sum(node.args[1])
+    return total is not None and total.type != ""
+
+
 def _assemble(
     inner: Expr,
-    average: Mean,
+    squared: _Squared,
     binding: Binding,
     scales: tuple[Factor, ...],
     epsilon: float,
 ) -> Norm | NearNorm | None:
-    axes = [binding.get(loop) for loop in average.loops]
-    if not all(isinstance(a, int) for a in axes):
+    bound_axes = {binding.get(loop) for loop in squared.average.loops}
+    normalized = tuple(sorted(a for a in bound_axes if isinstance(a, int)))
+    if len(normalized) != len(squared.average.loops):
         return None
-    normalized = tuple(sorted(a for a in axes if isinstance(a, int)))
     gamma: list[Expr] = []
     for scale in scales:
         if isinstance(scale, Divisor) or not loops(scale) <= set(normalized):
             return None
         gamma.append(scale)
     node = uncast(inner)
-    x, centered = inner, False
-    if isinstance(node, Apply) and node.op == "arith.subf":
-        average_x = mean(node.args[1])
-        if average_x is not None:
-            bound: Binding = {}
-            if not same(average_x.arg, node.args[0], bound):
-                return _near(
-                    True, Reason.STRUCTURE, "the mean taken off is the mean of something else"
-                )
-            if {bound.get(loop) for loop in average_x.loops} != set(normalized):
-                return _near(True, Reason.WRONG_AXIS, "mean and variance are taken over other axes")
-            x, centered = node.args[0], True
-    return Norm(centered, x, tuple(gamma), None, epsilon, normalized)
+    if not _is_centered(inner) or not isinstance(node, Apply):
+        return Norm(False, inner, (squared.arg,), tuple(gamma), None, epsilon, normalized)
+    x, taken_off = node.args
+    average = mean(taken_off)
+    if average is None:
+        return _near(
+            True, Reason.CONSTANT_UNVERIFIED, "what is taken off is not divided by its size"
+        )
+    bound: Binding = {}
+    if not same(average.arg, x, bound):
+        return _near(True, Reason.STRUCTURE, "the mean taken off is the mean of something else")
+    if {bound.get(loop) for loop in average.loops} != set(normalized):
+        return _near(True, Reason.WRONG_AXIS, "mean and variance are taken over other axes")
+    read = (squared.arg if squared.raw else _minuend(squared.arg), average.arg)
+    return Norm(True, x, read, tuple(gamma), None, epsilon, normalized)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -253,22 +306,37 @@ class Residual:
     """The add of two tensors of the result's shape that a norm reads."""
 
     op: ir.Operation
-    parts: tuple[ir.Value, ir.Value]
+    parts: frozenset[ir.Value]
 
 
 def residual(norm: Norm) -> Residual | None:
     """The residual add that feeds the norm, if there is one."""
     x = source(norm.x)
-    op = ops.defining_op(x.value) if isinstance(x, Element) else None
-    if not isinstance(x, Element) or op is None or not ops.is_elementwise(op):
-        return None
     total = uncast(x)
-    if not isinstance(total, Apply) or total.op != "arith.addf" or total.owner != op:
+    if not isinstance(total, Apply) or total.op != "arith.addf":
         return None
-    parts = [p.value for a in total.args if isinstance(p := source(a), Element)]
-    if len(parts) != 2 or any(ops.shape(p) != ops.shape(x.value) for p in parts):
+    if isinstance(x, Element) and ops.defining_op(x.value) != total.owner:
         return None
-    return Residual(op, (parts[0], parts[1]))
+    if not ops.is_elementwise(total.owner):
+        return None
+    everywhere = loops(norm.x)
+    if any(loops(part) != everywhere for part in total.args):
+        return None
+    parts = frozenset(v for part in total.args for v in tensors(source(part)))
+    return Residual(total.owner, parts) if len(parts) >= 2 else None
+
+
+# What the last scalar op of a norm can be: a scale, a shift, a quotient, or a cast of one.
+_LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "arith.extf"})
+
+
+def _last_scalar_op(op: ir.Operation) -> str:
+    """Name of the op that the scalar body yields; empty where there is none."""
+    if not ops.is_generic(op):
+        return ""
+    scalars = ops.body(op).operations
+    yielded = ops.defining_op(scalars[len(scalars) - 1].operation.operands[0])
+    return "" if yielded is None else yielded.name
 
 
 def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMatch | None:
@@ -279,7 +347,9 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
       centered: a layer norm if true, else an RMS norm.
       add: whether the residual add belongs to the group; a norm without one is then no match.
     """
-    if not ops.is_elementwise(root) or len(root.results) != 1 or ops.is_projection(root):
+    if len(root.results) != 1 or _last_scalar_op(root) not in _LAST:
+        return None
+    if not ops.is_elementwise(root):
         return None
     found = find_norm(root.results[0])
     if found is None or found.centered != centered:
@@ -287,18 +357,23 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
     if isinstance(found, NearNorm):
         return None if add else found.refusal
     stops = found.stops
-    if add:
-        total = residual(found)
-        if total is None:
-            return None
-        stops = (stops - set(total.op.results)) | set(total.parts)
-    return Match(root, tuple(slices.backward_slice(root, stops)), found)
+    total = residual(found) if add else None
+    if total is not None:
+        stops = (stops - set(total.op.results)) | total.parts
+    group = slices.backward_slice(root, stops)
+    if add and (total is None or total.op not in group):
+        return None
+    return Match(root, tuple(group), found)
 
 
 def legal_norm(match: Match) -> NoMatch | None:
-    """The guards that all norm passes share: element types and static normalized sizes."""
+    """The guard that all norm passes share: element types of the tensors and of the scalars."""
     for op in match.ops:
-        for value in (*op.operands, *op.results):
+        tensors_of = [v for v in (*op.operands, *op.results) if ops.ranked(v) is not None]
+        for value in tensors_of:
             if not ops.is_float(value):
                 return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
+        for nested in ops.nested_ops(op):
+            if any(ops.element_type(v) == "f64" for v in nested.results):
+                return NoMatch(Reason.ELEMENT_TYPE, f"f64 inside {op.name}")
     return None
