@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -28,7 +29,7 @@ _DIFF_LINES = 40_000
 
 _QUOTED_OR_PLAIN = r'[^()"]|"[^"]*"'
 _NESTED = rf"(?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN})*\))*\))*"
-_LOCATION = re.compile(rf" loc\({_NESTED}\)|^#loc\d* = .*\n", re.MULTILINE)
+_LOCATION = re.compile(rf" loc\({_NESTED}\)|^#loc\d* = .*\n?", re.MULTILINE)
 
 _VALUE = re.compile(r"%[\w#:]+|#map\d*")
 
@@ -135,10 +136,13 @@ def _resource(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    if not path.name:
+        raise MlirfuseError(f"cannot write the report to '{path}': not the name of a file")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise MlirfuseError(f"cannot write {path}: {error.strerror}") from error
