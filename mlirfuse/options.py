@@ -199,7 +199,7 @@ def _limit(value: Any) -> int | None:
     if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
         return None
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal():
+    if not text.isdecimal():
         raise UsageError(f"takes a number of rewrites from 0, or none, not {value!r}")
     return int(text)
 
@@ -372,7 +372,6 @@ class FusionOptions:
     def to_dict(self) -> dict[str, Any]:
         """The switches as a dictionary for JSON; `FusionOptions(**it)` gives them back."""
         values = {name: getattr(self, name) for name in switch_names()}
-        values["must_fuse"] = [list(group) for group in self.must_fuse]
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def describe(self) -> str:

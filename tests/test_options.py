@@ -306,6 +306,12 @@ def test_horizontal_decides_for_sibling_passes_and_contradicts_their_switches(mo
     assert "--horizontal=on contradicts --disable-pass=horizontal_fusion" in refusal(
         horizontal="on", disable_pass="horizontal_fusion"
     )
+    assert "--horizontal=off contradicts" in refusal(
+        horizontal="off", enable_pass="horizontal_fusion@match=3"
+    )
+    most = FusionOptions.resolve(horizontal="on", disable_pass="horizontal_fusion@match=3")
+    assert most.pass_switch("horizontal_fusion") is True
+    assert not most.allows("horizontal_fusion", "main", 3)
 
 
 def test_features():
