@@ -1,6 +1,6 @@
-// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --disable-pass=RMS-Norm-Fusion | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --disable-pass=rms_norm_fusion@match=0 | FileCheck %s --check-prefix=MATCH
-// RUN: env MLIRFUSE_FLAGS="--disable_pass=rms_norm_fusion@func=second" %mlirfuse-opt %S/Inputs/two_norms.mlir | FileCheck %s --check-prefix=FUNC
+// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --pipeline=rms_norm_fusion --disable-pass=RMS-Norm-Fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --pipeline=rms_norm_fusion --disable-pass=rms_norm_fusion@match=0 | FileCheck %s --check-prefix=MATCH
+// RUN: env MLIRFUSE_FLAGS="--disable_pass=rms_norm_fusion@func=second" %mlirfuse-opt %S/Inputs/two_norms.mlir --pipeline=rms_norm_fusion | FileCheck %s --check-prefix=FUNC
 
 // OFF: @first
 // OFF-NOT: flow.dispatch.region

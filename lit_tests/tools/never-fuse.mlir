@@ -1,4 +1,4 @@
-// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --never-fuse=two_norms.mlir:18 --why=two_norms.mlir:10,two_norms.mlir:18 2>%t.why | FileCheck %s
+// RUN: %mlirfuse-opt %S/Inputs/two_norms.mlir --pipeline=rms_norm_fusion --never-fuse=two_norms.mlir:18 --why=two_norms.mlir:10,two_norms.mlir:18 2>%t.why | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WHY --input-file %t.why
 
 // CHECK: @first
