@@ -311,16 +311,14 @@ def product(sizes: Sequence[int | None]) -> int | None:
     return total
 
 
-def replace_collapsed(
-    old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[int]]
-) -> None:
+def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[int]]) -> None:
     """Lets all readers of `old` read `wide` through a collapse; inverse expands vanish."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)
         return
     for user in ops.users(old):
-        if user.name == "tensor.expand_shape" and user.results[0].type == wide.type:
-            if ops.reassociation(user) == wanted:
-                user.results[0].replace_all_uses_with(wide)
+        inverse = user.name == "tensor.expand_shape" and user.results[0].type == wide.type
+        if inverse and ops.reassociation(user) == wanted:
+            user.results[0].replace_all_uses_with(wide)
     old.replace_all_uses_with(collapse(wide, wanted))

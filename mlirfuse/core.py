@@ -309,7 +309,7 @@ class FusionPass:
     kind: Kind = Kind.PRODUCER_CONSUMER
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()
-    options: type = NoOptions
+    options: Any = NoOptions
     source: str = ""
 
     def to_dict(self) -> dict[str, Any]:

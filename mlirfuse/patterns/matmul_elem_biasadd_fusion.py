@@ -6,7 +6,7 @@
     %y = flow.dispatch.region { both }
 
 Root: the contraction. The bias has rank one and is added by the first op of the epilogue; the
-elementwise ops after it come along as long as each is the only reader of the one before. Any
+elementwise ops after it come along as long as only the last of them is read elsewhere. Any
 contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_biasadd_fusion.
 """
@@ -25,7 +25,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose first reader adds a rank-1 bias."""
     if not ops.is_contraction(root):
         return None
-    chain = contractions.epilogue(root)
+    chain = contractions.epilogue(root, ctx.target.max_operands)
     if not chain or contractions.bias(chain[0], root.results[0]) is None:
         return None
     return Match(root, (root, *chain))

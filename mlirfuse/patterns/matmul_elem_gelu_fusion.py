@@ -8,7 +8,7 @@
 
 Root: the contraction. The activation is gelu (erf or tanh form), silu, sigmoid or tanh, cut into
 any number of ops and recognized by its values, so that every constant in it is verified; the
-elementwise ops before and after it come along as long as each is the only reader of the one before.
+elementwise ops before and after it come along as long as only the last of them is read elsewhere.
 Any contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_gelu_fusion.
 """
@@ -28,7 +28,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue contains an activation."""
     if not ops.is_contraction(root):
         return None
-    chain = contractions.epilogue(root)
+    chain = contractions.epilogue(root, ctx.target.max_operands)
     return Match(root, (root, *chain)) if _has_activation([root, *chain]) else None
 
 

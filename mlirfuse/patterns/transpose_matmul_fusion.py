@@ -54,8 +54,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
                 views[number] = None
     if not any(views):
         return NoMatch(Reason.SHAPE_MISMATCH, "the operands split the batch loop differently")
-    used = {d for v in views if v is not None for i in v.index if isinstance(i, Part) for d in [_of(i)]}
-    return Match(root, (root,), _Plan(tuple(views), {d: r for d, r in radices.items() if d in used}))
+    used = {
+        d for v in views if v is not None for i in v.index if isinstance(i, Part) for d in [_of(i)]
+    }
+    return Match(
+        root, (root,), _Plan(tuple(views), {d: r for d, r in radices.items() if d in used})
+    )
 
 
 def _of(index: Index) -> int:
@@ -81,7 +85,7 @@ def _split(
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction on the untransposed operands, its batch loops split."""
     op, plan = match.root, match.data
-    maps = ops.indexing_maps(op)
+    maps = ops.plain_maps(op)
     kinds = ops.iterator_types(op)
     first: dict[int, int] = {}
     for loop in range(len(kinds)):
@@ -101,17 +105,14 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         init = _wide_init(op.operands[2], out_map, plan.radices)
         new_maps.append(_wide_map(out_map, plan.radices, first))
         new = builders.generic(inputs, [init], new_maps, loops, builders.body_of(op))
-        builders.replace_collapsed(
-            op.results[0], new.results[0], _groups(out_map, plan.radices)
-        )
+        builders.replace_collapsed(op.results[0], new.results[0], _groups(out_map, plan.radices))
     op.erase()
     return new
 
 
 def _renumbered(index: Index, first: dict[int, int]) -> int:
     if isinstance(index, Part):
-        kept = [d for d, s in enumerate(index.sizes)]
-        return first[_of(index)] + kept.index(index.position)
+        return first[_of(index)] + index.position
     return first[_of(index)]
 
 
@@ -150,9 +151,9 @@ def _wide(
         return value
     sizes = _wide_sizes(value, index_map, radices)
     source = ops.defining_op(value)
-    if source is not None and source.name == "tensor.collapse_shape":
-        if ops.shape(source.operands[0]) == tuple(sizes):
-            return source.operands[0]
+    collapsed = source is not None and source.name == "tensor.collapse_shape"
+    if source is not None and collapsed and ops.shape(source.operands[0]) == tuple(sizes):
+        return source.operands[0]
     return builders.expand(value, groups, sizes, builders.dynamic_sizes(value))
 
 

@@ -27,11 +27,11 @@ def resolve(pipeline: str) -> tuple[PipelineItem, ...]:
     name = pipeline.strip().replace("-", "_").lower()
     text = ",".join(PRESETS[name]) if name in PRESETS else pipeline
     items = parse(text)
-    if name not in PRESETS and len(items) == 1 and "_" in items[0].name:
-        # No pass of MLIR or IREE has an underscore in its name.
-        if find_pass(items[0].name) is None:
-            known = {*PRESETS, *PASSES}
-            raise UsageError(f"unknown pass or preset '{pipeline}'{nearest(name, known)}")
+    # No pass of MLIR or IREE has an underscore in its name.
+    ours = name not in PRESETS and len(items) == 1 and "_" in items[0].name
+    if ours and find_pass(items[0].name) is None:
+        choices = {*PRESETS, *PASSES}
+        raise UsageError(f"unknown pass or preset '{pipeline}'{nearest(name, choices)}")
     return tuple(
         PipelineItem(known, i.options, i.children)
         if not i.anchor and (known := find_pass(i.name)) is not None

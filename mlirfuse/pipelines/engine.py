@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from iree.compiler import ir, passmanager
 
@@ -182,7 +183,7 @@ class _Run:
     # --- dumps -----------------------------------------------------------------------------------
 
     def _text(self) -> str:
-        return self.module.operation.get_asm(large_elements_limit=16, large_resource_limit=64)
+        return str(self.module.operation.get_asm(large_elements_limit=16, large_resource_limit=64))
 
     def _dump(self, name: str, before: str, after: str) -> None:
         assert self.dump_dir is not None
@@ -348,10 +349,11 @@ def pass_options(fusion: FusionPass, item: PipelineItem) -> object:
         if name not in fields:
             raise UsageError(f"pass '{fusion.name}' has no option '{key}'{nearest(name, fields)}")
         values[name] = _convert(text, fields[name].default, f"{fusion.name}{{{key}}}")
-    return fusion.options(**values)
+    settings: object = fusion.options(**values)
+    return settings
 
 
-def _convert(text: str, default: object, where: str) -> object:
+def _convert(text: str, default: Any, where: str) -> object:
     if isinstance(default, bool):
         if text.lower() in ("true", "1", "on"):
             return True

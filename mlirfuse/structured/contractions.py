@@ -6,47 +6,64 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.structured import ops
+from mlirfuse.structured import ops, slices
 from mlirfuse.structured.expressions import Element, Index, Part, step_through
-
 
 ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
 """Names of the ops at which passes look for a contraction."""
 
 
-def epilogue(contraction: ir.Operation) -> list[ir.Operation]:
-    """The elementwise ops that follow the contraction one after the other, in order.
+def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
+    """The elementwise ops that follow the contraction and can be generated with it, in order.
 
-    Each is the only reader of the one before, has the same iteration space and reads it at its own
-    loops, possibly permuted in the last op. The chain ends before anything else.
+    Each has the contraction's iteration space and reads it at its own loops; the last may permute
+    them. The ops are a closed set: only the value of the last one is read elsewhere. The longest
+    such set whose dispatch takes no more than `max_operands` operands and results is returned.
     """
-    chain: list[ir.Operation] = []
-    value = contraction.results[0]
+    group = [contraction]
+    closed = 1
     while True:
-        readers = ops.users(value)
-        if len(readers) != 1 or not _continues(readers[0], value):
-            return chain
-        chain.append(readers[0])
-        if not _reads_in_place(readers[0], value):
-            return chain
-        value = readers[0].results[0]
+        following = _next_reader(group)
+        if following is None or not _continues(following, group):
+            break
+        group.append(following)
+        visible = slices.results_of(group)
+        if visible == [following.results[0]]:
+            if len(slices.operands_of(group)) + 1 > max_operands:
+                break
+            closed = len(group)
+        if not _in_place(following, group):
+            break
+    return group[1:closed]
 
 
-def _continues(op: ir.Operation, value: ir.Value) -> bool:
-    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.in_region(op):
+def _next_reader(group: list[ir.Operation]) -> ir.Operation | None:
+    """The first op in the block that reads the group and is not of it."""
+    members, first = set(group), None
+    block = group[0].block
+    for op in group:
+        for result in op.results:
+            for user in ops.users(result):
+                outer = ops.ancestor_in(block, user)
+                if outer is None or outer in members:
+                    continue
+                if first is None or outer.is_before_in_block(first):
+                    first = outer
+    return first
+
+
+def _continues(op: ir.Operation, group: list[ir.Operation]) -> bool:
+    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_index(op):
         return False
-    if op.block != ops.defining_op(value).block:  # type: ignore[union-attr]
-        return False
-    if value not in ops.inputs(op) or ops.reads_index(op):
-        return False
-    return sorted(ops.shape(value), key=str) == sorted(ops.shape(op.results[0]), key=str)
+    space = sorted(map(str, ops.shape(group[0].results[0])))
+    return sorted(map(str, ops.shape(op.results[0]))) == space
 
 
-def _reads_in_place(op: ir.Operation, value: ir.Value) -> bool:
+def _in_place(op: ir.Operation, group: list[ir.Operation]) -> bool:
+    """Whether the op reads every value of the group at the loops where it writes."""
+    values = {result for member in group for result in member.results}
     maps = ops.indexing_maps(op)
-    result_map = maps[-1]
-    reads = [m for v, m in zip(op.operands, maps, strict=True) if v == value]
-    return all(m == result_map for m in reads)
+    return all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v in values)
 
 
 def bias(op: ir.Operation, value: ir.Value) -> ir.Value | None:

@@ -19,25 +19,37 @@ def has_scalar_body(op: ir.Operation) -> bool:
     )
 
 
-def is_epilogue_of_compute(op: ir.Operation) -> bool:
-    """Whether the op is the only reader of a contraction-like op, which takes it along.
+_LONGEST_EPILOGUE = 32
+"""Ops between a contraction and the last op that still counts as its epilogue."""
+
+
+def is_epilogue_of_compute(op: ir.Operation, depth: int = _LONGEST_EPILOGUE) -> bool:
+    """Whether the op belongs to the epilogue of a contraction-like op, which takes it along.
 
     Any structured op with a reduction that is no plain row reduction counts: matmul, convolution,
-    pooling. It may be read through reshapes.
+    pooling. Between it and the op there are only elementwise ops and reshapes whose readers all
+    are of the same kind and shape.
     """
     for value in ops.inputs(op):
         producer = ops.defining_op(value)
         while producer is not None and producer.name in ops.RESHAPES:
             value = producer.operands[0]
             producer = ops.defining_op(value)
-        if producer is None or len(ops.users(value)) != 1 or slices.is_cheap(producer):
+        if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, op):
             continue
         if producer.name in ("linalg.softmax", "linalg.transpose", "linalg.broadcast"):
             continue
         named = producer.name.startswith("linalg.") and not ops.is_generic(producer)
         if named or ops.is_contraction(producer) or is_window(producer):
             return True
+        if depth and ops.is_elementwise(producer) and is_epilogue_of_compute(producer, depth - 1):
+            return True
     return False
+
+
+def _keeps_space(producer: ir.Operation, reader: ir.Operation) -> bool:
+    sizes = [ops.num_elements(r) for r in (*producer.results, *reader.results)]
+    return len(set(sizes)) == 1
 
 
 def is_window(op: ir.Operation) -> bool:

@@ -144,12 +144,7 @@ def in_region(op: ir.Operation) -> bool:
 
 def is_generic(op: ir.Operation) -> bool:
     """Whether the op is a `linalg.generic`."""
-    return op.name == "linalg.generic"
-
-
-def is_linalg(op: ir.Operation) -> bool:
-    """Whether the op is a structured op with indexing maps and a scalar body."""
-    return op.name.startswith("linalg.") and "indexing_maps" in op.attributes
+    return bool(op.name == "linalg.generic")
 
 
 def _decode_map(attribute: ir.AffineMapAttr) -> IndexMap | None:
@@ -179,6 +174,13 @@ def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
     if op.name == "linalg.fill":
         return ((), tuple(range(len(shape(op.operands[1])))))
     return ()
+
+
+def plain_maps(op: ir.Operation) -> tuple[IndexMap, ...]:
+    """The indexing maps of an op that is known to have no other than projected permutations."""
+    maps = indexing_maps(op)
+    assert None not in maps, op.name
+    return tuple(m for m in maps if m is not None)
 
 
 def iterator_types(op: ir.Operation) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ def is_projection(op: ir.Operation) -> bool:
         return False
     block = body(op)
     terminator = block.operations[len(block.operations) - 1].operation
-    return len(block.operations) == 1 and terminator.operands[0] == block.arguments[0]
+    return len(block.operations) == 1 and bool(terminator.operands[0] == block.arguments[0])
 
 
 def reads_index(op: ir.Operation) -> bool:
@@ -298,8 +300,10 @@ def constant(value: ir.Value) -> float | int | None:
 
 def attribute_number(attribute: ir.Attribute) -> float | int | None:
     """The number in a float, integer, bool or splat attribute, else None."""
-    if isinstance(attribute, (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr)):
-        return attribute.value
+    if isinstance(attribute, ir.FloatAttr):
+        return float(attribute.value)
+    if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr)):
+        return int(attribute.value)
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         return attribute_number(attribute.get_splat_value())
     return None
@@ -318,14 +322,6 @@ RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
     """The groups of the larger shape's dimensions, one per dimension of the smaller."""
     return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
-
-
-def is_barrier(op: ir.Operation) -> bool:
-    """Whether the op marks where the compute part of a function starts or ends."""
-    return op.name in (
-        "iree_tensor_ext.compute_barrier.start",
-        "iree_tensor_ext.compute_barrier.end",
-    )
 
 
 # --- locations ---------------------------------------------------------------------------------

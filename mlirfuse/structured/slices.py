@@ -16,12 +16,11 @@ CHEAP = frozenset({"tensor.empty", "linalg.fill"})
 
 def in_order(group: Iterable[ir.Operation]) -> list[ir.Operation]:
     """The ops sorted by their place in the block."""
-    return sorted(
-        group,
-        key=functools.cmp_to_key(
-            lambda a, b: 0 if a == b else -1 if a.is_before_in_block(b) else 1
-        ),
-    )
+    return sorted(group, key=functools.cmp_to_key(_compare_places))
+
+
+def _compare_places(a: ir.Operation, b: ir.Operation) -> int:
+    return 0 if a == b else -1 if a.is_before_in_block(b) else 1
 
 
 def is_cheap(op: ir.Operation) -> bool:
