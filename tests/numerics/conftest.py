@@ -1,0 +1,15 @@
+import iree.runtime as rt
+import pytest
+
+
+@pytest.fixture(scope="session")
+def vulkan():
+    """Spelling of the Vulkan target that this machine can run; skips where it has none."""
+    try:
+        devices = rt.get_driver("vulkan").query_available_devices()
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        pytest.skip(f"no Vulkan loader (Debian package libvulkan1): {reason}")
+    if not any("llvmpipe" in device["name"] for device in devices):
+        pytest.skip("no software Vulkan device (Debian package mesa-vulkan-drivers)")
+    return "vulkan:llvmpipe"

@@ -1,0 +1,167 @@
+"""Writes functions on tensors op by op, the way a PyTorch import looks.
+
+A `Function` has a loop space of fixed sizes, None for a dynamic one. Each tensor is indexed by
+some of the loops, in order; what an op iterates over, and its indexing maps, follow from that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tensor:
+    """An SSA value with the loops that index it."""
+
+    name: str
+    axes: tuple[int, ...]
+    dtype: str
+
+
+Scalar = float | Tensor
+
+
+class Function:
+    """One `func.func` that is being written."""
+
+    def __init__(self, name: str, sizes: Sequence[int | None]) -> None:
+        self.name = name
+        self.sizes = tuple(sizes)
+        self.arguments: list[str] = []
+        self.lines: list[str] = []
+        self.dims: dict[int, str] = {}
+        self.count = 0
+
+    def argument(self, axes: Sequence[int], dtype: str) -> Tensor:
+        """A new argument."""
+        tensor = Tensor(f"%arg{len(self.arguments)}", tuple(axes), dtype)
+        self.arguments.append(f"{tensor.name}: {self.type(tensor)}")
+        for position, axis in enumerate(tensor.axes):
+            if self.sizes[axis] is None and axis not in self.dims:
+                index = self._emit(f"arith.constant {position} : index")
+                self.dims[axis] = self._emit(
+                    f"tensor.dim {tensor.name}, {index} : {self.type(tensor)}"
+                )
+        return tensor
+
+    def type(self, tensor: Tensor) -> str:
+        """The tensor's type."""
+        sizes = ["?" if self.sizes[a] is None else str(self.sizes[a]) for a in tensor.axes]
+        return f"tensor<{'x'.join([*sizes, tensor.dtype])}>"
+
+    def apply(self, op: str, *operands: Scalar, axes: Iterable[int] | None = None) -> Tensor:
+        """An elementwise op over the loops of its operands, or over `axes`; numbers are constants.
+
+        `op` is an op of `arith` or `math`, or `copy` for a broadcast written out.
+        """
+        tensors = [o for o in operands if isinstance(o, Tensor)]
+        dtype = tensors[0].dtype
+        body = "" if op == "copy" else f"%r = {op} {{0}} : {dtype}\n    "
+        return self._generic(body, "%a0" if op == "copy" else "%r", operands, dtype, axes)
+
+    def cast(self, tensor: Tensor, dtype: str) -> Tensor:
+        """The tensor in another floating-point type; itself when it has that type."""
+        if tensor.dtype == dtype:
+            return tensor
+        op = "arith.extf" if dtype == "f32" else "arith.truncf"
+        body = f"%r = {op} {{0}} : {tensor.dtype} to {dtype}\n    "
+        return self._generic(body, "%r", (tensor,), dtype, None)
+
+    def reduce(self, op: str, tensor: Tensor, axes: Iterable[int], init: float = 0.0) -> Tensor:
+        """A reduction over some of the tensor's loops."""
+        dropped = set(axes)
+        dtype = tensor.dtype
+        kept = tuple(a for a in tensor.axes if a not in dropped)
+        zero = self._constant(init, dtype)
+        shape = Tensor("", kept, dtype)
+        filled = self._emit(
+            f"linalg.fill ins({zero} : {dtype}) outs({self._empty(shape)} : {self.type(shape)})"
+            f" -> {self.type(shape)}"
+        )
+        kinds = ["reduction" if a in dropped else "parallel" for a in tensor.axes]
+        body = f"%r = {op} %a0, %out : {dtype}\n    "
+        return self._write(body, "%r", [tensor], shape, filled, tensor.axes, kinds)
+
+    def finish(self, *results: Tensor) -> str:
+        """The text of the function with these results."""
+        types = ", ".join(self.type(r) for r in results)
+        names = ", ".join(r.name for r in results)
+        body = "\n".join(f"  {line}" for line in self.lines)
+        return (
+            f"func.func @{self.name}({', '.join(self.arguments)}) -> ({types}) {{\n"
+            f"{body}\n  return {names} : {types}\n}}\n"
+        )
+
+    def _generic(
+        self,
+        body: str,
+        result: str,
+        operands: Sequence[Scalar],
+        dtype: str,
+        axes: Iterable[int] | None,
+    ) -> Tensor:
+        tensors = list(dict.fromkeys(o for o in operands if isinstance(o, Tensor)))
+        loops = tuple(axes) if axes is not None else ()
+        if axes is None:
+            loops = tuple(sorted({a for t in tensors for a in t.axes}))
+        names = [
+            f"%a{tensors.index(o)}"
+            if isinstance(o, Tensor)
+            else self._constant(o, tensors[0].dtype)
+            for o in operands
+        ]
+        shape = Tensor("", loops, dtype)
+        text = body.replace("{0}", ", ".join(names))
+        kinds = ["parallel"] * len(loops)
+        return self._write(text, result, tensors, shape, self._empty(shape), loops, kinds)
+
+    def _write(
+        self,
+        body: str,
+        result: str,
+        inputs: Sequence[Tensor],
+        shape: Tensor,
+        init: str,
+        loops: Sequence[int],
+        kinds: Sequence[str],
+    ) -> Tensor:
+        loop_names = {axis: f"d{number}" for number, axis in enumerate(loops)}
+        space = ", ".join(loop_names[a] for a in loops)
+        maps = ", ".join(
+            f"affine_map<({space}) -> ({', '.join(loop_names[a] for a in t.axes)})>"
+            for t in (*inputs, shape)
+        )
+        names = ", ".join(t.name for t in inputs)
+        types = ", ".join(self.type(t) for t in inputs)
+        scalars = ", ".join(f"%a{i}: {t.dtype}" for i, t in enumerate(inputs))
+        iterators = ", ".join(f'"{kind}"' for kind in kinds)
+        name = self._emit(
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}"
+            f" ins({names} : {types}) outs({init} : {self.type(shape)}) {{\n"
+            f"  ^bb0({scalars}, %out: {shape.dtype}):\n    {body}"
+            f"linalg.yield {result} : {shape.dtype}\n  }} -> {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
+    def _constant(self, number: float, dtype: str) -> str:
+        text = _INFINITIES[dtype][number > 0] if math.isinf(number) else f"{float(number):.9e}"
+        return self._emit(f"arith.constant {text} : {dtype}")
+
+    def _empty(self, shape: Tensor) -> str:
+        sizes = ", ".join(self.dims[a] for a in shape.axes if self.sizes[a] is None)
+        return self._emit(f"tensor.empty({sizes}) : {self.type(shape)}")
+
+    def _emit(self, text: str) -> str:
+        name = f"%v{self.count}"
+        self.count += 1
+        self.lines.append(f"{name} = {text}")
+        return name
+
+
+_INFINITIES = {
+    "f16": ("0xFC00", "0x7C00"),
+    "bf16": ("0xFF80", "0x7F80"),
+    "f32": ("0xFF800000", "0x7F800000"),
+}

@@ -1,0 +1,246 @@
+"""What the four norm passes leave computes what the unfused program and float64 compute."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from harness import FLOATS, Batch, Case
+from linalg_text import Function, Tensor
+
+EPSILON = 1e-5
+ALL = "add_layer_norm_fusion,add_rms_norm_fusion,layer_norm_fusion,rms_norm_fusion"
+
+CAST_ULPS = 3.0
+"""f32 statistics of f16 and bf16 data: one rounding at each cast and each narrow op."""
+
+ULPS_PER_TERM = 1 / 8
+"""Each add of a reduction rounds; eight lanes of a vector share the terms."""
+
+
+def broadcast(f: Function, tensor: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return f.apply("copy", tensor, axes=axes)
+
+
+def mean(f: Function, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    count = 1
+    for axis in axes:
+        count *= f.sizes[axis]
+    return f.apply("arith.divf", f.reduce("arith.addf", x, axes), float(count))
+
+
+def layer_norm(
+    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, beta: Tensor, stats: str
+) -> Tensor:
+    """As `aten.native_layer_norm` decomposes: statistics in `stats`, one cast at the end."""
+    wide = f.cast(x, stats)
+    centered = f.apply("arith.subf", wide, broadcast(f, mean(f, wide, axes), x.axes))
+    variance = mean(f, f.apply("arith.mulf", centered, centered), axes)
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
+    scaled = f.apply("arith.mulf", centered, broadcast(f, rstd, x.axes))
+    scaled = f.apply("arith.mulf", scaled, f.cast(gamma, stats))
+    return f.cast(f.apply("arith.addf", scaled, f.cast(beta, stats)), x.dtype)
+
+
+def fast_layer_norm(
+    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, beta: Tensor, stats: str
+) -> Tensor:
+    """As flax computes it: the variance as a difference of moments, gamma into rstd."""
+    wide = f.cast(x, stats)
+    average = mean(f, wide, axes)
+    square = mean(f, f.apply("arith.mulf", wide, wide), axes)
+    variance = f.apply("arith.subf", square, f.apply("arith.mulf", average, average))
+    variance = f.apply("arith.maximumf", variance, 0.0)
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
+    scale = f.apply("arith.mulf", rstd, f.cast(gamma, stats))
+    centered = f.apply("arith.subf", wide, average)
+    scaled = f.apply("arith.mulf", centered, scale)
+    return f.cast(f.apply("arith.addf", scaled, f.cast(beta, stats)), x.dtype)
+
+
+def rms_norm(f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, stats: str) -> Tensor:
+    """As Llama writes it: cast back before gamma."""
+    wide = f.cast(x, stats)
+    square = mean(f, f.apply("arith.mulf", wide, wide), axes)
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", square, EPSILON))
+    scaled = f.cast(f.apply("arith.mulf", wide, rstd), x.dtype)
+    return f.apply("arith.mulf", gamma, scaled)
+
+
+def divided_rms_norm(
+    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, stats: str
+) -> Tensor:
+    """As an ONNX graph of Pow, ReduceMean, Sqrt and Div computes it."""
+    wide = f.cast(x, stats)
+    square = mean(f, f.apply("math.powf", wide, 2.0), axes)
+    root = f.apply("math.sqrt", f.apply("arith.addf", square, EPSILON))
+    scaled = f.cast(f.apply("arith.divf", wide, broadcast(f, root, x.axes)), x.dtype)
+    return f.apply("arith.mulf", scaled, gamma)
+
+
+WRITINGS = {
+    "layer_norm": layer_norm,
+    "fast_layer_norm": fast_layer_norm,
+    "rms_norm": rms_norm,
+    "divided_rms_norm": divided_rms_norm,
+}
+
+
+def reference(centered: bool, axes: tuple[int, ...]):
+    def compute(x, gamma, beta=0.0):
+        shifted = x - x.mean(axes, keepdims=True) if centered else x
+        variance = (shifted * shifted).mean(axes, keepdims=True)
+        return shifted / np.sqrt(variance + EPSILON) * gamma + beta
+
+    return compute
+
+
+def extreme_rows(size: int, dtype: np.dtype, large: float) -> np.ndarray:
+    """Rows that break naive implementations, with ordinary rows between them."""
+    normal = np.random.default_rng(3).standard_normal
+    tiny = float(np.finfo(np.float16).smallest_subnormal if dtype == np.float16 else 1e-40)
+    rows = [
+        normal(size),
+        large + normal(size),
+        tiny * np.arange(size),
+        np.full(size, 3.14159),
+        np.zeros(size),
+        normal(size),
+        np.full(size, -0.0),
+        normal(size) * large,
+    ]
+    return np.stack(rows)
+
+
+def special_rows(size: int, dtype: np.dtype) -> np.ndarray:
+    """Infinities, NaNs and an overflow, with ordinary rows between them."""
+    rows = np.random.default_rng(4).standard_normal((7, size))
+    rows[1, size // 2], rows[2, 0], rows[4, -1] = np.inf, -np.inf, np.nan
+    rows[5] = float(ml_dtypes.finfo(dtype).max)
+    return rows
+
+
+def exact_rows(rows: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Small integers with mean zero: mean and variance are exact in any order of summation."""
+    size = int(np.prod(shape))
+    half = np.random.default_rng(5).integers(-3, 4, (rows, size // 2))
+    return np.concatenate([half, -half], axis=1).reshape(rows, *shape).astype(dtype)
+
+
+def make(
+    name: str,
+    writing: str,
+    *,
+    dtype: str = "f32",
+    stats: str = "f32",
+    shape: tuple[int, ...] = (64,),
+    rows: int | None = None,
+    add: bool = False,
+    keep_sum: bool = False,
+) -> Case:
+    """A case of one norm over all dimensions of `shape`, with an affine part of that shape."""
+    centered = "layer" in writing
+    f = Function(name, (rows, *shape))
+    everything, axes = tuple(range(1 + len(shape))), tuple(range(1, 1 + len(shape)))
+    x = f.argument(everything, dtype)
+    r = f.argument(everything, dtype) if add else None
+    gamma = f.argument(axes, dtype)
+    beta = (f.argument(axes, dtype),) if centered else ()
+    total = x if r is None else f.apply("arith.addf", x, r)
+    y = WRITINGS[writing](f, total, axes, gamma, *beta, stats=stats)
+    results = (y, total) if keep_sum else (y,)
+
+    compute = reference(centered, axes)
+
+    def numpy_form(x, *rest):
+        s, affine = (x + rest[0], rest[1:]) if add else (x, rest)
+        return (compute(s, *affine), s) if keep_sum else (compute(s, *affine),)
+
+    kind = FLOATS[dtype]
+    generator = np.random.default_rng(len(name))
+
+    def arguments(data: np.ndarray) -> tuple[np.ndarray, ...]:
+        affine = [generator.standard_normal(shape).astype(kind) for _ in range(1 + len(beta))]
+        other = [generator.standard_normal(data.shape).astype(kind)] if add else []
+        return (data.astype(kind), *other, *affine)
+
+    counts = (rows,) if rows is not None else (1, 5, 17)
+    inputs = {f"normal {m}": arguments(generator.standard_normal((m, *shape))) for m in counts}
+    size = int(np.prod(shape))
+    # A difference of moments cannot have a mean far above the deviation, and narrow statistics
+    # overflow.
+    large = 4.0 if "fast" in writing or stats != "f32" else 1e4
+    for title, data in (
+        ("extreme", extreme_rows(size, kind, large)),
+        ("special", special_rows(size, kind)),
+    ):
+        whole = np.resize(data, (rows or len(data), size))
+        inputs[title] = arguments(whole.reshape(len(whole), *shape))
+    whole = exact_rows(counts[-1], shape, kind)
+    other = (np.zeros_like(whole),) if add else ()
+    ones = (np.ones(shape, kind),) + ((np.zeros(shape, kind),) if centered else ())
+    inputs["exact sums"] = (whole, *other, *ones)
+    plain = "layer_norm_fusion" if centered else "rms_norm_fusion"
+    return Case(
+        name=name,
+        text=f.finish(*results),
+        inputs=inputs,
+        reference=numpy_form,
+        fires={f"add_{plain}" if add else plain: 1},
+        ulps=CAST_ULPS + (size * ULPS_PER_TERM if stats == dtype else 0.0),
+        computed=dtype if add else stats,
+        hostile=frozenset({"special"}),
+        exact=frozenset({"exact sums"}),
+        dispatches=1,
+    )
+
+
+def cases() -> list[Case]:
+    plain = [
+        make(f"{writing}_{dtype}_{stats}", writing, dtype=dtype, stats=stats)
+        for writing, (dtype, stats) in itertools.product(
+            WRITINGS,
+            [("f32", "f32"), ("f16", "f32"), ("bf16", "f32"), ("f16", "f16"), ("bf16", "bf16")],
+        )
+    ]
+    shapes = [
+        make(f"{writing}_axes_{len(shape)}", writing, shape=shape, rows=rows)
+        for writing, (shape, rows) in itertools.product(
+            ["layer_norm", "rms_norm"], [((4, 32), 6), ((4, 2, 16), None)]
+        )
+    ]
+    static = [make("layer_norm_static", "layer_norm", shape=(384,), rows=12)]
+    adds = [
+        make(f"add_{writing}_{dtype}_{keep}", writing, dtype=dtype, add=True, keep_sum=keep)
+        for writing, dtype, keep in [
+            ("layer_norm", "f32", True),
+            ("layer_norm", "bf16", False),
+            ("fast_layer_norm", "f32", False),
+            ("rms_norm", "f32", False),
+            ("rms_norm", "f16", True),
+        ]
+    ]
+    return [*plain, *shapes, *static, *adds]
+
+
+CASES = {case.name: case for case in cases()}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    return Batch(cases=list(CASES.values()), pipeline=ALL).run()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_norm(name, outcomes):
+    outcomes[name].check()
+
+
+def test_vulkan(vulkan):
+    cases = [make(f"vulkan_{writing}", writing, rows=8) for writing in ("layer_norm", "rms_norm")]
+    cases += [
+        make(f"vulkan_add_{writing}", writing, rows=8, add=True, keep_sum=True)
+        for writing in ("layer_norm", "rms_norm")
+    ]
+    for outcome in Batch(cases=cases, pipeline=ALL, target=vulkan).run().values():
+        outcome.check()
