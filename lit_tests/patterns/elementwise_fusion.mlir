@@ -1,0 +1,221 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --single-op-groups | FileCheck %s --check-prefix=SINGLE
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --disable-pass=elementwise_fusion | FileCheck %s --check-prefix=OFF
+// OFF-NOT: flow.dispatch.region
+
+// A tree with a broadcast; the first value is read elsewhere and becomes a result.
+// CHECK-LABEL: @tree_with_broadcast_and_second_result
+// CHECK-SAME: %[[X:.*]]: tensor<8x16xf32>, %[[Y:.*]]: tensor<8x16xf32>, %[[B:.*]]: tensor<16xf32>
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Y]]
+// CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[B]]
+// CHECK: flow.return %[[P]], %[[Q]]
+// CHECK: return %[[R]]#1, %[[R]]#0
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+func.func @tree_with_broadcast_and_second_result(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>, %b: tensor<16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<8x16xf32>, tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %b : tensor<8x16xf32>, tensor<16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %q, %p : tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// -----
+
+// The reader of the first value stands before the group's last op and its operand is defined even
+// later: producers move up, the region stands before the reader.
+// CHECK-LABEL: @reader_before_the_last_op
+// CHECK: %[[L:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<16xf16>)
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region
+// CHECK: %[[P:.*]] = linalg.generic
+// CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[L]]
+// CHECK: flow.return %[[P]], %[[Q]]
+// CHECK: tensor.extract_slice %[[R]]#0
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+#i = affine_map<(i) -> (i)>
+func.func @reader_before_the_last_op(%x: tensor<8x16xf16>, %b: tensor<16xf16>) -> (tensor<8x16xf16>, tensor<1x16xf16>) {
+  %e = tensor.empty() : tensor<8x16xf16>
+  %el = tensor.empty() : tensor<16xf16>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %s = math.absf %i : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  %slice = tensor.extract_slice %p[0, 0] [1, 16] [1, 1] : tensor<8x16xf16> to tensor<1x16xf16>
+  %l = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%b : tensor<16xf16>) outs(%el : tensor<16xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %s = linalg.index 0 : index
+    linalg.yield %i : f16
+  } -> tensor<16xf16>
+  %q = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %l : tensor<8x16xf16>, tensor<16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i: f16, %j: f16, %o: f16):
+    %s = arith.addf %i, %j : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  return %q, %slice : tensor<8x16xf16>, tensor<1x16xf16>
+}
+
+// -----
+
+// Integers, a dynamic leading dimension.
+// CHECK-LABEL: @integers_dynamic
+// CHECK-SAME: %[[X:.*]]: tensor<?x16xi32>, %[[M:.*]]: index
+// CHECK: flow.dispatch.region -> (tensor<?x16xi32>{%[[M]]})
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]]
+// CHECK: linalg.generic {{.*}} ins(%[[P]]
+#mn = affine_map<(m, n) -> (m, n)>
+func.func @integers_dynamic(%x: tensor<?x16xi32>, %m: index) -> tensor<?x16xi32> {
+  %e = tensor.empty(%m) : tensor<?x16xi32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x16xi32>) outs(%e : tensor<?x16xi32>) {
+  ^bb0(%i: i32, %o: i32):
+    %s = arith.muli %i, %i : i32
+    linalg.yield %s : i32
+  } -> tensor<?x16xi32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<?x16xi32>) outs(%e : tensor<?x16xi32>) {
+  ^bb0(%i: i32, %o: i32):
+    %s = arith.addi %i, %i : i32
+    linalg.yield %s : i32
+  } -> tensor<?x16xi32>
+  return %q : tensor<?x16xi32>
+}
+
+// -----
+
+// One op: IREE dispatches it alone anyway.
+// CHECK-LABEL: @no_fusion_single_op
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// SINGLE-LABEL: @no_fusion_single_op
+// SINGLE: flow.dispatch.region
+// WHY-DAG: the group would hold one op
+#mn = affine_map<(m, n) -> (m, n)>
+func.func @no_fusion_single_op(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %p : tensor<8x16xf32>
+}
+
+// -----
+
+// The whole chain is a matmul's epilogue, also behind its first op: IREE fuses it there.
+// CHECK-LABEL: @no_fusion_epilogue_of_a_matmul
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-DAG: the op is the epilogue of a contraction
+#mn = affine_map<(m, n) -> (m, n)>
+func.func @no_fusion_epilogue_of_a_matmul(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %u: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %u : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%q, %u : tensor<8x32xf32>, tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x32xf32>
+  return %r : tensor<8x32xf32>
+}
+
+// -----
+
+// A transposed read is no loop of the same order, and a broadcast value that others read too would
+// be written by a group of another shape.
+// CHECK-LABEL: @no_fusion_transposed_read
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#mn = affine_map<(m, n) -> (m, n)>
+#nm = affine_map<(m, n) -> (n, m)>
+func.func @no_fusion_transposed_read(%x: tensor<8x16xf32>, %y: tensor<16x8xf32>) -> tensor<16x8xf32> {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %et = tensor.empty() : tensor<16x8xf32>
+  %q = linalg.generic {indexing_maps = [#nm, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %y : tensor<8x16xf32>, tensor<16x8xf32>) outs(%et : tensor<16x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  return %q : tensor<16x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_broadcast_value_read_elsewhere
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#i = affine_map<(i) -> (i)>
+func.func @no_fusion_broadcast_value_read_elsewhere(%x: tensor<8x16xf32>, %y: tensor<8xf32>) -> (tensor<8x16xf32>, tensor<8xf32>) {
+  %er = tensor.empty() : tensor<8xf32>
+  %p = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%y : tensor<8xf32>) outs(%er : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %e = tensor.empty() : tensor<8x16xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %p : tensor<8x16xf32>, tensor<8xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %q, %p : tensor<8x16xf32>, tensor<8xf32>
+}
+
+// -----
+
+// %p feeds a reduction that feeds %q: a group of both would be its own operand's producer.
+// CHECK-LABEL: @no_fusion_across_a_reduction
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+func.func @no_fusion_across_a_reduction(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<8x16xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %r : tensor<8x16xf32>, tensor<8xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.divf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %q : tensor<8x16xf32>
+}

@@ -1,0 +1,231 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --disable-pass=reduction_fusion | FileCheck %s --check-prefix=OFF
+// OFF-NOT: flow.dispatch.region
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// exp, row sum and quotient; the exponentials are read by both.
+// CHECK-LABEL: @normalize_rows
+// CHECK-SAME: %[[X:.*]]: tensor<8x16xf32>
+// CHECK: %[[G:.*]] = flow.dispatch.region
+// CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%[[X]]
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%[[E]]
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[E]], %[[S]]
+// CHECK: flow.return %[[Y]]
+// CHECK: return %[[G]]
+func.func @normalize_rows(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %x1 = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.exp %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x1 : tensor<8x16xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x1, %r : tensor<8x16xf32>, tensor<8xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %s = arith.divf %i0, %i1 : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// Two reductions over the same rows, dynamic number of rows; both are read elsewhere.
+// CHECK-LABEL: @two_reductions_dynamic_f16
+// CHECK-SAME: %[[X:.*]]: tensor<?x16xf16>, %[[M:.*]]: index
+// CHECK: %[[G:.*]]:2 = flow.dispatch.region -> (tensor<?xf16>{%[[M]]}, tensor<?xf16>{%[[M]]})
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[A]]
+// CHECK: %[[B:.*]] = linalg.generic {{.*}} ins(%[[D]]
+// CHECK: flow.return %[[A]], %[[B]]
+func.func @two_reductions_dynamic_f16(%x: tensor<?x16xf16>, %m: index) -> (tensor<?xf16>, tensor<?xf16>) {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty(%m) : tensor<?x16xf16>
+  %er = tensor.empty(%m) : tensor<?xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%er : tensor<?xf16>) -> tensor<?xf16>
+  %a = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<?x16xf16>) outs(%f : tensor<?xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %s = arith.addf %i, %o : f16
+    linalg.yield %s : f16
+  } -> tensor<?xf16>
+  %d = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %a : tensor<?x16xf16>, tensor<?xf16>) outs(%e : tensor<?x16xf16>) {
+  ^bb0(%i0: f16, %i1: f16, %o: f16):
+    %s = arith.subf %i0, %i1 : f16
+    linalg.yield %s : f16
+  } -> tensor<?x16xf16>
+  %b = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%d : tensor<?x16xf16>) outs(%f : tensor<?xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %s = arith.addf %i, %o : f16
+    linalg.yield %s : f16
+  } -> tensor<?xf16>
+  return %a, %b : tensor<?xf16>, tensor<?xf16>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// Integers: only the reduction and its producer.
+// CHECK-LABEL: @sum_of_squares_i32
+// CHECK: flow.dispatch.region
+// CHECK: %[[P:.*]] = linalg.generic
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%[[P]]
+func.func @sum_of_squares_i32(%x: tensor<8x16xi32>) -> tensor<8xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<8x16xi32>
+  %er = tensor.empty() : tensor<8xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%er : tensor<8xi32>) -> tensor<8xi32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xi32>) outs(%e : tensor<8x16xi32>) {
+  ^bb0(%i0: i32, %o: i32):
+    %s = arith.muli %i0, %i0 : i32
+    linalg.yield %s : i32
+  } -> tensor<8x16xi32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<8x16xi32>) outs(%f : tensor<8xi32>) {
+  ^bb0(%i: i32, %o: i32):
+    %s = arith.addi %i, %o : i32
+    linalg.yield %s : i32
+  } -> tensor<8xi32>
+  return %r : tensor<8xi32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// Sums over rows and over columns have no loop nest in common.
+// CHECK-LABEL: @no_fusion_rows_and_columns
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-DAG: a reduction is not over the trailing loops
+func.func @no_fusion_rows_and_columns(%x: tensor<8x16xf32>) -> tensor<16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %ec = tensor.empty() : tensor<16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%ec : tensor<16xf32>) -> tensor<16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.absf %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #n], iterator_types = ["reduction", "parallel"]} ins(%p : tensor<8x16xf32>) outs(%f : tensor<16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// Rows of unknown length.
+// CHECK-LABEL: @no_fusion_dynamic_rows
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-DAG: the reduced dimension is dynamic
+func.func @no_fusion_dynamic_rows(%x: tensor<8x?xf32>, %n: index) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<8x?xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x?xf32>) outs(%e : tensor<8x?xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.absf %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<8x?xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<8x?xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// The row sum's transposed reader is another loop order; nothing else is left to fuse.
+// CHECK-LABEL: @no_fusion_lone_reduction
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-DAG: the group would hold one op
+func.func @no_fusion_lone_reduction(%x: tensor<8x16xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<8x16xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#nm = affine_map<(m, n) -> (n, m)>
+#i = affine_map<(i) -> (i)>
+
+// A contraction is a reduction with two inputs: not a row reduction.
+// CHECK-LABEL: @no_fusion_matvec
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_matvec(%x: tensor<8x16xf32>, %v: tensor<16xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #n, #m], iterator_types = ["parallel", "reduction"]} ins(%x, %v : tensor<8x16xf32>, tensor<16xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%r : tensor<8xf32>) outs(%er : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
