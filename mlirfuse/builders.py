@@ -12,8 +12,10 @@ from mlirfuse.structured import ops, slices
 def form_region(group: list[ir.Operation]) -> ir.Operation:
     """Puts the ops into one new `flow.dispatch.region` and removes the originals.
 
-    What ops outside the group read becomes a result of the region. Empty tensors and constant
-    fills are copied in. Producers that stand after the group's first reader move before it.
+    What ops outside the group read becomes a result of the region, except for broadcasts and
+    transposes, of which outside readers get a copy: IREE's code generation refuses a dispatch with
+    a result that is only moved data. Empty tensors and constant fills are copied in. Producers that
+    stand after the group's first reader move before it.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
@@ -21,6 +23,9 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
     Returns:
       The region. Its location is the fusion of the ops' locations.
     """
+    for op in group:
+        if ops.is_projection(op):
+            _share_copy(op, group)
     results = slices.results_of(group)
     place = slices.first_reader(group)
     for op in slices.late_producers(group):
@@ -45,6 +50,21 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
     for op in reversed(group):
         op.erase()
     return region
+
+
+def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
+    """Lets readers outside the group read a copy of the op, where the group reads it too."""
+    members, block, value = set(group), group[0].block, op.results[0]
+    inside = [u for u in ops.users(value) if _outer(u, block) in members]
+    outside = [_outer(u, block) for u in ops.users(value) if u not in inside]
+    if not inside or not outside:
+        return
+    place = block.operations[len(block.operations) - 1].operation
+    for outer in outside:
+        if outer is not None and outer.is_before_in_block(place):
+            place = outer
+    copy = op.clone(ir.InsertionPoint(place)).operation
+    value.replace_all_uses_except(copy.results[0], inside)
 
 
 def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from iree.compiler import ir
@@ -153,10 +154,15 @@ def define(expr: Expr) -> Expr:
 
 
 def uncast(expr: Expr) -> Expr:
-    """Defines the expression and drops floating-point casts on the way."""
+    """Defines the expression; drops floating-point casts and decided selections on the way."""
     expr = define(expr)
-    while isinstance(expr, Apply) and expr.op in _TYPE_ONLY:
-        expr = define(expr.args[0])
+    while isinstance(expr, Apply):
+        if expr.op in _TYPE_ONLY:
+            expr = define(expr.args[0])
+        elif expr.op == "arith.select" and (condition := literal(expr.args[0])) is not None:
+            expr = define(expr.args[1 if condition.number else 2])
+        else:
+            break
     return expr
 
 
@@ -178,6 +184,16 @@ def source(expr: Expr) -> Expr:
             return expr
 
 
+# The predicates of `arith.cmpf` that order two numbers, as the attribute prints.
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "1 : i64": operator.eq,
+    "2 : i64": operator.gt,
+    "3 : i64": operator.ge,
+    "4 : i64": operator.lt,
+    "5 : i64": operator.le,
+}
+
+
 def literal(expr: Expr) -> Const | None:
     """The compile-time number that the expression is, with the type that rounded it, or None."""
     expr = uncast(expr)
@@ -186,6 +202,10 @@ def literal(expr: Expr) -> Const | None:
     if isinstance(expr, Apply) and expr.op in ("arith.sitofp", "arith.uitofp"):
         inner = literal(expr.args[0])
         return None if inner is None else Const(inner.number, expr.type)
+    if isinstance(expr, Apply) and expr.op == "arith.cmpf" and expr.predicate in _COMPARISONS:
+        left, right = (literal(arg) for arg in expr.args)
+        if left is not None and right is not None:
+            return Const(_COMPARISONS[expr.predicate](left.number, right.number), expr.type)
     return None
 
 
@@ -213,7 +233,7 @@ def _step(element: Element) -> Expr | None:
     name = op.name
     if name == "linalg.generic":
         return _through_generic(op, element)
-    if name == "arith.constant" or name == "linalg.fill":
+    if name in ("arith.constant", "linalg.fill", "util.global.load"):
         value = ops.constant(element.value)
         return None if value is None else Const(value, ops.element_type(element.value))
     if name in ops.RESHAPES:
@@ -332,14 +352,22 @@ class _Body:
     def _leaf(self, value: ir.Value) -> Expr:
         owner = value.owner
         if not isinstance(owner, ir.Block) or owner != self.form.block:
-            outside = ops.constant(value)
-            return Opaque(value) if outside is None else Const(outside, str(value.type))
+            return self._captured(value)
         position = ir.BlockArgument(value).arg_number
         index_map = self.form.maps[position]
         if index_map is None:
             return Opaque(value)
         index = tuple(None if d is None else self.loops[d] for d in index_map)
         return Element(self.form.operands[position], index, self.memo)
+
+    def _captured(self, value: ir.Value) -> Expr:
+        number = ops.constant(value)
+        if number is not None:
+            return Const(number, str(value.type))
+        op = ops.defining_op(value)
+        if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
+            return Element(op.operands[0], (), self.memo)
+        return Opaque(value)
 
     def _compute(self, op: ir.Operation) -> Expr:
         value = op.results[0]

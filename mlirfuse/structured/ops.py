@@ -285,7 +285,11 @@ def is_contraction(op: ir.Operation) -> bool:
 
 
 def constant(value: ir.Value) -> float | int | None:
-    """The number that a scalar constant, a splat constant or a fill of one holds, else None."""
+    """The number that a value holds everywhere at compile time, else None.
+
+    Scalar and splat constants, fills with one, and immutable globals of rank 0: IREE hoists
+    constants that its inliner left over into such globals.
+    """
     op = defining_op(value)
     if op is None:
         return None
@@ -293,9 +297,25 @@ def constant(value: ir.Value) -> float | int | None:
         return constant(op.operands[0])
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
         return constant(op.operands[0])
+    if op.name == "util.global.load" and "is_immutable" in op.attributes and not shape(value):
+        return _initial_value(op)
     if op.name != "arith.constant":
         return None
     return attribute_number(op.attributes["value"])
+
+
+def _initial_value(load: ir.Operation) -> float | int | None:
+    module = load.parent
+    while module is not None and module.operation.name != "builtin.module":
+        module = module.operation.parent
+    symbol = load.attributes["global"].value
+    for op in module.operation.regions[0].blocks[0].operations if module is not None else ():
+        attributes = op.operation.attributes
+        if op.operation.name == "util.global" and attributes["sym_name"].value == symbol:
+            if "is_mutable" in attributes or "initial_value" not in attributes:
+                return None
+            return attribute_number(attributes["initial_value"])
+    return None
 
 
 def attribute_number(attribute: ir.Attribute) -> float | int | None:
