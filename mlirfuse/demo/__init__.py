@@ -1,0 +1,1 @@
+"""The main job, start to end: `python -m mlirfuse.demo`."""
