@@ -111,13 +111,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-def add_general(parser: Parser) -> None:
-    """Adds `--help`, `--version`, `-v` and `--debug`."""
+def add_general(parser: Parser, verbose: str = "log one line a pass on stderr") -> None:
+    """Adds `--help`, `--version`, `-v` and `--debug`.
+
+    Args:
+      parser: of the command.
+      verbose: what `-v` does.
+    """
     from mlirfuse.tools.version import ShowVersion
 
     group = parser.add_argument_group("general")
     group.add_argument("-h", "--help", action="help", help="print this text, then stop")
-    group.add_argument("-v", "--verbose", action="store_true", help="log one line a pass on stderr")
+    group.add_argument("-v", "--verbose", action="store_true", help=verbose)
     group.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     group.add_argument("--version", action=ShowVersion)
 

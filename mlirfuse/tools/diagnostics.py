@@ -107,8 +107,10 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     debug = "--debug" in words
     previous = _stop_on_terminate()
     try:
-        code = work(words)
-        sys.stdout.flush()
+        try:
+            code = work(words)
+        finally:  # also when --help ends the process
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return PIPE_CLOSED
