@@ -305,17 +305,41 @@ def constant(value: ir.Value) -> float | int | None:
 
 
 def _initial_value(load: ir.Operation) -> float | int | None:
-    module = load.parent
-    while module is not None and module.operation.name != "builtin.module":
-        module = module.operation.parent
     symbol = load.attributes["global"].value
-    for op in module.operation.regions[0].blocks[0].operations if module is not None else ():
-        attributes = op.operation.attributes
-        if op.operation.name == "util.global" and attributes["sym_name"].value == symbol:
+    for op in _module_ops(load):
+        attributes = op.attributes
+        if op.name == "util.global" and attributes["sym_name"].value == symbol:
             if "is_mutable" in attributes or "initial_value" not in attributes:
                 return None
             return attribute_number(attributes["initial_value"])
     return None
+
+
+def initializer_value(value: ir.Value) -> ir.Value | None:
+    """What an initializer of the module stores in the immutable global that the value is.
+
+    The value stands in the initializer: its computation can be looked at, not referred to.
+    """
+    load = defining_op(value)
+    if load is None or load.name != "util.global.load" or "is_immutable" not in load.attributes:
+        return None
+    symbol = load.attributes["global"].value
+    for op in _module_ops(load):
+        if op.name != "util.initializer":
+            continue
+        for inner in nested_ops(op):
+            if inner.name == "util.global.store" and inner.attributes["global"].value == symbol:
+                stored: ir.Value = inner.operands[0]
+                return stored
+    return None
+
+
+def _module_ops(op: ir.Operation) -> Iterator[ir.Operation]:
+    module = op.parent
+    while module is not None and module.operation.name != "builtin.module":
+        module = module.operation.parent
+    if module is not None:
+        yield from (o.operation for o in module.operation.regions[0].blocks[0].operations)
 
 
 def attribute_number(attribute: ir.Attribute) -> float | int | None:
