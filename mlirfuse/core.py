@@ -292,6 +292,8 @@ class FusionPass:
       profitable: would it not pay? Returns the reason, or None.
       numerics: how far it changes results.
       kind: the word of the decision schema for what it forms.
+      retries: whether a group that may not be formed is tried again from an op inside it. True
+        for groups that grow as far as they can; false for patterns, whose parts are no pattern.
       targets: names of the targets where it is on by default.
       aliases: other names it answers to (MindSpore's, old ones).
       options: a frozen dataclass with a default for each field.
@@ -307,6 +309,7 @@ class FusionPass:
     profitable: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
+    retries: bool = False
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()
     options: Any = NoOptions

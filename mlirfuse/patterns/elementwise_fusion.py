@@ -56,5 +56,6 @@ PASS = FusionPass(
     roots=("linalg.generic",),
     match=match,
     rewrite=rewrite,
+    retries=True,
     source="loop fusion",
 )

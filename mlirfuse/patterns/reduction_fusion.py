@@ -86,5 +86,6 @@ PASS = FusionPass(
     match=match,
     legal=legal,
     rewrite=rewrite,
+    retries=True,
     source="row fusion",
 )

@@ -36,7 +36,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import resolve
 from mlirfuse.pipelines.spec import PipelineItem
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import ops, regions, slices
 from mlirfuse.targets.base import Target
 
 PASS_ATTRIBUTE = "mlirfuse.pass"
@@ -221,21 +221,26 @@ class _PassRun:
                 for o in block.operations
                 if o.operation.name in self.fusion.roots
             ]
-            erased: set[int] = set()
+            settled: set[int] = set()
+            changed = self.rewrites
             # Groups grow from their last op; a rewrite's result is the next one's operand.
             if self.fusion.kind is not Kind.REWRITE:
                 roots.reverse()
             for identity, root in roots:
                 # A wrapper of an op that was erased through another wrapper dangles: the identity
                 # taken beforehand is all that may be asked of it.
-                if identity not in erased and not ops.in_region(root):
+                if identity not in settled and not ops.in_region(root):
                     self.place = ops.location_name(root.location)
-                    erased.update(self.candidate(root, context))
-            if erased:
+                    settled.update(self.candidate(root, context))
+            if self.rewrites != changed:
                 slices.remove_dead(block)
 
     def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
-        """Decides about one root; returns the identities of the ops that a rewrite erased."""
+        """Decides about one root; returns the identities of the ops that need no look any more.
+
+        Those are the ops that a rewrite erased, and the ops of a refused pattern: what is left of
+        it after its last op is no pattern of its own.
+        """
         found = self.fusion.match(root, context)
         if found is None:
             return set()
@@ -243,17 +248,16 @@ class _PassRun:
             self.record([root], found, None)
             return set()
         group = list(found.ops)
+        identities = {hash(op) for op in group}
         verdict = self.judge(found, group, context)
         if verdict is not None:
             self.record(group, verdict, None)
-            return set()
+            return set() if self.fusion.retries else identities
         number, self.matches = self.matches, self.matches + 1
         verdict = self.permit(number)
         self.record(group, verdict, number)
-        if verdict is not None:
-            return set()
-        identities = {hash(op) for op in group}
-        self.apply(found, number, context)
+        if verdict is None:
+            self.apply(found, number, context)
         return identities
 
     def judge(
@@ -269,7 +273,9 @@ class _PassRun:
         if self.fusion.kind is not Kind.REWRITE:
             if not context.single_op_groups and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
-            refusal = slices.check(group, self.run.target.max_operands)
+            target = self.run.target
+            refusal = slices.check(group, target.max_operands)
+            refusal = refusal or regions.stack_refusal(group, target.stack_limit)
             if refusal is not None:
                 return refusal
         return self.fusion.profitable(match, context)
