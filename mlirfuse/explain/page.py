@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import json
@@ -14,7 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mlirfuse.core import MlirfuseError, Reason, Report
+from mlirfuse.backend.outputs import replacing
+from mlirfuse.core import Reason, Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 
@@ -58,7 +58,8 @@ def html(
       steps: for each pass that changed something its name, the IR before it and the IR after it.
 
     Raises:
-      MlirfuseError: the file cannot be written, or `after` is not MLIR.
+      UsageError: the file cannot be written.
+      MlirfuseError: `after` is not MLIR.
     """
     drawn = graph.of_report(report) if after is None else graph.of_text(after)
     data = {
@@ -77,7 +78,8 @@ def html(
         "after": _shown(after),
         "steps": [{"title": name, "diff": difference(a, b)} for name, a, b in steps or ()],
     }
-    _write(Path(path), _page(data))
+    with replacing(Path(path)) as staged:
+        staged.write_text(_page(data), encoding="utf-8")
 
 
 def _changed_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -133,16 +135,3 @@ def _page(data: Mapping[str, Any]) -> str:
 
 def _resource(name: str) -> str:
     return files("mlirfuse.explain").joinpath(name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> None:
-    if not path.name:
-        raise MlirfuseError(f"cannot write the report to '{path}': not the name of a file")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise MlirfuseError(f"cannot write {path}: {error.strerror}") from error
