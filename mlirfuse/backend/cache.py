@@ -125,13 +125,14 @@ class Cache:
 
     def store(self, key: str, program: Path, manifest: Mapping[str, Any]) -> None:
         """Copies a program into the cache; a failure is a warning, not an error."""
+        size = program.stat().st_size
+        if size > self.size:
+            return
         record = {
-            "bytes": program.stat().st_size,
+            "bytes": size,
             "sha256": digest(program),
             "manifest": dict(manifest),
         }
-        if record["bytes"] > self.size:
-            return
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="new-", dir=self.directory) as folder:

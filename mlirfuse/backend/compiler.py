@@ -17,6 +17,8 @@ TOOL = "iree-compile"
 # The op that a diagnostic is about can be a whole function; the line of the error is what we show.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 
+_CONTINUE = "--compile-from=global-optimization"
+
 _UNKNOWN_CPU = "is not a recognized processor for this target"
 
 
@@ -79,26 +81,31 @@ class Compiler:
             *self.flags(fused=False),
         )
 
-    def generate(self, source: Path, output: Path, *, fused: bool) -> int:
-        """Compiles what `normalize` made, or the engine made of it, into a program.
+    def generate(
+        self, source: Path, output: Path, *, fused: bool, input_type: str | None = None
+    ) -> int:
+        """Compiles a module into a program.
 
         Args:
-          source: bytecode at global-optimization level.
+          source: what `normalize` made, or the engine made of it; the imported model when
+            `input_type` is given.
           output: the file for the program, a `.vmfb`.
           fused: whether our passes ran on it.
+          input_type: value of `--iree-input-type`, to run all phases.
 
         Returns:
           The number of dispatches of a call.
 
         Raises:
-          CompileFailedError: as for `normalize`.
+          CompileFailedError, UsageError: as for `normalize`.
         """
         statistics = output.with_suffix(".csv")
+        start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
         self._run(
             "codegen",
             source,
             output,
-            "--compile-from=global-optimization",
+            start,
             *_statistics_flags(statistics),
             *self.flags(fused=fused),
         )
@@ -119,7 +126,7 @@ class Compiler:
             "dispatch-creation",
             source,
             Path(os.devnull),
-            "--compile-from=global-optimization",
+            _CONTINUE,
             "--compile-to=stream",
             "--emit-mlir-bytecode",
             *_statistics_flags(statistics),

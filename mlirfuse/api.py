@@ -1,0 +1,311 @@
+"""The Python API: compile a model, fuse a module, ask what could be fused."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse import targets
+from mlirfuse.core import Decision, ImportFailedError, Report, UsageError
+from mlirfuse.options import FusionOptions
+from mlirfuse.runtime.module import FusedModule, Image, load
+from mlirfuse.targets.base import Target
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+    from mlirfuse.backend.cache import Cache
+    from mlirfuse.backend.compiler import Compiler
+    from mlirfuse.frontends.imported import ImportedModel
+
+__all__ = ["candidates", "compile", "fuse", "list_passes", "load"]
+
+Options = FusionOptions | Mapping[str, Any] | None
+"""Switches: resolved, or by name; None for what the environment says."""
+
+
+def compile(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    target: str | Target = "cpu",
+    options: Options = None,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    attention: str = "auto",
+    stock: bool = False,
+    count_stock: bool = False,
+    cache: bool = True,
+    timeout: float | None = None,
+    **switches: Any,
+) -> FusedModule:
+    """Imports a model, fuses its operators and compiles it.
+
+    Args:
+      model: a `torch.nn.Module`, an exported program, a JAX function, MLIR, the path of a model
+        file, or `package.module:function`; see `mlirfuse.frontends.import_model`.
+      example_inputs: arguments of a module or function: a tuple, or a mapping of keywords.
+      target: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:ampere`, ...
+      options: the switches, instead of `switches`.
+      dynamic_shapes: for PyTorch, as `torch.export.export` takes them.
+      function: for MLIR with several functions, which one to call.
+      attention: for PyTorch, the form of attention that is imported: `auto`, `whole`, `decomposed`.
+      stock: compile without fusion of ours, to compare with.
+      count_stock: fill in `report.dispatches["stock"]` too; it costs about a third of another
+        code generation.
+      cache: use the compile cache.
+      timeout: seconds that each step of the compiler may take; None for no limit.
+      **switches: fields of `FusionOptions`, e.g. `disable_pass=["softmax_fusion"]`.
+
+    Raises:
+      UsageError: the request is wrong: unknown target, pass or switch, missing file.
+      ImportFailedError: the model is damaged or holds what IREE does not take.
+      CompileFailedError: the compiler refused, died or ran out of time.
+      PassFailedError: a pass of the pipeline failed.
+    """
+    from mlirfuse.backend.compiler import Compiler
+    from mlirfuse.frontends import import_model
+
+    machine = targets.parse(target)
+    resolved = _resolve(options, switches)
+    compiler = Compiler(machine, resolved, timeout)
+    compiler.flags(fused=not stock)
+    imported = import_model(
+        model,
+        example_inputs,
+        dynamic_shapes=dynamic_shapes,
+        function=function,
+        attention=attention,
+        timeout=timeout,
+    )
+    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder:
+        work = _Work(compiler, imported, Path(folder), stock, count_stock)
+        if cache:
+            from mlirfuse.backend.cache import Cache
+
+            image, report = work.cached(Cache.open())
+        else:
+            image, report = work.build()
+        return work.module(image, report)
+
+
+def fuse(
+    module: ir.Module | str | bytes | os.PathLike[str],
+    *,
+    target: str | Target = "cpu",
+    options: Options = None,
+    **switches: Any,
+) -> tuple[ir.Module, Report]:
+    """Runs the passes on a module as it stands.
+
+    Args:
+      module: linalg on tensors, plain or after IREE's global optimization: a module, text,
+        bytecode, or a path. It is not changed.
+      target: the machine that the module will be compiled for.
+      options: the switches, instead of `switches`.
+      **switches: fields of `FusionOptions`.
+
+    Returns:
+      The module with its groups, and what was decided.
+
+    Raises:
+      UsageError: an unknown target, pass or switch, or a missing file.
+      ImportFailedError: the text is not valid MLIR.
+      PassFailedError: a pass failed; the module is untouched.
+    """
+    from mlirfuse.pipelines import engine
+
+    machine = targets.parse(target)
+    resolved = _resolve(options, switches)
+    return engine.run(_parsed(module), target=machine, options=resolved)
+
+
+def candidates(
+    module: ir.Module | str | bytes | os.PathLike[str],
+    *,
+    target: str | Target = "cpu",
+    options: Options = None,
+    **switches: Any,
+) -> list[Decision]:
+    """Every fusion that was considered, taken or not, the most profitable first.
+
+    Arguments and errors are those of `fuse`.
+    """
+    from mlirfuse.explain.plain import ranked
+
+    return ranked(fuse(module, target=target, options=options, **switches)[1])
+
+
+def list_passes() -> list[dict[str, Any]]:
+    """Name, aliases, summary, numerics, targets and options of every pass."""
+    from mlirfuse.patterns import PASSES
+
+    return [entry.to_dict() for entry in PASSES.values()]
+
+
+def _resolve(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
+    if options is not None and switches:
+        raise UsageError(
+            f"options= and {next(iter(switches))}= are both given; put the switch into the options"
+        )
+    return FusionOptions.of(options if options is not None else switches)
+
+
+def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
+    from iree.compiler import ir
+
+    if isinstance(module, ir.Module):
+        return module
+    if isinstance(module, str) and ("\n" in module or "{" in module):
+        module = module.encode()
+    name = "<text>"
+    if isinstance(module, str | os.PathLike):
+        name = os.fspath(module)
+        try:
+            module = Path(module).read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
+    try:
+        with ir.Context():
+            return ir.Module.parse(module)
+    except ir.MLIRError as error:
+        found = error.error_diagnostics[0] if error.error_diagnostics else None
+        where = f"{name}: " if found is None else f"{found.location}: ".replace('"', "")
+        what = "not valid MLIR" if found is None else found.message.splitlines()[0]
+        raise ImportFailedError(f"{where}{what}") from error
+
+
+@dataclasses.dataclass(slots=True)
+class _Work:
+    """One compilation.
+
+    Attributes:
+      compiler: the compiler, target and options.
+      imported: the model.
+      folder: private directory for what lies between the phases.
+      stock: whether to leave our passes out.
+      count_stock: whether the number of dispatches without our passes is asked for.
+    """
+
+    compiler: Compiler
+    imported: ImportedModel
+    folder: Path
+    stock: bool
+    count_stock: bool
+
+    @property
+    def program(self) -> Path:
+        return self.folder / "program.vmfb"
+
+    @property
+    def normalized(self) -> Path:
+        """The module at global-optimization level, compiled to there on first use."""
+        if self.imported.normalized:
+            return self.imported.path
+        path = self.folder / "normalized.mlirbc"
+        if not path.exists():
+            self.compiler.normalize(self.imported.path, path, input_type=self.imported.input_type)
+        return path
+
+    def build(self) -> tuple[Image, Report]:
+        """Compiles into `program`."""
+        if self.stock:
+            report = self._build_stock()
+        else:
+            report = self._build_fused()
+            if self.count_stock:
+                self._count_stock(report)
+        return Image(self.program), report
+
+    def _build_stock(self) -> Report:
+        whole = not self.imported.normalized
+        count = self.compiler.generate(
+            self.imported.path,
+            self.program,
+            fused=False,
+            input_type=self.imported.input_type if whole else None,
+        )
+        return Report(
+            target=str(self.compiler.target),
+            iree=version("iree-base-compiler"),
+            options=self.compiler.options.to_dict(),
+            dispatches={"stock": count, "fused": None},
+        )
+
+    def _build_fused(self) -> Report:
+        from iree.compiler import ir
+
+        from mlirfuse.pipelines import engine
+
+        grouped = self.folder / "grouped.mlirbc"
+        with ir.Context():
+            module = ir.Module.parseFile(os.fspath(self.normalized))
+            fused, report = engine.run(
+                module, target=self.compiler.target, options=self.compiler.options
+            )
+            with grouped.open("wb") as file:
+                fused.operation.write_bytecode(file)
+            del module, fused
+        report.dispatches["fused"] = self.compiler.generate(grouped, self.program, fused=True)
+        return report
+
+    def _count_stock(self, report: Report) -> None:
+        report.dispatches["stock"] = self.compiler.count(self.normalized, self.folder)
+
+    def cached(self, store: Cache) -> tuple[Image, Report]:
+        """Finds the program in the cache, or builds it and puts it there."""
+        from mlirfuse.backend import cache
+
+        key = cache.key(
+            self.imported.path,
+            target=self.compiler.target,
+            options=self.compiler.options.to_dict(),
+            stock=self.stock,
+            input_type=self.imported.input_type,
+            normalized=self.imported.normalized,
+        )
+        found = self._find(store, key)
+        if found is None:
+            with store.building(key):
+                found = self._find(store, key)
+                if found is None:
+                    found = self.build()
+                    store.store(key, self.program, {"report": found[1].to_dict()})
+                    return found
+        image, report = found
+        if self.count_stock and report.dispatches["stock"] is None:
+            self._count_stock(report)
+            store.store(key, image.path, {"report": report.to_dict()})
+        return image, report
+
+    @staticmethod
+    def _find(store: Cache, key: str) -> tuple[Image, Report] | None:
+        entry = store.find(key)
+        if entry is None:
+            return None
+        try:
+            return Image(entry.program), Report.from_dict(entry.manifest["report"])
+        except UsageError:  # evicted by another process since
+            return None
+
+    def module(self, image: Image, report: Report) -> FusedModule:
+        """The program with the model's calling convention."""
+        from mlirfuse.runtime import structure
+        from mlirfuse.runtime.manifest import Manifest
+
+        imported = self.imported
+        manifest = Manifest(
+            device=self.compiler.target.device,
+            function=imported.function,
+            inputs=imported.inputs,
+            outputs=imported.outputs,
+            structure=structure.describe(imported.unflatten, len(imported.outputs)),
+            source=imported.source,
+            report=report,
+        )
+        return FusedModule(image, manifest, flatten=imported.flatten, unflatten=imported.unflatten)

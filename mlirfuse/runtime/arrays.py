@@ -1,0 +1,313 @@
+"""Arrays of numpy, torch and JAX to buffer views of iree-runtime and back.
+
+Host memory is shared, not copied, where iree-runtime can use it: writable, in C order, and aligned
+to 64 bytes. Results are views of the buffers that the program wrote. torch and jax are never
+imported here: whoever passes their arrays has imported them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlirfuse.core import CallError
+from mlirfuse.frontends.imported import TensorSpec
+
+ALIGNMENT = 64
+"""Bytes to which iree-runtime wants host memory aligned that it uses without a copy; code
+generation relies on it."""
+
+_MLIR = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "i1",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"ui{n}" for n in (8, 16, 32, 64)},
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+}
+"""numpy's name of an element type -> MLIR's."""
+
+_NUMPY = {mlir: name for name, mlir in _MLIR.items()} | {"index": "int64"}
+
+_HOST, _CUDA, _ROCM = 1, 2, 10
+"""Device types of DLPack."""
+
+_DLPACK = {"local-task": _HOST, "local-sync": _HOST, "cuda": _CUDA, "hip": _ROCM}
+"""Driver of iree-runtime -> device type under which its buffers are exchanged."""
+
+Kind = str
+"""Whose array: `numpy`, `torch` or `jax`."""
+
+
+def kind_of(value: Any) -> Kind | None:
+    """Whose array a value is; None for numbers and lists."""
+    if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor):
+        return "torch"
+    if (jax := sys.modules.get("jax")) and isinstance(value, jax.Array):
+        return "jax"
+    return "numpy" if isinstance(value, np.ndarray | np.generic) else None
+
+
+def common_kind(values: Iterable[Any]) -> Kind:
+    """The kind of all arrays among the values; `numpy` when they differ or there is none."""
+    kinds = {kind for value in values if (kind := kind_of(value)) is not None}
+    return kinds.pop() if len(kinds) == 1 else "numpy"
+
+
+def dtype_name(value: Any) -> str:
+    """The element type of an array in MLIR's spelling."""
+    name = str(value.dtype).removeprefix("torch.")
+    return _MLIR.get(name, name)
+
+
+def numpy_dtype(mlir: str) -> np.dtype[Any]:
+    """Numpy's element type for MLIR's; signless integers are signed."""
+    name = _NUMPY[re.sub(r"^si(?=\d)", "i", mlir)]
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found
+
+
+def checked(value: Any, spec: TensorSpec, where: str) -> Any:
+    """The value, or the array that a number or a list stands for, when it fits the spec.
+
+    Args:
+      value: an array, a number, or numbers in lists.
+      spec: what the program takes there.
+      where: names the argument, for the error.
+
+    Raises:
+      CallError: shape or element type are not the spec's.
+    """
+    if kind_of(value) is None:
+        try:
+            value = np.asarray(value, dtype=numpy_dtype(spec.dtype))
+        except (TypeError, ValueError, OverflowError):
+            raise CallError(f"{where} is of type {type(value).__name__}; expected {spec}") from None
+    shape = tuple(value.shape)
+    fits = len(shape) == len(spec.shape) and all(
+        want is None or want == got for want, got in zip(spec.shape, shape, strict=True)
+    )
+    if not fits or _signless(dtype_name(value)) != _signless(spec.dtype):
+        got = TensorSpec(shape, dtype_name(value))
+        raise CallError(f"{where} is {got}; expected {spec}")
+    return value
+
+
+def _signless(dtype: str) -> str:
+    return re.sub(r"^[su](?=i\d)", "", dtype)
+
+
+@dataclasses.dataclass(slots=True)
+class Exchange:
+    """Passes arrays to one call on one device, and its results back.
+
+    Attributes:
+      uri: the device's URI.
+      device: its `HalDevice`.
+      kind: whose arrays the results will be.
+      shared: first byte and size of the memory that arguments share with the caller.
+      home: the torch or JAX device of the arguments.
+    """
+
+    uri: str
+    device: Any
+    kind: Kind
+    shared: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    home: Any = None
+
+    @property
+    def dlpack(self) -> int | None:
+        """DLPack's type of the device; None where buffers cannot be exchanged."""
+        return _DLPACK.get(self.uri.partition(":")[0])
+
+    # --- arguments -------------------------------------------------------------------------------
+
+    def send(self, value: Any) -> Any:
+        """The buffer view of an argument."""
+        kind = kind_of(value)
+        if kind == "torch":
+            return self._send_torch(value)
+        if kind == "jax":
+            return self._send_jax(value)
+        return self._send_numpy(np.asarray(value))
+
+    def _send_torch(self, tensor: Any) -> Any:
+        tensor = tensor.detach().contiguous()
+        if self.kind == "torch" and self.home is None:
+            self.home = tensor.device
+        on_host = tensor.device.type == "cpu"
+        where = _HOST if on_host else {"cuda": self.dlpack}.get(tensor.device.type)
+        if self.dlpack is not None and where == self.dlpack:
+            if not on_host:
+                # What torch queued before must be done: IREE works on a stream of its own.
+                sys.modules["torch"].cuda.current_stream(tensor.device).synchronize()
+            if tensor.data_ptr() % ALIGNMENT:
+                tensor = tensor.clone()
+            self.shared.append((tensor.data_ptr(), tensor.nbytes))
+            return self.device.from_dlpack_capsule(tensor.__dlpack__())
+        name = str(tensor.dtype).removeprefix("torch.")
+        shape = tuple(tensor.shape)
+        raw = tensor.cpu().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+        return self._upload(raw, shape, numpy_dtype(_MLIR.get(name, name)))
+
+    def _send_jax(self, array: Any) -> Any:
+        if self.kind == "jax" and self.home is None:
+            self.home = next(iter(array.devices()))
+        platforms = {"cpu": _HOST, "cuda": _CUDA, "gpu": _CUDA, "rocm": _ROCM}
+        devices = array.devices()
+        if len(devices) == 1 and self.dlpack == platforms.get(next(iter(devices)).platform):
+            array.block_until_ready()
+            if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
+                return self.device.from_dlpack_capsule(array.__dlpack__())
+        return self._send_numpy(np.asarray(array))
+
+    def _send_numpy(self, array: Any) -> Any:
+        import iree.runtime as rt
+
+        array = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+        shape, dtype = array.shape, array.dtype
+        raw = array.reshape(-1).view(np.uint8)
+        if (
+            self.dlpack == _HOST
+            and raw.size
+            and raw.flags.writeable
+            and raw.ctypes.data % ALIGNMENT == 0
+        ):
+            self.shared.append((raw.ctypes.data, raw.nbytes))
+            buffer = self.device.allocator.import_host_allocation(
+                raw,
+                int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
+                int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
+            )
+            return rt.HalBufferView(buffer, shape, _element_type(dtype))
+        return self._upload(raw, shape, dtype)
+
+    def _upload(self, raw: Any, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """Copies bytes to the device."""
+        import iree.runtime as rt
+
+        buffer = self.device.allocator.allocate_buffer_copy(
+            memory_type=int(rt.MemoryType.DEVICE_LOCAL),
+            allowed_usage=int(rt.BufferUsage.DEFAULT),
+            device=self.device,
+            buffer=raw,
+        )
+        return rt.HalBufferView(buffer, shape, _element_type(dtype))
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def receive(self, view: Any, spec: TensorSpec | None) -> Any:
+        """The array of a result, on the device and of the kind of the arguments.
+
+        Args:
+          view: the result's buffer view.
+          spec: what the model says it is; None when nothing is known of it.
+        """
+        if self.kind == "numpy" or self.dlpack is None:
+            array = self._numpy(view, spec)
+            if self.kind == "torch":
+                return _torch_of(array).to(self.home)
+            if self.kind == "jax":
+                return sys.modules["jax"].device_put(array, self.home)
+            return array
+        exported = _Exported(self.device, view, self.dlpack, self._index())
+        if self.kind == "jax":
+            import jax.dlpack
+
+            return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
+        tensor = sys.modules["torch"].from_dlpack(exported)
+        if self._is_shared(tensor.data_ptr()):
+            tensor = tensor.clone()
+        return tensor.to(self.home)
+
+    def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
+        import iree.runtime as rt
+
+        dtype = np.dtype(rt.HalElementType.map_to_dtype(view.element_type))
+        if math.prod(view.shape) == 0:
+            return np.empty(view.shape, dtype)
+        source = view.get_buffer()
+        if self.dlpack != _HOST:
+            source = self._to_host(source)
+        array = source.map().asarray(view.shape, dtype)
+        if spec is not None and spec.dtype.startswith("ui"):
+            array = array.view(numpy_dtype(spec.dtype))
+        return array.copy() if self._is_shared(array.ctypes.data) else array
+
+    def _to_host(self, source: Any) -> Any:
+        """A copy of a device's buffer in memory that can be mapped."""
+        import iree.runtime as rt
+
+        staged = self.device.allocator.allocate_buffer(
+            memory_type=int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
+            allowed_usage=int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED),
+            allocation_size=source.byte_length(),
+        )
+        semaphore = self.device.create_semaphore(0)
+        self.device.queue_copy(
+            source,
+            staged,
+            wait_semaphores=rt.HalFence.create_at(semaphore, 0),
+            signal_semaphores=rt.HalFence.create_at(semaphore, 1),
+        )
+        rt.HalFence.create_at(semaphore, 1).wait()
+        return staged
+
+    def _index(self) -> int:
+        """The number of the device among those of its type."""
+        return getattr(self.home, "index", None) or 0
+
+    def _is_shared(self, address: int) -> bool:
+        """Whether a result lies in an argument: a model may return what it was given."""
+        return any(first <= address < first + size for first, size in self.shared)
+
+
+class _Exported:
+    """A buffer view as torch and JAX want to see it."""
+
+    def __init__(self, device: Any, view: Any, kind: int, index: int) -> None:
+        self._device = device
+        self._view = view
+        self._where = (kind, index)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._where
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._device.create_dlpack_capsule(self._view, *self._where)
+
+
+def _element_type(dtype: np.dtype[Any]) -> Any:
+    from iree.runtime.dtypes import map_dtype_to_hal_element_type
+
+    found = map_dtype_to_hal_element_type(dtype)
+    if found is None:
+        raise CallError(f"element type {dtype} has no counterpart in iree-runtime")
+    return int(found)
+
+
+def _torch_of(array: Any) -> Any:
+    """A tensor that shares the memory of an array; torch knows more types than numpy."""
+    torch = sys.modules["torch"]
+    if not array.flags.writeable:
+        array = array.copy()
+    dtype = getattr(torch, array.dtype.name)
+    return torch.from_numpy(array.reshape(-1).view(np.uint8)).view(dtype).reshape(array.shape)

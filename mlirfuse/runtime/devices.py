@@ -1,0 +1,92 @@
+"""Devices of iree-runtime, opened once in a process and kept to its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+from mlirfuse.core import MlirfuseError, UsageError
+
+THREADS_VARIABLE = "MLIRFUSE_THREADS"
+"""Environment variable with the number of threads of `local-task`; IREE's choice, one for each
+physical core up to 64, when it is not set."""
+
+_POOLED = ("local-task", "local-sync", "cuda")
+"""Drivers whose freed buffers are kept for the next call. Without that a call that returns 32 MiB
+on the CPU spends 80 % of its time on page faults, and one that returns 134 MB on an H100 takes
+three times as long as its kernel. IREE 3.13's Vulkan driver cannot allocate from such a pool."""
+
+_lock = threading.Lock()
+_devices: dict[str, Any] = {}
+_threads: list[int] = []
+"""The number of threads of `local-task`, once somebody has chosen it."""
+
+# IREE frees the memory of every buffer with its device, whoever still holds a view of it. The
+# interpreter clears `sys` after all other modules, so at exit the devices go last.
+sys.__dict__["_mlirfuse_devices"] = _devices
+
+
+def open_device(uri: str, threads: int | None = None) -> Any:
+    """The `HalDevice` of a URI.
+
+    Args:
+      uri: `local-task`, `local-sync`, `cuda`, `hip`, `vulkan`, or with a path, `cuda://1`.
+      threads: number of threads of `local-task`; None for `MLIRFUSE_THREADS`, or for IREE's choice.
+
+    Raises:
+      UsageError: the number of threads is bad, or another one is in use already: IREE starts the
+        threads of a process once.
+      MlirfuseError: the device is not there.
+    """
+    import iree.runtime as rt
+
+    driver = uri.partition(":")[0]
+    with _lock:
+        if driver == "local-task":
+            _choose_threads(threads, running=any(u.startswith(driver) for u in _devices))
+        if uri in _devices:
+            return _devices[uri]
+        try:
+            if driver == "cuda":
+                rt.flags.parse_flags("--cuda_async_allocations=false")
+            pool = ["caching"] if driver in _POOLED else []
+            _devices[uri] = rt.get_driver(uri).create_device_by_uri(uri, allocators=pool)
+        except (ValueError, RuntimeError) as error:
+            known = ", ".join(sorted(rt.query_available_drivers()))
+            raise MlirfuseError(
+                f"device '{uri}' is not available: {first_line(error)} (drivers: {known})"
+            ) from error
+        return _devices[uri]
+
+
+def _choose_threads(asked: int | None, *, running: bool) -> None:
+    import iree.runtime as rt
+
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    wanted = asked
+    if wanted is None and text and not running:
+        if not text.isdecimal() or int(text) == 0:
+            raise UsageError(f"{THREADS_VARIABLE}: '{text}' is not a number of threads from 1")
+        wanted = int(text)
+    if wanted is None or wanted in _threads:
+        return
+    if wanted < 1:
+        raise UsageError(f"threads={wanted} is not a number of threads from 1")
+    if running:
+        used = str(_threads[0]) if _threads else "IREE's own number of"
+        raise UsageError(
+            f"threads={wanted} comes too late: this process runs {used} threads already; "
+            f"set {THREADS_VARIABLE}={wanted} before it starts"
+        )
+    rt.flags.parse_flags(f"--task_topology_max_group_count={wanted}")
+    _threads[:] = [wanted]
+
+
+def first_line(error: object) -> str:
+    """The first line of what IREE said, without C source lines and attributes, trimmed."""
+    line = next((part for part in str(error).splitlines() if part.strip()), type(error).__name__)
+    line = line.split("; while ")[0].split(": #hal.")[0]
+    text = ": ".join(part for part in line.split(": ") if not part.startswith("c/")).strip()
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,107 @@
+"""What a program says about itself: a JSON document inside the `.vmfb`, which is a zip archive."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from mlirfuse.core import MlirfuseError, Report
+from mlirfuse.frontends.imported import TensorSpec
+
+MEMBER = "mlirfuse.json"
+"""Name of the document in the archive; iree-runtime does not read it."""
+
+SCHEMA = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """How to call a program, and how it came about.
+
+    Attributes:
+      device: URI of the device that runs it.
+      function: the function to call.
+      inputs: its arguments, in order.
+      outputs: its results, in order.
+      structure: what the model returns, as `structure.describe` writes it.
+      source: file name or model name, for messages.
+      report: what the engine did.
+    """
+
+    device: str
+    function: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    structure: dict[str, Any] | None
+    source: str
+    report: Report
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device,
+            "function": self.function,
+            "inputs": [dataclasses.asdict(spec) for spec in self.inputs],
+            "outputs": [dataclasses.asdict(spec) for spec in self.outputs],
+            "structure": self.structure,
+            "source": self.source,
+            "report": self.report.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, entry: dict[str, Any]) -> Manifest:
+        """Reads back what `to_dict` wrote.
+
+        Raises:
+          MlirfuseError: it is another version's, or not a manifest.
+        """
+        if entry.get("schema") != SCHEMA:
+            raise MlirfuseError(
+                f"manifest has schema {entry.get('schema')!r}; this mlirfuse reads {SCHEMA}"
+            )
+        return cls(
+            device=entry["device"],
+            function=entry["function"],
+            inputs=tuple(_spec(e) for e in entry["inputs"]),
+            outputs=tuple(_spec(e) for e in entry["outputs"]),
+            structure=entry["structure"],
+            source=entry["source"],
+            report=Report.from_dict(entry["report"]),
+        )
+
+
+def _spec(entry: dict[str, Any]) -> TensorSpec:
+    return TensorSpec(tuple(entry["shape"]), entry["dtype"], entry["name"])
+
+
+def read(path: Path) -> Manifest | None:
+    """The manifest in a program; None when mlirfuse did not write the file.
+
+    Raises:
+      MlirfuseError: the manifest is damaged or of another version.
+    """
+    if not zipfile.is_zipfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if MEMBER not in archive.namelist():
+                return None
+            document = json.loads(archive.read(MEMBER))
+        return Manifest.from_dict(document)
+    except MlirfuseError as error:
+        raise MlirfuseError(f"{path}: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise MlirfuseError(f"{path}: its manifest is damaged; compile the model again") from error
+
+
+def append(path: Path, manifest: Manifest) -> None:
+    """Writes the manifest into a program that has none."""
+    with zipfile.ZipFile(path, "a") as archive:
+        # The default of ZipInfo, 1980, and not the clock's time: the same program, the same file.
+        member = zipfile.ZipInfo(MEMBER)
+        archive.writestr(member, json.dumps(manifest.to_dict()), zipfile.ZIP_DEFLATED)

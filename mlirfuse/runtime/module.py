@@ -1,0 +1,355 @@
+"""`FusedModule`: a compiled program that is called like the model it was made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlirfuse.core import CallError, MlirfuseError, Report, UsageError, nearest
+from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.runtime import manifest as manifests
+from mlirfuse.runtime import structure
+from mlirfuse.runtime.manifest import Manifest
+
+_SIGNATURES_SHOWN = 8
+"""Arguments listed in a message about their number."""
+
+
+class FusedModule:
+    """A program for iree-runtime, callable with arrays of numpy, torch or JAX.
+
+    The results are of the kind of the arguments, and on their device; numpy's when the kinds
+    differ. Calls from several threads are safe and run one after the other.
+
+    Attributes:
+      inputs: shape and element type of each argument, in order.
+      outputs: the same of each result.
+      function: name of the function that is called.
+      device: URI of the device that it runs on.
+      source: file name or model name.
+      report: what was fused, what was not, and why.
+    """
+
+    def __init__(
+        self,
+        image: Image,
+        manifest: Manifest,
+        *,
+        flatten: Callable[..., Sequence[Any]] | None = None,
+        unflatten: Callable[[Sequence[Any]], Any] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._image = image
+        self._manifest = manifest
+        self._flatten = flatten
+        self._unflatten = unflatten
+        self._threads = threads
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+        self.inputs = manifest.inputs
+        self.outputs = manifest.outputs
+        self.function = manifest.function
+        self.device = manifest.device
+        self.source = manifest.source
+        self.report: Report = manifest.report
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the program.
+
+        Args:
+          *args: what the model takes; for a loaded program the flat list of `inputs`.
+          **kwargs: what the model takes; for a loaded program arguments by their names in `inputs`.
+
+        Raises:
+          CallError: number, shape or element type of the arguments are not the program's.
+          MlirfuseError: the device is not there, or the program failed on it.
+        """
+        from mlirfuse.runtime import arrays
+
+        flat = self._arguments(args, kwargs)
+        values = [
+            arrays.checked(value, spec, self._place(index))
+            for index, (value, spec) in enumerate(zip(flat, self.inputs, strict=True))
+        ]
+        session = self._opened()
+        exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
+        results = session.call(values, exchange, self.outputs)
+        if self._unflatten is not None:
+            return self._unflatten(results)
+        return structure.restore(self._manifest.structure, results)
+
+    def __repr__(self) -> str:
+        """Name, signature and target."""
+        inputs = ", ".join(map(_named, self.inputs))
+        outputs = ", ".join(map(str, self.outputs))
+        return f"<FusedModule {self.source} for {self.report.target}: ({inputs}) -> ({outputs})>"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one file that `mlirfuse.load` reads and that runs with iree-runtime alone.
+
+        Raises:
+          UsageError: the path cannot be written.
+        """
+        from mlirfuse.backend.outputs import replacing
+
+        with replacing(Path(path)) as staged:
+            self._image.write(staged)
+            if not self._image.has_manifest:
+                manifests.append(staged, self._manifest)
+
+    def explain(self) -> str:
+        """The groups made, the fusions refused and the reasons, as text."""
+        from mlirfuse import explain
+
+        return explain.text(self.report)
+
+    def on(self, device: str, *, threads: int | None = None) -> FusedModule:
+        """The same program on another device that its target fits.
+
+        Args:
+          device: `local-task`, `local-sync` (the calling thread alone), `cuda://1`, ...
+          threads: number of threads of `local-task`, before this process used it.
+        """
+        other = FusedModule(
+            self._image,
+            dataclasses.replace(self._manifest, device=device),
+            flatten=self._flatten,
+            unflatten=self._unflatten,
+            threads=threads,
+        )
+        other._opened()
+        return other
+
+    def _opened(self) -> Session:
+        """The program on its device; made by the first call, since one may compile without it."""
+        with self._lock:
+            if self._session is None:
+                self._session = Session(self._image, self._manifest, self._threads)
+            return self._session
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The flat list of arguments."""
+        if self._flatten is not None:
+            flat = list(self._flatten(*args, **kwargs))
+        else:
+            flat = [*args]
+            names = [spec.name for spec in self.inputs]
+            for name in kwargs:
+                if name not in names:
+                    raise CallError(
+                        f"{self.source}: no argument is called '{name}'"
+                        f"{nearest(name, filter(None, names))}"
+                    )
+                if names.index(name) < len(args):
+                    raise CallError(f"{self.source}: argument '{name}' is given twice")
+            flat += [kwargs[name] for name in names[len(args) :] if name in kwargs]
+        if len(flat) != len(self.inputs):
+            shown = ", ".join(map(_named, self.inputs[:_SIGNATURES_SHOWN]))
+            more = ", ..." if len(self.inputs) > _SIGNATURES_SHOWN else ""
+            raise CallError(
+                f"{self.source}: called with {len(flat)} arrays; expected {len(self.inputs)}"
+                f" ({shown}{more})"
+            )
+        return flat
+
+    def _place(self, index: int) -> str:
+        name = self.inputs[index].name or str(index)
+        return f"{self.source}: argument '{name}'"
+
+
+def _named(spec: TensorSpec) -> str:
+    return f"{spec.name}: {spec}" if spec.name else str(spec)
+
+
+class Image:
+    """The bytes of a `.vmfb`, mapped; they outlive the file's name."""
+
+    def __init__(self, path: Path) -> None:
+        """Maps a file, which may be removed afterwards.
+
+        Raises:
+          UsageError: it cannot be read.
+          MlirfuseError: it is empty.
+        """
+        self.path = path
+        self.has_manifest = False
+        try:
+            with path.open("rb") as file:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+        except ValueError as error:
+            raise MlirfuseError(f"{path} is empty; expected a program, a .vmfb file") from error
+
+    def write(self, path: Path) -> None:
+        """Writes the bytes to a file."""
+        with path.open("wb") as file:
+            file.write(self.data)
+
+
+class Session:
+    """A program loaded on a device."""
+
+    def __init__(self, image: Image, manifest: Manifest, threads: int | None) -> None:
+        """Loads the program.
+
+        Raises:
+          MlirfuseError: the device is not there or cannot run the program.
+        """
+        import iree.runtime as rt
+
+        from mlirfuse.runtime.devices import first_line, open_device
+
+        self.source = manifest.source
+        self.device = open_device(manifest.device, threads)
+        instance = rt.VmInstance()
+        try:
+            module = rt.VmModule.wrap_buffer(instance, image.data)
+            hal = rt.create_hal_module(instance, self.device)
+            self._context = rt.VmContext(instance, [hal, module])
+            self._function = module.lookup_function(manifest.function)
+        except (ValueError, RuntimeError) as error:
+            raise MlirfuseError(
+                f"{manifest.source} cannot be loaded on device '{manifest.device}':"
+                f" {first_line(error)}"
+            ) from error
+        declared = self._function.reflection.get("iree.abi.declaration", "")
+        self._scalars = _scalars(declared, len(manifest.inputs))
+        self._lock = threading.Lock()
+
+    def call(
+        self, values: Sequence[Any], exchange: Any, outputs: Sequence[TensorSpec]
+    ) -> list[Any]:
+        """Calls the function with checked arguments.
+
+        Raises:
+          MlirfuseError: the program failed.
+        """
+        import iree.runtime as rt
+
+        from mlirfuse.runtime.devices import first_line
+
+        arguments = rt.VmVariantList(len(values))
+        for value, scalar in zip(values, self._scalars, strict=True):
+            if scalar is None:
+                arguments.push_ref(exchange.send(value))
+            elif scalar.startswith("f"):
+                arguments.push_float(float(value))
+            else:
+                arguments.push_int(int(value))
+        results = rt.VmVariantList(len(outputs))
+        try:
+            with self._lock:
+                self._context.invoke(self._function, arguments, results)
+        except (ValueError, RuntimeError) as error:
+            raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
+        return [self._result(results, index, exchange, spec) for index, spec in enumerate(outputs)]
+
+    @staticmethod
+    def _result(results: Any, index: int, exchange: Any, spec: TensorSpec) -> Any:
+        import iree.runtime as rt
+
+        value = results.get_variant(index)
+        if isinstance(value, int | float):
+            return value
+        return exchange.receive(results.get_as_object(index, rt.HalBufferView), spec)
+
+
+_PARAMETER = re.compile(r"%\w+: (?P<type>tensor<[^>]*(?:<[^>]*>[^>]*)*>|[\w.!]+)")
+
+
+_SIZES = re.compile(r"(?:(?:\d+|\?)x)*")
+
+
+def _parameters(declaration: str) -> tuple[list[str], list[str]]:
+    """Types of the arguments and results in a declaration that IREE's ABI left in a program.
+
+    It reads `sync func @main(%input0: tensor<4xf32>, %input1: i32) -> (%output0: tensor<4xf32>)`.
+    """
+    inputs, _, outputs = declaration.partition(") -> (")
+    return (
+        [found["type"] for found in _PARAMETER.finditer(inputs)],
+        [found["type"] for found in _PARAMETER.finditer(outputs)],
+    )
+
+
+def _scalars(declaration: str, count: int) -> list[str | None]:
+    """For each argument its type if it is a plain number, None if it is a tensor."""
+    types = _parameters(declaration)[0]
+    if len(types) != count:
+        return [None] * count
+    return [None if text.startswith(("tensor", "!")) else text for text in types]
+
+
+def _spec(text: str, name: str) -> TensorSpec:
+    inner = text.removeprefix("tensor<").removesuffix(">") if text.startswith("tensor") else text
+    sizes = _SIZES.match(inner)
+    assert sizes is not None
+    shape = tuple(None if s == "?" else int(s) for s in sizes[0].split("x")[:-1])
+    return TensorSpec(shape, inner[sizes.end() :], name)
+
+
+def load(
+    path: str | os.PathLike[str], *, device: str | None = None, threads: int | None = None
+) -> FusedModule:
+    """Loads a program from a `.vmfb` file.
+
+    Args:
+      path: written by `FusedModule.save` or `mlirfuse-compile`; a program of `iree-compile` works
+        too when its functions declare their types.
+      device: URI of the device; None for the one of its target, or the CPU.
+      threads: number of threads on the CPU, before this process used it; None for
+        `MLIRFUSE_THREADS`, or for iree-runtime's choice.
+
+    Raises:
+      UsageError: the file cannot be read.
+      MlirfuseError: it is no program.
+    """
+    path = Path(path)
+    image = Image(path)
+    manifest = manifests.read(path)
+    image.has_manifest = manifest is not None
+    manifest = manifest or _foreign(image)
+    if device is not None:
+        manifest = dataclasses.replace(manifest, device=device)
+    return FusedModule(image, manifest, threads=threads)
+
+
+def _foreign(image: Image) -> Manifest:
+    """The manifest of a program that mlirfuse did not compile."""
+    import iree.runtime as rt
+
+    from mlirfuse.runtime.devices import first_line
+
+    try:
+        module = rt.VmModule.wrap_buffer(rt.VmInstance(), image.data)
+    except (ValueError, RuntimeError) as error:
+        raise MlirfuseError(
+            f"{image.path} is no program for iree-runtime: {first_line(error)}"
+        ) from error
+    names = [
+        n for n in module.function_names if not n.startswith("__") and not n.endswith("$async")
+    ]
+    function = "main" if "main" in names or not names else names[0]
+    found = module.lookup_function(function)
+    declaration = found.reflection.get("iree.abi.declaration") if found is not None else None
+    if declaration is None:
+        raise MlirfuseError(
+            f"{image.path}: no function declares its types; compile it with mlirfuse-compile"
+        )
+    inputs, outputs = _parameters(declaration)
+    return Manifest(
+        device="local-task",
+        function=function,
+        inputs=tuple(_spec(text, "") for text in inputs),
+        outputs=tuple(_spec(text, "") for text in outputs),
+        structure=None,
+        source=image.path.name,
+        report=Report(target="unknown", iree="unknown", options={}),
+    )

@@ -1,0 +1,61 @@
+"""The shape of what a model returns, as JSON, so that a loaded program returns the same.
+
+    {"leaf": 0}   {"tuple": [...]}   {"list": [...]}   {"dict": {"name": ...}}   {"value": null}
+
+A mapping of any class comes back as a `dict`, a named tuple as a tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class _Leaf:
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> dict[str, Any] | None:
+    """What `unflatten` makes of `count` results; None when that cannot be written down.
+
+    Args:
+      unflatten: of an `ImportedModel`.
+      count: number of the program's results.
+    """
+    leaves = [_Leaf(i) for i in range(count)]
+    if unflatten is None:
+        return _encode(leaves[0] if count == 1 else tuple(leaves))
+    try:
+        return _encode(unflatten(leaves))
+    except Exception:  # the model's own classes may refuse stand-ins in any way they like
+        return None
+
+
+def restore(description: Mapping[str, Any] | None, results: Sequence[Any]) -> Any:
+    """Puts results into the structure described; without one, one alone or all in a tuple."""
+    if description is None:
+        return results[0] if len(results) == 1 else tuple(results)
+    ((kind, value),) = description.items()
+    if kind == "leaf":
+        return results[value]
+    if kind == "value":
+        return value
+    if kind == "dict":
+        return {key: restore(entry, results) for key, entry in value.items()}
+    parts = [restore(entry, results) for entry in value]
+    return tuple(parts) if kind == "tuple" else parts
+
+
+def _encode(tree: Any) -> dict[str, Any]:
+    if isinstance(tree, _Leaf):
+        return {"leaf": tree.index}
+    if tree is None or isinstance(tree, bool | int | float | str):
+        return {"value": tree}
+    if isinstance(tree, Mapping) and all(isinstance(key, str) for key in tree):
+        return {"dict": {key: _encode(entry) for key, entry in tree.items()}}
+    if isinstance(tree, tuple):
+        return {"tuple": [_encode(entry) for entry in tree]}
+    if isinstance(tree, list):
+        return {"list": [_encode(entry) for entry in tree]}
+    raise TypeError(type(tree).__name__)
