@@ -358,6 +358,11 @@ def predicate(op: ir.Operation) -> str:
     return str(op.attributes["predicate"]) if "predicate" in op.attributes else ""
 
 
+def softmax_axis(op: ir.Operation) -> int:
+    """The dimension that a `linalg.softmax` runs over."""
+    return int(op.attributes["dimension"].value)
+
+
 # --- reshapes ----------------------------------------------------------------------------------
 
 RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
