@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -175,9 +176,9 @@ def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
             return ir.Module.parse(module)
     except ir.MLIRError as error:
         found = error.error_diagnostics[0] if error.error_diagnostics else None
-        where = f"{name}: " if found is None else f"{found.location}: ".replace('"', "")
-        what = "not valid MLIR" if found is None else found.message.splitlines()[0]
-        raise ImportFailedError(f"{where}{what}") from error
+        where = re.search(r":\d+:\d+", str(found.location)) if found else None
+        what = found.message.splitlines()[0] if found else "not valid MLIR"
+        raise ImportFailedError(f"{name}{where[0] if where else ''}: {what}") from error
 
 
 @dataclasses.dataclass(slots=True)
@@ -240,6 +241,7 @@ class _Work:
     def _build_fused(self) -> Report:
         from iree.compiler import ir
 
+        from mlirfuse.explain import graph
         from mlirfuse.pipelines import engine
 
         grouped = self.folder / "grouped.mlirbc"
@@ -248,6 +250,7 @@ class _Work:
             fused, report = engine.run(
                 module, target=self.compiler.target, options=self.compiler.options
             )
+            report.graph = graph.of_module(fused).to_dict()
             with grouped.open("wb") as file:
                 fused.operation.write_bytecode(file)
             del module, fused

@@ -423,6 +423,8 @@ class Report:
       decisions: every candidate considered, in the order of consideration.
       dispatches: numbers of dispatches: `stock` without our passes, `fused` with them; a value is
         None until the program was compiled that way.
+      graph: the groups, the ops in none and the tensors between them, as `explain.graph` writes
+        them; None when no program was compiled.
     """
 
     target: str
@@ -433,6 +435,7 @@ class Report:
     dispatches: dict[str, int | None] = dataclasses.field(
         default_factory=lambda: {"stock": None, "fused": None}
     )
+    graph: dict[str, Any] | None = None
 
     def counts(self) -> dict[str, int]:
         """Applied rewrites per pass, for passes that fired."""
@@ -448,6 +451,7 @@ class Report:
             "dispatches": dict(self.dispatches),
             "passes": [dataclasses.asdict(p) for p in self.passes],
             "decisions": [d.to_dict() for d in self.decisions],
+            "graph": self.graph,
         }
 
     @classmethod
@@ -468,6 +472,7 @@ class Report:
             passes=[PassRun(**p) for p in entry["passes"]],
             decisions=[Decision.from_dict(d) for d in entry["decisions"]],
             dispatches=dict(entry["dispatches"]),
+            graph=entry.get("graph"),
         )
 
 

@@ -286,14 +286,21 @@ def test_graph_of_a_module():
         ("main", "linalg.copy", None),
         ("main", "linalg.copy", None),
     ]
-    assert drawn.nodes[0].ops == ("linalg.copy",)
-    assert drawn.nodes[0].locations == ("-",)
+    assert {n.location for n in drawn.nodes} == {"-"}
     assert drawn.edges == (graph.Edge(0, 1, 4 * 8 * 4), graph.Edge(2, 3, None))
 
 
 def test_graph_has_the_source_lines_of_a_text_with_locations():
     text = FUSED.replace("-> tensor<?x8xf32>\n  util", '-> tensor<?x8xf32> loc("m.py":7:2)\n  util')
-    assert graph.of_text(text).nodes[3].locations == ("m.py:7:2",)
+    assert graph.of_text(text).nodes[3].location == "m.py:7:2"
+
+
+def test_graph_of_a_report_is_drawn_and_survives_the_schema(tmp_path):
+    entry = report(decision(), graph=graph.of_text(FUSED).to_dict())
+    again = Report.from_dict(json.loads(json.dumps(entry.to_dict())))
+    found = data_of(written(tmp_path, again))["graph"]
+    assert [n["name"] for n in found["nodes"]] == ["softmax_fusion", *["linalg.copy"] * 3]
+    assert found["edges"][0] == {"source": 0, "target": 1, "size": 128}
 
 
 def test_graph_of_what_is_not_mlir():

@@ -7,6 +7,7 @@ leads from the op that computes a tensor to the op that computes with it.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from iree.compiler import ir
 
@@ -26,16 +27,15 @@ class Node:
     Attributes:
       function: symbol name of the function.
       name: the pass that made the group, or the op's name.
-      match: number of the pass's match; None for an op that is in no group.
-      ops: names of the ops inside, at their first level.
-      locations: where they come from in the model's source.
+      match: number of the pass's match, which names the decision with the ops inside; None for an
+        op that is in no group.
+      location: of an op that is in no group, its place in the model's source.
     """
 
     function: str
     name: str
     match: int | None
-    ops: tuple[str, ...]
-    locations: tuple[str, ...]
+    location: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,13 +60,15 @@ class Graph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The graph in the form that `Report.graph` keeps."""
+        return dataclasses.asdict(self)
+
 
 def of_report(report: Report) -> Graph:
     """The groups alone, in the order of the decisions, where no module is at hand."""
     nodes = tuple(
-        Node(d.function, d.pass_name, d.match, d.op_names, d.ops)
-        for d in report.decisions
-        if is_group(d)
+        Node(d.function, d.pass_name, d.match, "-") for d in report.decisions if is_group(d)
     )
     return Graph(nodes, ())
 
@@ -132,25 +134,10 @@ def _size(value: ir.Value) -> int | None:
 
 
 def _node(function: str, op: ir.Operation) -> Node:
-    inside = [op]
-    if op.name == ops.REGION:
-        body = (o.operation for o in op.regions[0].blocks[0].operations)
-        inside = [o for o in body if o.name != ops.RETURN]
-    name, match = op.name, None
     # A rewrite that only prepares groups marks plain ops.
     if op.name.startswith(_GROUPS) and "mlirfuse.pass" in op.attributes:
         name = ir.StringAttr(op.attributes["mlirfuse.pass"]).value
-        match = ir.IntegerAttr(op.attributes["mlirfuse.match"]).value
-    return Node(
-        function,
-        name,
-        match,
-        tuple(o.name for o in inside),
-        tuple(_location(o) for o in inside),
-    )
-
-
-def _location(op: ir.Operation) -> str:
-    """The op's place in the model; `-` for a place in the text that was parsed here."""
-    name = ops.location_name(op.location)
-    return "-" if name.startswith("-:") else name
+        return Node(function, name, ir.IntegerAttr(op.attributes["mlirfuse.match"]).value, "-")
+    location = ops.location_name(op.location)
+    # `-` is the file of a text that was parsed here: no place in the model.
+    return Node(function, op.name, None, "-" if location.startswith("-:") else location)

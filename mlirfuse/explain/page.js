@@ -377,10 +377,13 @@
     if (!nodes.length) return;
     const byMatch = new Map(groups.map((d) => [`${d.function} ${d.pass} ${d.match}`, d]));
     const decisionOf = (n) => byMatch.get(`${n.function} ${n.name} ${n.match}`);
+    const opsOf = (n) => {
+      const d = decisionOf(n);
+      return d ? { names: d.op_names, locations: d.ops } : { names: [n.name], locations: [n.location] };
+    };
     const atLocation = new Map();
     nodes.forEach((n, i) => {
-      const own = decisionOf(n)?.ops ?? n.locations;
-      for (const l of own) if (l !== "-") (atLocation.get(l) ?? atLocation.set(l, new Set()).get(l)).add(i);
+      for (const l of opsOf(n).locations) if (l !== "-") (atLocation.get(l) ?? atLocation.set(l, new Set()).get(l)).add(i);
     });
     // A refused candidate is drawn where its ops are in a few nodes: more would be a guess.
     const dotted = [];
@@ -427,15 +430,15 @@
       const n = cell.node;
       const d = decisionOf(n);
       const grouped = n.match !== null;
-      const first = place(n.locations[0] ?? "").split("/").pop();
-      const under = grouped ? `${plural((d?.ops ?? n.ops).length, "op")}${d?.bytes_saved ? ` · saves ${bytes(d.bytes_saved)}` : ""}` : first;
+      const first = place(n.location).split("/").pop();
+      const under = grouped ? `${plural(d?.ops.length ?? 0, "op")}${d?.bytes_saved ? ` · saves ${bytes(d.bytes_saved)}` : ""}` : first;
       const pick = () => select(index);
       return s("g", {
         class: `node${grouped ? "" : " single"}${state.chosen === index ? " chosen" : ""}`,
         style: grouped ? `--hue:${hueOf.get(n.name)}` : undefined,
         transform: `translate(${cell.x - WIDTH / 2},${cell.y})`, tabindex: "0", role: "button", onclick: pick,
         onkeydown: (event) => event.key === "Enter" && pick(),
-      }, s("title", {}, `${n.name}${grouped ? ` match ${n.match}` : ""}\n${[...new Set(n.locations)].slice(0, 6).join("\n")}`),
+      }, s("title", {}, `${n.name}${grouped ? ` match ${n.match}` : ""}\n${[...new Set(opsOf(n).locations)].slice(0, 6).join("\n")}`),
       s("rect", { width: WIDTH, height: HEIGHT, rx: 7 }),
       s("text", { x: 10, y: 19 }, short(grouped ? `${n.name} #${n.match}` : n.name, 32)),
       s("text", { x: 10, y: 36, class: "dim" }, short(under, 36)));
@@ -487,7 +490,7 @@
       if (kept.includes(index)) state.page = Math.floor(kept.indexOf(index) / NODES);
       const n = nodes[index];
       const d = decisionOf(n);
-      const own = new Set((d?.ops ?? n.locations).filter((l) => l !== "-"));
+      const own = new Set(opsOf(n).locations.filter((l) => l !== "-"));
       const others = refused.filter((r) => r.function === n.function && r.ops.some((l) => own.has(l)));
       side.replaceChildren();
       add(side, {}, [
@@ -495,7 +498,7 @@
         h("div", { class: "dim" }, `in @${n.function}`),
         d && h("div", {}, `saves ${bytes(d.bytes_saved)}, gains ${micro(d.gain_us)} (modelled)`),
         d && explanation(d),
-        h("h4", {}, "Ops"), runs(d?.op_names ?? n.ops, d?.ops ?? n.locations).map(opLine),
+        h("h4", {}, "Ops"), runs(opsOf(n).names, opsOf(n).locations).map(opLine),
         neighbours("Reads from", edges.filter((e) => e.target === index).map((e) => [e.source, e.size])),
         neighbours("Read by", edges.filter((e) => e.source === index).map((e) => [e.target, e.size])),
         others.length > 0 && [

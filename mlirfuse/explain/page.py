@@ -51,9 +51,9 @@ def html(
       path: the file to write; replaced in one step, so that a failure leaves no partial file.
       title: heading of the page, e.g. the model's name.
       before: the module before the passes, as text.
-      after: the module after the passes, as text; the graph of groups is drawn from it, with source
-        lines when the text has locations. Without it the groups are drawn without the tensors
-        between them.
+      after: the module after the passes, as text. The graph is drawn from it, with source lines
+        when the text has locations; without it from `report.graph`, and without that too the
+        groups are drawn without the tensors between them.
       timings: milliseconds a call of each program measured; `stock` and `fused` are compared.
       steps: for each pass that changed something its name, the IR before it and the IR after it.
 
@@ -61,7 +61,10 @@ def html(
       UsageError: the file cannot be written.
       MlirfuseError: `after` is not MLIR.
     """
-    drawn = graph.of_report(report) if after is None else graph.of_text(after)
+    if after is not None:
+        drawn = graph.of_text(after).to_dict()
+    else:
+        drawn = report.graph or graph.of_report(report).to_dict()
     data = {
         "title": title,
         "version": version("mlirfuse"),
@@ -73,7 +76,7 @@ def html(
         "decisions": [d.to_dict() for d in report.decisions],
         "reasons": {r.code: {"text": r.text, "hint": r.hint} for r in Reason},
         "timings": dict(timings) if timings else None,
-        "graph": dataclasses.asdict(drawn),
+        "graph": drawn,
         "before": _shown(before),
         "after": _shown(after),
         "steps": [{"title": name, "diff": difference(a, b)} for name, a, b in steps or ()],
