@@ -84,6 +84,33 @@ class Function:
         body = f"%r = {op} %a0, %out : {dtype}\n    "
         return self._write(body, "%r", [tensor], shape, filled, tensor.axes, kinds)
 
+    def contract(self, a: Tensor, b: Tensor, axes: Sequence[int]) -> Tensor:
+        """The sum of products over the loops of the operands that `axes` lacks."""
+        shape = Tensor("", tuple(axes), a.dtype)
+        zero = self._constant(0.0, a.dtype)
+        filled = self._emit(
+            f"linalg.fill ins({zero} : {a.dtype}) outs({self._empty(shape)} : {self.type(shape)})"
+            f" -> {self.type(shape)}"
+        )
+        summed = tuple(sorted({*a.axes, *b.axes} - set(axes)))
+        kinds = ["parallel"] * len(axes) + ["reduction"] * len(summed)
+        body = (
+            f"%p = arith.mulf %a0, %a1 : {a.dtype}\n    %r = arith.addf %p, %out : {a.dtype}\n    "
+        )
+        return self._write(body, "%r", [a, b], shape, filled, (*axes, *summed), kinds)
+
+    def reshape(self, tensor: Tensor, axes: Sequence[int], groups: str) -> Tensor:
+        """A reshape between loops that are groups of each other; static sizes."""
+        shape = Tensor("", tuple(axes), tensor.dtype)
+        wider = len(axes) > len(tensor.axes)
+        op = "expand_shape" if wider else "collapse_shape"
+        sizes = f" output_shape [{', '.join(str(self.sizes[a]) for a in axes)}]" if wider else ""
+        name = self._emit(
+            f"tensor.{op} {tensor.name} {groups}{sizes}"
+            f" : {self.type(tensor)} into {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
     def finish(self, *results: Tensor) -> str:
         """The text of the function with these results."""
         types = ", ".join(self.type(r) for r in results)

@@ -124,7 +124,8 @@ def exact_rows(rows: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray
     """Small integers with mean zero: mean and variance are exact in any order of summation."""
     size = int(np.prod(shape))
     half = np.random.default_rng(5).integers(-3, 4, (rows, size // 2))
-    return np.concatenate([half, -half], axis=1).reshape(rows, *shape).astype(dtype)
+    middle = np.zeros((rows, size % 2), half.dtype)
+    return np.concatenate([half, middle, -half], axis=1).reshape(rows, *shape).astype(dtype)
 
 
 def make(
