@@ -1,0 +1,241 @@
+"""Importers: models of other frameworks as MLIR that IREE compiles."""
+
+from __future__ import annotations
+
+import importlib
+import mmap
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlirfuse.core import ImportFailedError, UsageError
+from mlirfuse.frontends.imported import ImportedModel, TensorSpec
+
+__all__ = ["ImportedModel", "TensorSpec", "import_model"]
+
+_ACCEPTED = (
+    "a .mlir, .mlirbc, .onnx or .pt2 file, a serialized jax.export, or package.module:function"
+)
+_REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
+_BYTECODE = b"ML\xefR"
+_ZIP = b"PK\x03\x04"
+_PORTABLE = b"StableHLO_v"
+"""Producer of the portable StableHLO bytecode that a serialized `jax.export.Exported` holds."""
+
+_REFUSED_SUFFIXES = {
+    ".pt": "a pickle, which runs code when loaded; write it with torch.export.save as .pt2",
+    ".pth": "a pickle, which runs code when loaded; write it with torch.export.save as .pt2",
+    ".bin": "weights without a program; export the model with torch.export.save as .pt2",
+    ".safetensors": "weights without a program; export the model with torch.export.save as .pt2",
+    ".vmfb": "compiled already; load it with mlirfuse.load or run it with mlirfuse-run",
+}
+
+
+def import_model(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    attention: str = "auto",
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Turns a model into linalg on tensors, as bytecode on disk.
+
+    Args:
+      model: one of
+        - `torch.nn.Module`, `torch.export.ExportedProgram`, or the path of a `.pt2` file;
+        - a function, jitted by JAX or not, a `jax.export.Exported`, or bytes or the path of a
+          serialized one;
+        - the path of an `.onnx` file;
+        - MLIR: text, bytecode or its path, or an `iree.compiler.ir.Module`; dialects are told
+          apart by content;
+        - `package.module:function`. The function is **run**: it returns the model and its example
+          inputs, and dynamic shapes as a third value if there are any.
+      example_inputs: for modules and functions, a tuple of arguments or a mapping of keyword
+        arguments: tensors, arrays, `jax.ShapeDtypeStruct`, and containers of them.
+      dynamic_shapes: for PyTorch, as `torch.export.export` takes them.
+      function: for MLIR, which function to call; elsewhere a name for it.
+      attention: for PyTorch, `whole`, `decomposed` or `auto`: the form that
+        `scaled_dot_product_attention` takes.
+      timeout: seconds for each subprocess of the import; None for no limit.
+
+    Raises:
+      UsageError: the request is wrong: no such file, no example inputs, an extra not installed.
+      ImportFailedError: the model is damaged or holds something that IREE does not take.
+      CompileFailedError: the lowering died or ran out of time.
+    """
+    common: dict[str, Any] = {"function": function, "timeout": timeout}
+    if isinstance(model, str) and (found := _REFERENCE.fullmatch(model)):
+        if example_inputs is not None or dynamic_shapes is not None:
+            raise UsageError(f"{model} returns its own example inputs; pass none")
+        returned = _call_reference(found["module"], found["name"])
+        return import_model(
+            returned[0],
+            returned[1],
+            dynamic_shapes=returned[2] if len(returned) > 2 else None,
+            attention=attention,
+            **common,
+        )
+    if isinstance(model, str) and ("\n" in model or "{" in model):
+        model = model.encode()
+    if isinstance(model, str | os.PathLike):
+        return _import_file(Path(model), attention=attention, common=common)
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _import_bytes(bytes(model), common)
+    return _import_object(model, example_inputs, dynamic_shapes, attention, common)
+
+
+def _call_reference(module_name: str, name: str) -> Sequence[Any]:
+    """Runs the user's function; modules beside the working directory are found too."""
+    reference = f"{module_name}:{name}"
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        returned = getattr(importlib.import_module(module_name), name)()
+    except Exception as error:
+        from mlirfuse.frontends.lowering import one_line
+
+        raise ImportFailedError(
+            f"{reference} failed: {type(error).__name__}: {one_line(error)}"
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    if not isinstance(returned, tuple) or len(returned) not in (2, 3):
+        raise ImportFailedError(
+            f"{reference} returned {type(returned).__name__}; a tuple (model, example_inputs) or "
+            "(model, example_inputs, dynamic_shapes) would be accepted"
+        )
+    return returned
+
+
+def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> ImportedModel:
+    kind = _kind_of_file(path)
+    if kind == "onnx":
+        _need("onnx", "onnx", f"importing {path}")
+        from mlirfuse.frontends.onnx import import_file as import_onnx
+
+        return import_onnx(path, **common)
+    if kind == "torch":
+        _need("torch", "torch", f"importing {path}")
+        from mlirfuse.frontends.torch import import_file as import_torch
+
+        return import_torch(path, attention=attention, **common)
+    if kind == "jax":
+        _need("jax", "jax", f"importing {path}")
+        from mlirfuse.frontends.jax import import_serialized
+
+        return import_serialized(path.read_bytes(), source=str(path), **common)
+    from mlirfuse.frontends.mlir import import_file as import_mlir
+
+    return import_mlir(path, source=str(path), **common)
+
+
+def _kind_of_file(path: Path) -> str:
+    """Which importer reads a file: by what it starts with, then by its name, then by its text."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory; {_ACCEPTED} would be accepted")
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+            if not head:
+                raise ImportFailedError(f"{path} is empty; {_ACCEPTED} would be accepted")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                portable = content.find(_PORTABLE) >= 0
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}; {_ACCEPTED} would be accepted"
+        ) from error
+    suffix = path.suffix.lower()
+    if suffix in _REFUSED_SUFFIXES:
+        raise UsageError(f"{path} is {_REFUSED_SUFFIXES[suffix]}")
+    if head.startswith(_BYTECODE) or suffix in (".mlir", ".mlirbc"):
+        return "mlir"
+    if suffix == ".onnx":
+        return "onnx"
+    if head.startswith(_ZIP) or suffix == ".pt2":
+        return "torch"
+    if portable:
+        return "jax"
+    if _is_mlir_text(head):
+        return "mlir"
+    raise UsageError(f"{path} is of no kind that mlirfuse imports; {_ACCEPTED} would be accepted")
+
+
+def _import_bytes(data: bytes, common: dict[str, Any]) -> ImportedModel:
+    if not data.startswith(_BYTECODE) and _PORTABLE in data:
+        _need("jax", "jax", "importing a serialized jax.export")
+        from mlirfuse.frontends.jax import import_serialized
+
+        return import_serialized(data, source="<jax.export>", **common)
+    if data.startswith(_BYTECODE) or _is_mlir_text(data[:4096]):
+        from mlirfuse.frontends.mlir import import_bytes
+
+        return import_bytes(data, **common)
+    raise UsageError(
+        "these bytes are of no kind that mlirfuse imports; MLIR text or bytecode, or a serialized "
+        "jax.export would be accepted"
+    )
+
+
+def _is_mlir_text(head: bytes) -> bool:
+    # A cut through a character at the end is no sign of binary data.
+    text = head.decode("utf-8", errors="replace").rstrip("\ufffd")
+    return "\ufffd" not in text and "\0" not in text and bool(re.search(r"\bfunc\b|@", text))
+
+
+def _import_object(
+    model: Any, example_inputs: Any, dynamic_shapes: Any, attention: str, common: dict[str, Any]
+) -> ImportedModel:
+    """Objects of frameworks: whoever has one has imported its framework already."""
+    if type(model).__module__.startswith("iree.compiler"):
+        from mlirfuse.frontends.mlir import import_module as import_mlir
+
+        return import_mlir(model, **common)
+    if torch := sys.modules.get("torch"):
+        from mlirfuse.frontends import torch as torch_importer
+
+        if isinstance(model, torch.export.ExportedProgram):
+            return torch_importer.import_program(model, attention=attention, **common)
+        if isinstance(model, torch.nn.Module) or (
+            callable(model) and _holds(example_inputs, torch.Tensor)
+        ):
+            return torch_importer.import_module(
+                model,
+                example_inputs,
+                dynamic_shapes=dynamic_shapes,
+                attention=attention,
+                **common,
+            )
+    if (jax_export := sys.modules.get("jax.export")) and isinstance(model, jax_export.Exported):
+        from mlirfuse.frontends.jax import import_exported
+
+        return import_exported(model, **common)
+    if callable(model) and not isinstance(model, type):
+        _need("jax", "jax", "importing a function")
+        from mlirfuse.frontends.jax import import_function
+
+        return import_function(model, example_inputs, **common)
+    raise UsageError(
+        f"a model cannot be of type {type(model).__name__}; a torch.nn.Module, an exported "
+        f"program, a function, MLIR, {_ACCEPTED} would be accepted"
+    )
+
+
+def _holds(tree: Any, kind: type) -> bool:
+    """Whether a container of containers has a leaf of this type."""
+    if isinstance(tree, Mapping):
+        return any(_holds(v, kind) for v in tree.values())
+    if isinstance(tree, list | tuple):
+        return any(_holds(v, kind) for v in tree)
+    return isinstance(tree, kind)
+
+
+def _need(module: str, extra: str, purpose: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"{purpose} needs {module}: pip install 'mlirfuse[{extra}]'") from error

@@ -33,16 +33,20 @@ class ImportedModel:
 
     Attributes:
       path: the bytecode (or text) file. Weights are resources of it, never text.
-      input_type: value of `--iree-input-type`: `none`, `stablehlo`, `tosa`, `onnx`, `torch`.
+      input_type: value of `--iree-input-type`: `none`, `stablehlo`, `tosa`, `onnx`, `torch`. The
+        importers of this package lower to linalg themselves, so it is `none`.
       function: the function to call.
       inputs: its arguments, in order.
       outputs: its results, in order.
       source: file name or model name, for messages.
       frontend: `torch`, `jax`, `onnx` or `mlir`.
-      flatten: turns the caller's arguments into the flat argument list of `function`; None when
-        arguments are passed as they are.
-      unflatten: turns the flat results back into the structure that the model returns.
+      flatten: turns the caller's arguments, `flatten(*args, **kwargs)`, into the flat argument list
+        of `function`; None when arguments are passed as they are.
+      unflatten: turns the list of flat results back into the structure that the model returns; None
+        when one result stands for itself and several are a tuple.
       workdir: the temporary directory that holds `path`; removed with the object.
+      normalized: whether the module is past IREE's global optimization already, so that compilation
+        continues with `--compile-from=global-optimization`.
     """
 
     path: Path
@@ -55,3 +59,4 @@ class ImportedModel:
     flatten: Any = None
     unflatten: Any = None
     workdir: tempfile.TemporaryDirectory[str] | None = None
+    normalized: bool = False

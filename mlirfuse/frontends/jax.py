@@ -1,0 +1,285 @@
+"""JAX: functions, exported functions and serialized exports, through StableHLO."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlirfuse.core import CallError, ImportFailedError, UsageError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.lowering import lower, new_workdir, one_line, write_module
+from mlirfuse.frontends.signature import name_specs
+from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+
+if TYPE_CHECKING:
+    import jax.export
+    from iree.compiler import ir
+
+
+def import_function(
+    model: Callable[..., Any],
+    example_inputs: Any,
+    *,
+    function: str | None = None,
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Imports a function, jitted or not. Arrays that it closes over become its weights.
+
+    Args:
+      model: static arguments of a jitted function must be bound already (`functools.partial`).
+      example_inputs: a tuple of positional arguments or a mapping of keyword arguments; arrays or
+        `jax.ShapeDtypeStruct` in any pytree. Symbolic sizes of `jax.export.symbolic_shape` become
+        dynamic dimensions.
+      function: the function's name in the result, which is `main`.
+      timeout: seconds for the lowering; None for no limit.
+
+    Raises:
+      UsageError: no example inputs.
+      ImportFailedError: JAX cannot trace the function, or IREE has no lowering for an op.
+      CompileFailedError: the lowering died or ran out of time.
+    """
+    import jax
+    import jax.export
+
+    source = getattr(model, "__name__", type(model).__name__)
+    args, kwargs = _example_arguments(example_inputs, source)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    # Unused arguments are kept, so that the caller's arguments and the program's agree.
+    jitted = jax.jit(call, keep_unused=True)
+    leaves, in_tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
+    symbolic = any(
+        not isinstance(size, int) for _, leaf in leaves for size in getattr(leaf, "shape", ())
+    )
+    try:
+        if symbolic:
+            exported = jax.export.export(jitted)(*args, **kwargs)
+        else:
+            lowered = jitted.lower(*args, **kwargs)
+            module = lowered.compiler_ir("stablehlo")
+    except Exception as error:
+        raise ImportFailedError(
+            f"{source}: JAX cannot trace it: {type(error).__name__}: {one_line(error)}"
+        ) from error
+    names = _argument_names(model, [path for path, _ in leaves])
+    if symbolic:
+        imported = import_exported(exported, source=source, function=function, timeout=timeout)
+    else:
+        weights = Weights()
+        _take_weights(module.operation, weights)
+        text = module.operation.get_asm(enable_debug_info=True)
+        del module
+        imported = _lower_text(text, weights, source, function, timeout)
+        kept = range(len(leaves))
+        imported.flatten, imported.unflatten = _calling_convention(
+            source, in_tree, lowered.out_tree, kept
+        )
+    imported.inputs = name_specs(imported.inputs, names)
+    return imported
+
+
+def import_exported(
+    exported: jax.export.Exported,
+    *,
+    source: str | None = None,
+    function: str | None = None,
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Imports what `jax.export.export` returned. Arguments and errors as for `import_function`.
+
+    Special functions (erf, top_k) are expanded in an export; from a function they are not.
+    """
+    source = source or exported.fun_name
+    if exported.nr_devices != 1:
+        raise ImportFailedError(
+            f"{source}: exported for {exported.nr_devices} devices; one would be accepted"
+        )
+    if len(exported.platforms) != 1:
+        raise ImportFailedError(
+            f"{source}: exported for the platforms {', '.join(exported.platforms)}; one would be "
+            "accepted, e.g. jax.export.export(f, platforms=['cpu'])"
+        )
+    if exported.ordered_effects:
+        raise ImportFailedError(f"{source}: has side effects; a pure function would be accepted")
+    workdir = new_workdir()
+    unlowered = Path(workdir.name, "imported.mlirbc")
+    unlowered.write_bytes(exported.mlir_module_serialized)
+    imported = lower(
+        workdir,
+        unlowered,
+        input_type="stablehlo",
+        frontend="jax",
+        source=source,
+        function=function,
+        weights=None,
+        timeout=timeout,
+    )
+    imported.flatten, imported.unflatten = _calling_convention(
+        source, exported.in_tree, exported.out_tree, exported.module_kept_var_idx
+    )
+    return imported
+
+
+def import_serialized(
+    data: bytes, *, source: str, function: str | None = None, timeout: float | None = None
+) -> ImportedModel:
+    """Imports what `Exported.serialize()` wrote. Arguments and errors as for `import_function`."""
+    import jax.export
+
+    try:
+        exported = jax.export.deserialize(bytearray(data))
+    except ImportError as error:
+        raise UsageError(
+            f"importing {source} needs flatbuffers: pip install 'mlirfuse[jax]'"
+        ) from error
+    except Exception as error:
+        raise ImportFailedError(
+            f"{source}: not a serialized jax.export that this JAX reads: "
+            f"{type(error).__name__}: {one_line(error)}"
+        ) from error
+    return import_exported(exported, source=source, function=function, timeout=timeout)
+
+
+def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if example_inputs is None:
+        raise UsageError(
+            f"{source}: a JAX function needs example inputs: a tuple of arguments, or a mapping "
+            "of keyword arguments; arrays or jax.ShapeDtypeStruct"
+        )
+    if isinstance(example_inputs, Mapping):
+        return (), dict(example_inputs)
+    if isinstance(example_inputs, tuple | list):
+        return tuple(example_inputs), {}
+    return (example_inputs,), {}
+
+
+def _operations(op: Any) -> Iterator[Any]:
+    """Every operation nested in `op`."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from _operations(inner.operation)
+
+
+def _take_weights(module: Any, weights: Weights) -> None:
+    """Replaces the large constants of a module in JAX's own MLIR by stand-ins."""
+    from jaxlib.mlir import ir as jax_ir
+
+    for op in _operations(module):
+        if op.name != "stablehlo.constant":
+            continue
+        value = op.attributes["value"]
+        if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
+            continue
+        element = str(jax_ir.ShapedType(value.type).element_type)
+        bits = re.fullmatch(r"(?:u?i|b?f)(\d+)(?:E\w+)?", element)
+        # float64 stays inline: IREE turns it into float32 there, but not in resources.
+        if not bits or int(bits[1]) % 8 or element == "f64":
+            continue
+        if len(value) * int(bits[1]) // 8 < INLINE_BYTES:
+            continue
+        stand_in = weights.add("constant", _data(value), str(value.type))
+        with module.context:
+            op.attributes["value"] = jax_ir.Attribute.parse(stand_in)
+
+
+def _data(value: Any) -> np.ndarray:
+    """The bytes of a constant; types that numpy has no name for come out of its printed form."""
+    try:
+        return np.array(value)
+    except TypeError:
+        found = re.match(r'dense<"0x([0-9A-F]+)">', str(value))
+        assert found, "MLIR prints large constants in hexadecimal"
+        return np.frombuffer(bytes.fromhex(found[1]), np.uint8)
+
+
+def _lower_text(
+    text: str, weights: Weights, source: str, function: str | None, timeout: float | None
+) -> ImportedModel:
+    from iree.compiler import ir
+
+    workdir = new_workdir()
+    unlowered = Path(workdir.name, "imported.mlirbc")
+    try:
+        with ir.Context():
+            module = ir.Module.parse(text)
+            _keep_erf(module)
+            write_module(module, unlowered)
+    except ir.MLIRError as error:
+        raise ImportFailedError(
+            f"{source}: IREE does not read this JAX's StableHLO: {one_line(error)}"
+        ) from error
+    return lower(
+        workdir,
+        unlowered,
+        input_type="stablehlo",
+        frontend="jax",
+        source=source,
+        function=function,
+        weights=weights,
+        timeout=timeout,
+    )
+
+
+def _keep_erf(module: ir.Module) -> None:
+    """`chlo.erf` -> `math.erf`, which every target generates.
+
+    IREE would expand it into a polynomial of 50 ops, in which no pass finds a gelu any more.
+    """
+    from iree.compiler import ir
+
+    for op in [op for op in _operations(module.operation) if op.name == "chlo.erf"]:
+        with op.location, ir.InsertionPoint(op):
+            erf = ir.Operation.create(
+                "math.erf", results=[op.results[0].type], operands=[op.operands[0]]
+            )
+        op.results[0].replace_all_uses_with(erf.results[0])
+        op.erase()
+
+
+def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -> list[str]:
+    """`x`, `params['w']`: the names of the flat arguments in the model's own words."""
+    import jax
+
+    try:
+        parameters = list(inspect.signature(model).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    names = []
+    for kind, argument, *rest in paths:
+        index = argument.idx if kind.idx == 0 else None
+        if index is None:
+            name = str(argument.key)
+        else:
+            name = parameters[index] if index < len(parameters) else f"arg{index}"
+        names.append(name + jax.tree_util.keystr(tuple(rest)))
+    return names
+
+
+def _calling_convention(
+    source: str, in_tree: Any, out_tree: Any, kept: Collection[int]
+) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
+    """`flatten` and `unflatten` of the imported model; the program takes the `kept` leaves only."""
+    import jax
+
+    def flatten(*args: Any, **kwargs: Any) -> list[Any]:
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        if tree != in_tree:
+            raise CallError(
+                f"{source}: called with arguments of the structure {one_line(tree)}; it was "
+                f"exported for {one_line(in_tree)}"
+            )
+        return [leaf for index, leaf in enumerate(leaves) if index in kept]
+
+    def unflatten(results: Sequence[Any]) -> Any:
+        return jax.tree_util.tree_unflatten(out_tree, list(results))
+
+    return flatten, unflatten

@@ -1,0 +1,133 @@
+"""From a dialect that IREE imports to linalg on tensors, in a subprocess.
+
+The lowering can abort the process that it runs in (`LLVM ERROR`), and so can the reader of damaged
+bytecode. Weights are not sent there and back: `Weights` puts them in afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import CompileFailedError, ImportFailedError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.signature import read_signature
+from mlirfuse.frontends.weights import Weights
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+MESSAGE_CHARS = 300
+"""Longest excerpt of another program's message in an error of ours, characters."""
+
+_LOWER = (
+    "--compile-to=input",
+    "--emit-mlir-bytecode",
+    # Functions on tensors: no fences, and no second function that wraps the first.
+    "--iree-torch-emit-async-entry-points=false",
+)
+_ILLEGAL = re.compile(
+    r"^(?P<where>.*?): error: failed to legalize operation '(?P<op>[\w.]+)'(?P<rest>.*)$",
+    re.MULTILINE,
+)
+_CALLED = re.compile(r'(?:name|call_target_name) = "(?P<name>[^"]+)"')
+
+
+def new_workdir() -> tempfile.TemporaryDirectory[str]:
+    """The directory that an `ImportedModel` owns."""
+    return tempfile.TemporaryDirectory(prefix="mlirfuse-import-")
+
+
+def one_line(text: object) -> str:
+    """The first line with something in it, trimmed; for text that other programs wrote."""
+    line = next((part for part in str(text).splitlines() if part.strip()), "no message")
+    line = " ".join(line.split())
+    return line if len(line) <= MESSAGE_CHARS else line[: MESSAGE_CHARS - 3] + "..."
+
+
+def write_module(module: ir.Module, path: Path) -> None:
+    """Writes bytecode without building it in memory first."""
+    with path.open("wb") as file:
+        module.operation.write_bytecode(file)
+
+
+def lower(
+    workdir: tempfile.TemporaryDirectory[str],
+    unlowered: Path,
+    *,
+    input_type: str,
+    frontend: str,
+    source: str,
+    function: str | None,
+    weights: Weights | None,
+    timeout: float | None,
+) -> ImportedModel:
+    """Lowers a module file and describes the result; removes the file if it is in `workdir`.
+
+    Args:
+      workdir: becomes the imported model's.
+      unlowered: MLIR text or bytecode.
+      input_type: value of `--iree-input-type`.
+      frontend: which importer asks.
+      source: the model's name, for errors.
+      function: the function to call; None to find it.
+      weights: data for the stand-ins in the module; None when it has no stand-ins.
+      timeout: seconds for the subprocess; None for no limit.
+
+    Raises:
+      ImportFailedError: IREE does not take the module; the message names the op.
+      CompileFailedError: the subprocess died or ran out of time.
+    """
+    from iree.compiler import ir
+
+    path, lowered = Path(workdir.name, "model.mlirbc"), Path(workdir.name, "lowered.mlirbc")
+    try:
+        run_tool(
+            "iree-compile",
+            [str(unlowered), f"--iree-input-type={input_type}", *_LOWER, "-o", str(lowered)],
+            stage="import",
+            timeout=timeout,
+        )
+    except CompileFailedError as error:
+        raise explained(error, source, unlowered) from error
+    if unlowered.parent == path.parent:
+        unlowered.unlink()
+    with ir.Context():
+        module = ir.Module.parseFile(str(lowered))
+        name, inputs, outputs = read_signature(module, function, source)
+        if weights is not None:
+            weights.attach(module)
+            write_module(module, path)
+            lowered.unlink()
+        else:
+            lowered.replace(path)
+    return ImportedModel(
+        path=path,
+        input_type="none",
+        function=name,
+        inputs=inputs,
+        outputs=outputs,
+        source=source,
+        frontend=frontend,
+        workdir=workdir,
+    )
+
+
+def explained(error: CompileFailedError, source: str, path: Path) -> Exception:
+    """What to raise for a subprocess that refused a module: which op it does not take, and where.
+
+    Deaths and timeouts are the subprocess's own and stay as they are.
+    """
+    if error.returncode is None or error.returncode < 0:
+        return error
+    text = error.diagnostics.replace(str(path), source)
+    if found := _ILLEGAL.search(text):
+        called = _CALLED.search(found["rest"])
+        name = called["name"] if called else found["op"]
+        where = "" if found["where"] in ("<unknown>:0", "-") else f" ({found['where']})"
+        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{where}")
+    message = one_line(str(error).replace(str(path), source))
+    return ImportFailedError(f"{source}: {message}")

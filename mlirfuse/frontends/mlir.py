@@ -1,0 +1,154 @@
+"""MLIR: text or bytecode of linalg, StableHLO, TOSA or the torch dialect, told apart by content."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import CompileFailedError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.lowering import explained, lower, new_workdir, write_module
+from mlirfuse.frontends.signature import read_signature
+
+if TYPE_CHECKING:
+    import tempfile
+
+    from iree.compiler import ir
+
+_NORMALIZED = b"compute_barrier.start"
+"""Part of the name of an op that IREE's global optimization puts around the computation."""
+
+_PORTABLE = b"StableHLO_v"
+"""Producer of portable bytecode, which `--iree-input-type=auto` of IREE 3.13 takes for nothing."""
+
+
+def import_file(
+    path: Path,
+    *,
+    source: str,
+    function: str | None = None,
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Imports a file of MLIR.
+
+    Args:
+      path: text or bytecode.
+      source: its name, for errors.
+      function: the function to call; None for the only public one, or `main`.
+      timeout: seconds for each subprocess; None for no limit.
+
+    Raises:
+      UsageError: the function does not exist, or the choice is not clear.
+      ImportFailedError: the module is damaged, or holds an op that IREE does not take.
+      CompileFailedError: a subprocess died or ran out of time.
+    """
+    workdir = new_workdir()
+    return _import(path, workdir, source=source, function=function, timeout=timeout)
+
+
+def import_bytes(
+    data: bytes,
+    *,
+    source: str = "<MLIR>",
+    function: str | None = None,
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Imports text or bytecode in memory. Arguments and errors as for `import_file`."""
+    workdir = new_workdir()
+    path = Path(workdir.name, "given.mlir")
+    path.write_bytes(data)
+    return _import(path, workdir, source=source, function=function, timeout=timeout)
+
+
+def import_module(
+    module: ir.Module,
+    *,
+    source: str = "<module>",
+    function: str | None = None,
+    timeout: float | None = None,
+) -> ImportedModel:
+    """Imports a module of `iree.compiler.ir`. Arguments and errors as for `import_file`."""
+    workdir = new_workdir()
+    path = Path(workdir.name, "given.mlirbc")
+    write_module(module, path)
+    return _import(path, workdir, source=source, function=function, timeout=timeout)
+
+
+def _import(
+    path: Path,
+    workdir: tempfile.TemporaryDirectory[str],
+    *,
+    source: str,
+    function: str | None,
+    timeout: float | None,
+) -> ImportedModel:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        portable = content.find(_PORTABLE, 0, 64) >= 0
+        marked = content.find(_NORMALIZED) >= 0
+    if marked and (imported := _normalized(path, workdir, source, function, timeout)):
+        return imported
+    return lower(
+        workdir,
+        path,
+        input_type="stablehlo" if portable else "auto",
+        frontend="mlir",
+        source=source,
+        function=function,
+        weights=None,
+        timeout=timeout,
+    )
+
+
+def _normalized(
+    path: Path,
+    workdir: tempfile.TemporaryDirectory[str],
+    source: str,
+    function: str | None,
+    timeout: float | None,
+) -> ImportedModel | None:
+    """The module as it is, if it has been through global optimization; None if it has not."""
+    from iree.compiler import ir
+
+    result = Path(workdir.name, "model.mlirbc")
+    try:
+        run_tool(
+            "iree-opt",
+            [str(path), "--emit-bytecode", "-o", str(result)],
+            stage="import",
+            timeout=timeout,
+        )
+    except CompileFailedError as error:
+        raise explained(error, source, path) from error
+    with ir.Context():
+        module = ir.Module.parseFile(str(result))
+        if not _has_barrier(module):
+            return None
+        name, inputs, outputs = read_signature(module, function, source)
+    return ImportedModel(
+        path=result,
+        input_type="none",
+        function=name,
+        inputs=inputs,
+        outputs=outputs,
+        source=source,
+        frontend="mlir",
+        workdir=workdir,
+        normalized=True,
+    )
+
+
+def _has_barrier(module: ir.Module) -> bool:
+    """Not a comment or a string that happens to hold the name."""
+    from iree.compiler import ir
+
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        found = op.name == "iree_tensor_ext.compute_barrier.start"
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found

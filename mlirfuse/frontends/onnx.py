@@ -1,0 +1,173 @@
+"""ONNX: `.onnx` files, through IREE's importer of ONNX graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.lowering import lower, new_workdir, one_line, write_module
+from mlirfuse.frontends.signature import name_specs
+from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+
+if TYPE_CHECKING:
+    import onnx
+    from iree.compiler import ir
+
+_DATA_FIELDS = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+)
+"""Where a `TensorProto` keeps its elements."""
+
+OPSET = 17
+"""Older models are converted to this version of the operator set, the oldest that IREE documents
+as supported."""
+
+
+def import_file(
+    path: Path, *, function: str | None = None, timeout: float | None = None
+) -> ImportedModel:
+    """Imports an `.onnx` file, with external data beside it if it has any.
+
+    Args:
+      path: the file.
+      function: name of the function in the result; `main` if None.
+      timeout: seconds for the lowering; None for no limit.
+
+    Raises:
+      ImportFailedError: the file is damaged, or IREE has no lowering for an operator.
+      CompileFailedError: the lowering died or ran out of time.
+    """
+    function = function or "main"
+    weights = Weights()
+    model, arrays = _load(path)
+    given = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in given]
+    outputs = [value.name for value in model.graph.output]
+    workdir = new_workdir()
+    unlowered = Path(workdir.name, "imported.mlirbc")
+    model.graph.name = function
+    _write(model, arrays, weights, unlowered, str(path))
+    imported = lower(
+        workdir,
+        unlowered,
+        input_type="onnx",
+        frontend="onnx",
+        source=str(path),
+        function=function,
+        weights=weights,
+        timeout=timeout,
+    )
+    imported.inputs = name_specs(imported.inputs, inputs)
+    imported.outputs = name_specs(imported.outputs, outputs)
+    return imported
+
+
+def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The checked model at `OPSET` with inferred shapes, and its large initializers by name."""
+    import onnx
+    import onnx.version_converter
+
+    try:
+        # From the file: the checker takes models of any size this way.
+        onnx.checker.check_model(str(path))
+        model = onnx.load(str(path))
+    except Exception as error:
+        raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
+    model, arrays = _without_weights(model)
+    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
+    what = f"cannot convert it from operator set {version} to {OPSET}"
+    try:
+        if version < OPSET:
+            model = onnx.version_converter.convert_version(model, OPSET)
+        what = "cannot infer its shapes"
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise ImportFailedError(f"{path}: ONNX {what}: {one_line(error)}") from error
+    return model, arrays
+
+
+def _without_weights(
+    model: onnx.ModelProto,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A copy that has no data for its large initializers, and the data.
+
+    Conversion and shape inference copy the model several times.
+    """
+    import onnx
+
+    types = onnx.TensorProto
+    whole_bytes = {
+        types.FLOAT,
+        types.FLOAT16,
+        types.BFLOAT16,
+        types.INT8,
+        types.INT16,
+        types.INT32,
+        types.INT64,
+        types.UINT8,
+        types.UINT16,
+        types.UINT32,
+        types.UINT64,
+    }
+    arrays = {}
+    for tensor in model.graph.initializer:
+        if tensor.data_type not in whole_bytes:
+            continue
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.nbytes >= INLINE_BYTES:
+            arrays[tensor.name] = array
+            for field in _DATA_FIELDS:
+                tensor.ClearField(field)
+        elif not tensor.raw_data and tensor.data_type in (types.FLOAT16, types.BFLOAT16):
+            # IREE's importer takes half precision as raw data only.
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    light = onnx.ModelProto()
+    light.CopyFrom(model)
+    return light, arrays
+
+
+def _write(
+    model: onnx.ModelProto,
+    arrays: dict[str, np.ndarray],
+    weights: Weights,
+    path: Path,
+    source: str,
+) -> None:
+    """Writes the graph as a module of the torch dialect, with stand-ins for large tensors."""
+    import onnx
+    from iree.compiler import ir
+    from iree.compiler.extras import onnx_importer
+
+    class Cache(onnx_importer.ContextCache):  # type: ignore[misc]
+        def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
+            if tensor.data_type == onnx.TensorProto.DOUBLE:
+                # IREE turns float64 into float32, in inline data but not in resources.
+                return ir.DenseElementsAttr.get(onnx.numpy_helper.to_array(tensor))
+            if tensor.name not in arrays or any(getattr(tensor, field) for field in _DATA_FIELDS):
+                return super().tensor_proto_to_attr(tensor)
+            tensor_type = str(self.tensor_proto_to_builtin_type(tensor))
+            text = weights.add(tensor.name, arrays[tensor.name], tensor_type)
+            return ir.Attribute.parse(text)
+
+    context = ir.Context()
+    info = onnx_importer.ModelInfo(model)
+    module = info.create_module(context=context)
+    try:
+        importer = onnx_importer.NodeImporter.define_function(
+            info.main_graph, module.operation, context_cache=Cache(context)
+        )
+        importer.import_all()
+    except (onnx_importer.OnnxImportError, AssertionError, TypeError, ValueError) as error:
+        raise ImportFailedError(
+            f"{source}: IREE's importer does not take it: {one_line(error)}"
+        ) from error
+    write_module(module, path)

@@ -1,0 +1,85 @@
+"""Constants kept out of the IR while it is text or in another process.
+
+  %0 = arith.constant dense_resource<elided_layer_weight> : tensor<4096x4096xf32>   // no data
+becomes, in the process that owns the array and without copying it,
+  %0 = arith.constant dense_resource<layer_weight> : tensor<4096x4096xf32>
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+INLINE_BYTES = 1024
+"""Constants below this size stay in the IR, where folding can see them, bytes."""
+
+_PREFIX = "elided_"
+_REFERENCE = re.compile(rf"dense_resource<{_PREFIX}(\w+)>")
+_HOLDERS = {
+    "arith.constant": "value",
+    "util.global": "initial_value",
+    "stablehlo.constant": "value",
+}
+
+
+class Weights:
+    """Arrays by key, and the resource attributes that stand for them."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def add(self, name: str, array: np.ndarray, tensor_type: str) -> str:
+        """Keeps an array and returns the text of the attribute that stands for it.
+
+        Args:
+          name: what the model calls it; only a hint for the resource's key.
+          array: the contiguous data, in the memory layout of `tensor_type`. Not copied: it must not
+            change before `attach` has run and the module is written.
+          tensor_type: MLIR's spelling of the type, e.g. `tensor<2x3xf32>`.
+        """
+        stem = re.sub(r"\W", "_", name) or "weight"
+        key, count = stem, 0
+        while key in self._arrays:
+            count += 1
+            key = f"{stem}_{count}"
+        self._arrays[key] = array.reshape(-1).view(np.uint8)
+        return f"dense_resource<{_PREFIX}{key}> : {tensor_type}"
+
+    def attach(self, module: ir.Module) -> None:
+        """Gives every stand-in of the module its data, by reference."""
+        from iree.compiler import ir
+
+        if not self._arrays:
+            return
+        filled: dict[str, ir.Attribute] = {}
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            attribute = _HOLDERS.get(op.name)
+            if attribute is None or attribute not in op.attributes:
+                return ir.WalkResult.ADVANCE
+            value = op.attributes[attribute]
+            # The text of inline data can be huge; that of a resource is its key and type.
+            if isinstance(value, ir.DenseElementsAttr):
+                return ir.WalkResult.ADVANCE
+            text = str(value)
+            if found := _REFERENCE.match(text):
+                if text not in filled:
+                    filled[text] = self._resource(found[1], value.type)
+                op.attributes[attribute] = filled[text]
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+
+    def _resource(self, key: str, tensor_type: ir.Type) -> ir.Attribute:
+        from iree.compiler import ir
+
+        array = self._arrays[key]
+        address = array.ctypes.data
+        return ir.DenseResourceElementsAttr.get_from_buffer(
+            array, key, tensor_type, alignment=min(64, address & -address)
+        )
