@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from mlirfuse.core import UsageError, nearest
 from mlirfuse.options import FEATURES, NUMERICS_LIMITS, FusionOptions, flag, normalized
 from mlirfuse.pipelines import PRESETS
+from mlirfuse.tools.diagnostics import warn
 
 HELP_COLUMNS = 100
 """Widest line of any `--help`."""
@@ -182,11 +183,16 @@ def _text_or_json(text: str) -> dict[str, Any]:
     }
 
 
-def options_from(arguments: argparse.Namespace) -> FusionOptions:
+def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
     """Resolves the switches of the command line with those of every other place.
+
+    Notes about them go to stderr.
 
     Raises:
       UsageError: as `FusionOptions.resolve`.
     """
     given = {name: getattr(arguments, name) for name, _, _ in _SWITCHES}
-    return FusionOptions.resolve(place="command line", **given)
+    options = FusionOptions.resolve(place="command line", **given)
+    for note in options.notes:
+        warn(prog, note)
+    return options

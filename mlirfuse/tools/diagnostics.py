@@ -24,6 +24,9 @@ PIPE_CLOSED = 128 + 13
 
 _FILE_LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
+_PLACE = re.compile(r"(?P<place>(?P<file>\S[^:]*):\d+:\d+): ")
+_INNER_PLACE = re.compile(rf"(?P<what>^|.*?: ){_PLACE.pattern}error: ")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -119,7 +122,7 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     except DiagnosedError as error:
         return _fail(str(error), error.exit_code, debug)
     except MlirfuseError as error:
-        return _fail(f"{prog}: error: {one_line(str(error))}", error.exit_code, debug)
+        return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
     except Exception as error:
         text = f"{type(error).__name__}: {one_line(str(error))}"
         hint = "" if debug else "; --debug shows where"
@@ -133,6 +136,19 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
 def warn(prog: str, message: str) -> None:
     """Says something on stderr that does not stop the work."""
     _say(f"{prog}: warning: {message}", 0)
+
+
+def _placed(prog: str, message: str) -> str:
+    """The message as `file:line:col: error: ...` when it names such a place."""
+    inner = _INNER_PLACE.search(message)
+    if inner is not None:
+        what = inner["what"].removeprefix(inner["file"] + ": ").rstrip(": ")
+        said = message[inner.end() :]
+        return f"{inner['place']}: error: {said}" + (f" ({what})" if what else "")
+    place = _PLACE.match(message)
+    if place is None:
+        return f"{prog}: error: {message}"
+    return f"{place['place']}: error: {message[place.end() :]}"
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

@@ -92,7 +92,7 @@ def _work(argv: Sequence[str]) -> int:
     if args.list_passes is not None:
         answers.list_passes(args.list_passes)
         return 0
-    options = arguments.options_from(args)
+    options = arguments.options_from(args, PROG)
     if args.print_options:
         sys.stdout.write(options.describe())
         return 0

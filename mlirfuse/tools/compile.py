@@ -1,0 +1,168 @@
+"""`mlirfuse-compile MODEL -o OUT.vmfb`: imports, fuses and compiles a model."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlirfuse.core import UsageError
+from mlirfuse.tools import answers, arguments, files
+from mlirfuse.tools.diagnostics import guard, required
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mlirfuse.options import FusionOptions
+    from mlirfuse.runtime.module import FusedModule
+
+PROG = "mlirfuse-compile"
+
+_EXAMPLES = (
+    "mlirfuse-compile model.onnx -o model.vmfb --target=cpu --explain",
+    "mlirfuse-compile block.pt2 -o block.vmfb --target=cuda:sm_90 --report=block.html",
+    "mlirfuse-compile package.models:make_bert -o bert.vmfb --disable-pass=softmax_fusion",
+)
+
+
+def parser() -> arguments.Parser:
+    """The parser of the command."""
+    made = arguments.Parser(
+        f"{PROG} MODEL -o OUT.vmfb [--target=TARGET] [switches]",
+        "Import a model, fuse its operators and compile it to a program for iree-runtime.",
+        _EXAMPLES,
+    )
+    group = made.add_argument_group("input and output")
+    group.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help=".mlir, .mlirbc, .onnx, .pt2, a serialized jax.export, or package.module:function"
+        " that returns a model and example inputs",
+    )
+    group.add_argument("-o", "--output", metavar="OUT.vmfb", help="file for the program")
+    group.add_argument(
+        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
+    )
+    group.add_argument(
+        "--function", metavar="NAME", help="of MLIR with more than one, which to call"
+    )
+    group.add_argument(
+        "--stock", action="store_true", help="compile without fusion of ours, to compare with"
+    )
+    group.add_argument(
+        "--no-cache", action="store_true", help="neither read nor write the compile cache"
+    )
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="give up when one step of the compiler takes longer",
+    )
+    group.add_argument("--verify", action="store_true", help="not available in this version")
+    arguments.add_switches(made)
+    arguments.add_reports(made)
+    group = made.add_argument_group("files about the decisions")
+    group.add_argument("--report", metavar="FILE.html", help="a page that shows every decision")
+    group.add_argument("--decisions", metavar="FILE.json", help="every decision as JSON")
+    arguments.add_general(made)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    return guard(PROG, _work, argv)
+
+
+def _work(argv: Sequence[str]) -> int:
+    args = parser().read(argv)
+    options = arguments.options_from(args, PROG)
+    if args.print_options:
+        sys.stdout.write(options.describe())
+        return 0
+    _check(args, options)
+    with contextlib.ExitStack() as stack:
+        program = stack.enter_context(files.staged(args.output))
+        page = stack.enter_context(files.staged(args.report)) if args.report else None
+        decisions = stack.enter_context(files.staged(args.decisions)) if args.decisions else None
+        with _progress(f"compiling {args.model} for {args.target}"):
+            fused = _compile(args, options)
+        fused.save(program)
+        if decisions is not None:
+            text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
+            decisions.write_text(f"{text}\n", encoding="utf-8")
+        if page is not None:
+            from mlirfuse import explain
+
+            explain.html(fused.report, page, title=args.model)
+    if args.verbose:
+        for done in fused.report.passes:
+            answers.log_pass(done)
+    answers.answer(args, [fused.report])
+    return 0
+
+
+def _check(args: argparse.Namespace, options: FusionOptions) -> None:
+    """Refuses requests that cannot be met, before the work that takes long.
+
+    Raises:
+      UsageError: something is missing, contradicts itself or is not there yet.
+    """
+    answers.check(args)
+    required(args.model, "MODEL", PROG)
+    required(args.output, "-o OUT.vmfb", PROG)
+    if args.verify:
+        raise UsageError(
+            "--verify is not available in this version; compare with mlirfuse-run --expected"
+        )
+    if args.output == files.STANDARD:
+        raise UsageError("a program does not go to stdout; give -o OUT.vmfb")
+    outputs = [str(Path(f).resolve()) for f in (args.output, args.report, args.decisions) if f]
+    if len(set(outputs)) < len(outputs):
+        raise UsageError("-o, --report and --decisions have to name different files")
+    if args.stock and (options.enable_pass or options.must_fuse):
+        raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
+
+
+def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
+    from mlirfuse import api
+
+    return api.compile(
+        args.model,
+        target=args.target,
+        options=options,
+        function=args.function,
+        stock=args.stock,
+        cache=not args.no_cache,
+        timeout=args.timeout,
+    )
+
+
+@contextlib.contextmanager
+def _progress(text: str) -> Iterator[None]:
+    """Shows that work goes on, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+def _seconds(text: str) -> float:
+    """Reads a time limit.
+
+    Raises:
+      UsageError: it is not a positive number.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--timeout takes seconds above 0, not '{text}'")
+    return seconds
