@@ -151,7 +151,7 @@ class _Run:
             raise
         except Exception as error:
             raise PassFailedError(
-                f"pass '{fusion.name}' failed at {work.place}: {type(error).__name__}: "
+                f"pass '{fusion.name}' failed at {work.place()}: {type(error).__name__}: "
                 f"{_first_line(error)}"
             ) from error
         if work.rewrites:
@@ -205,8 +205,15 @@ class _PassRun:
         self.refusal = refusal
         self.matches = 0
         self.rewrites = 0
-        self.place = "-"
+        self.root: ir.Operation | None = None
         self.symbol = ""
+
+    def place(self) -> str:
+        """Where the pass is at work, for messages."""
+        try:
+            return "-" if self.root is None else ops.location_name(self.root.location)
+        except RuntimeError:
+            return f"an op that it erased in {self.symbol}"
 
     def function(self, function: ir.Operation) -> None:
         self.symbol = ops.symbol_name(function)
@@ -230,7 +237,7 @@ class _PassRun:
                 # A wrapper of an op that was erased through another wrapper dangles: the identity
                 # taken beforehand is all that may be asked of it.
                 if identity not in settled and not ops.in_region(root):
-                    self.place = ops.location_name(root.location)
+                    self.root = root
                     settled.update(self.candidate(root, context))
             if self.rewrites != changed:
                 slices.remove_dead(block)

@@ -159,10 +159,15 @@ def _decode_map(attribute: ir.AffineMapAttr) -> IndexMap | None:
     return tuple(entries)
 
 
-_NAMED_MAPS: dict[str, tuple[int, tuple[IndexMap, ...]]] = {
-    "linalg.batch_matmul": (4, ((0, 1, 3), (0, 3, 2), (0, 1, 2))),
-    "linalg.matmul": (3, ((0, 2), (2, 1), (0, 1))),
+_NAMED_MAPS: dict[str, tuple[IndexMap, ...]] = {
+    "linalg.batch_matmul": ((0, 1, 3), (0, 3, 2), (0, 1, 2)),
+    "linalg.batch_matvec": ((0, 1, 2), (0, 2), (0, 1)),
+    "linalg.batch_vecmat": ((0, 2), (0, 2, 1), (0, 1)),
+    "linalg.matmul": ((0, 2), (2, 1), (0, 1)),
+    "linalg.matvec": ((0, 1), (1,), (0,)),
+    "linalg.vecmat": ((1,), (1, 0), (0,)),
 }
+"""Indexing maps of the contractions that carry none as an attribute."""
 
 
 def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
@@ -170,7 +175,7 @@ def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
     if "indexing_maps" in op.attributes:
         return tuple(_decode_map(a) for a in op.attributes["indexing_maps"])
     if op.name in _NAMED_MAPS:
-        return _NAMED_MAPS[op.name][1]
+        return _NAMED_MAPS[op.name]
     if op.name == "linalg.fill":
         return ((), tuple(range(len(shape(op.operands[1])))))
     return ()
@@ -186,9 +191,9 @@ def plain_maps(op: ir.Operation) -> tuple[IndexMap, ...]:
 def iterator_types(op: ir.Operation) -> tuple[str, ...]:
     """`parallel` or `reduction` per loop of a structured op."""
     if "iterator_types" in op.attributes:
+        kinds = str(op.attributes["iterator_types"]).split(",")
         return tuple(
-            "parallel" if "parallel" in str(a) else "reduction"
-            for a in op.attributes["iterator_types"]
+            "parallel" if "parallel" in k else "reduction" for k in kinds if "iterator" in k
         )
     maps = indexing_maps(op)
     outputs = {d for m in maps[num_inputs(op) :] if m is not None for d in m}
@@ -247,17 +252,7 @@ def reads_index(op: ir.Operation) -> bool:
 
 # --- contractions ------------------------------------------------------------------------------
 
-NAMED_CONTRACTIONS = frozenset(
-    {
-        "linalg.matmul",
-        "linalg.batch_matmul",
-        "linalg.matvec",
-        "linalg.vecmat",
-        "linalg.batch_matvec",
-        "linalg.batch_vecmat",
-        "linalg.contract",
-    }
-)
+NAMED_CONTRACTIONS = frozenset({*_NAMED_MAPS, "linalg.contract"})
 
 
 def is_contraction(op: ir.Operation) -> bool:
@@ -376,17 +371,19 @@ def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
 # --- locations ---------------------------------------------------------------------------------
 
 
-def source_frames(location: ir.Location) -> list[str]:
+def source_frames(location: ir.Location) -> Iterator[str]:
     """Every source position and name in the location, innermost first, as `file:line:col`."""
     if isinstance(location, ir.CallSiteLoc):
-        return [*source_frames(location.callee), *source_frames(location.caller)]
-    if isinstance(location, ir.FileLineColLoc):
-        return [f"{location.filename}:{location.start_line}:{location.start_col}"]
-    if isinstance(location, ir.NameLoc):
-        return [*source_frames(location.child_loc), str(location.name_str)]
-    if isinstance(location, ir.FusedLoc):
-        return [frame for part in location.locations for frame in source_frames(part)]
-    return []
+        yield from source_frames(location.callee)
+        yield from source_frames(location.caller)
+    elif isinstance(location, ir.FileLineColLoc):
+        yield f"{location.filename}:{location.start_line}:{location.start_col}"
+    elif isinstance(location, ir.NameLoc):
+        yield from source_frames(location.child_loc)
+        yield str(location.name_str)
+    elif isinstance(location, ir.FusedLoc):
+        for part in location.locations:
+            yield from source_frames(part)
 
 
 _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
@@ -394,9 +391,13 @@ _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
 
 def location_name(location: ir.Location) -> str:
     """The position in the model's own source: the innermost outside the framework, or `-`."""
-    frames = source_frames(location)
-    own = (f for f in frames if not any(part in f for part in _FRAMEWORKS))
-    return next(own, frames[0] if frames else "-")
+    innermost = "-"
+    for frame in source_frames(location):
+        if not any(part in frame for part in _FRAMEWORKS):
+            return frame
+        if innermost == "-":
+            innermost = frame
+    return innermost
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
