@@ -117,6 +117,11 @@ def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     return [_dim(value, d) for d in range(tensor.rank) if tensor.is_dynamic_dim(d)]
 
 
+def dimension(value: ir.Value, axis: int) -> ir.Value:
+    """The size of a dynamic axis, as `dynamic_sizes` gives it."""
+    return dynamic_sizes(value)[sum(size is None for size in ops.shape(value)[:axis])]
+
+
 def _dim(value: ir.Value, dimension: int) -> ir.Value:
     index = ir.IndexType.get()
     number = ir.Operation.create(
