@@ -1,6 +1,9 @@
 """The preset `default`: specific patterns first, generic ones on what they leave."""
 
 PIPELINE: tuple[str, ...] = (
+    # Before anything rewrites its contractions or groups a part of it.
+    "flash_attention_fusion_v1",
+    "flash_attention_fusion_v2",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything groups the contraction: its form changes.

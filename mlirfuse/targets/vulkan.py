@@ -86,6 +86,10 @@ def create(arch: str) -> Target:
         vector_rate=rates.single,
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
         shared_memory=rates.shared,
-        unsupported={"attention": _NO_ATTENTION},
+        unsupported={
+            "attention": _NO_ATTENTION,
+            "flash_attention_fusion_v1": _NO_ATTENTION,
+            "flash_attention_fusion_v2": _NO_ATTENTION,
+        },
         source=rates.source,
     )

@@ -1,0 +1,305 @@
+"""Typed construction of `iree_linalg_ext.attention` in a dispatch region.
+
+The region computes the mask for itself, so that nothing of the size of the scores is in memory:
+
+    %d = linalg.generic {all keys closed}              // only when a row of zeros is asked for
+    %r = flow.dispatch.region {
+      %m = linalg.generic {mask}
+      %a = iree_linalg_ext.attention ins(%q, %k, %v, %s, %m) {score * scale}
+      %z = linalg.generic {select %d, 0, %a}           // only with %d
+    }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.structured import masks, ops
+from mlirfuse.structured.attention import Attention, Operand
+from mlirfuse.structured.expressions import Apply, Const, Element, Expr, Index, IndexOf
+
+
+def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:
+    """Puts an attention op into one new `flow.dispatch.region` and removes what it replaces.
+
+    Args:
+      found: the attention.
+      replaced: the ops from the first contraction to `found.final`, in block order.
+
+    Returns:
+      The region. Its location is the fusion of the replaced ops' locations.
+    """
+    location = ir.Location.fused([op.location for op in replaced], context=found.final.context)
+    with ir.InsertionPoint(found.final), location:
+        region, result = _Builder(found).build()
+    found.final.results[0].replace_all_uses_with(result)
+    for op in reversed(replaced):
+        op.erase()
+    return region
+
+
+class _Builder:
+    """One construction, at the current insertion point and location."""
+
+    def __init__(self, found: Attention) -> None:
+        self.found = found
+        self.dims = found.domain.dims
+        self.q = self._without_units(found.q)
+        self.k = self._without_units(found.k)
+        self.v = self._without_units(found.v)
+        self.read = {e: self._split(self._operand(e)) for e in found.mask_tensors}
+        self.out = [d for axis in found.result.axes for d in axis]
+        self.element = ops.element_type(found.result.value)
+
+    def build(self) -> tuple[ir.Operation, ir.Value]:
+        """The region, and its result in the shape of the final op's."""
+        closed = self._closed_rows()
+        mask = self._direct_mask()
+        sizes = [self.dims[d].size for d in self.out]
+        dynamic = self._dynamic(self.out)
+        region = ir.Operation.create(
+            ops.REGION,
+            results=[builders.tensor_type(sizes, self.element)],
+            operands=dynamic,
+            attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dynamic), 0])},
+            regions=2,
+        )
+        with ir.InsertionPoint(region.regions[0].blocks.append()):
+            if mask is None and self.found.mask is not None:
+                mask = self._computed_mask(self.found.mask)
+            init = builders.empty(sizes, self.element, dynamic)
+            result = self._attention(mask, init)
+            if closed is not None:
+                result = self._zero_rows(closed, result, init)
+            ir.Operation.create(ops.RETURN, operands=[result])
+        return region, self._final_shape(region.results[0])
+
+    # --- the attention -----------------------------------------------------------------------
+
+    def _attention(self, mask: tuple[ir.Value, list[int]] | None, init: ir.Value) -> ir.Value:
+        narrow = ops.element_type(self.found.q.value) != "f32"
+        # IREE multiplies q by scale * log2(e) in q's own type, which rounds a narrow q. With
+        # ln(2) that product is one; the scores are f32 and take the factor instead.
+        scale = builders.scalar_constant(math.log(2.0) if narrow else self.found.scale, "f32")
+        operands = [
+            self.q,
+            self.k,
+            self.v,
+            (scale, []),
+            *([mask] if mask else []),
+            (init, self.out),
+        ]
+        maps = [builders.map_attribute(tuple(dims), len(self.dims)) for _, dims in operands]
+        op = ir.Operation.create(
+            "iree_linalg_ext.attention",
+            results=[init.type],
+            operands=[value for value, _ in operands],
+            attributes={"indexing_maps": ir.ArrayAttr.get(maps)},
+            regions=1,
+        )
+        f32 = ir.F32Type.get()
+        block = op.regions[0].blocks.append(f32, arg_locs=[ir.Location.current])
+        with ir.InsertionPoint(block):
+            score: ir.Value = block.arguments[0]
+            if narrow:
+                factor = builders.scalar_constant(self.found.scale / math.log(2.0), "f32")
+                score = _scalar("arith.mulf", [score, factor], "f32")
+            ir.Operation.create("iree_linalg_ext.yield", operands=[score])
+        return op.results[0]
+
+    def _zero_rows(
+        self, closed: tuple[ir.Value, list[int]], result: ir.Value, init: ir.Value
+    ) -> ir.Value:
+        rows, dims = closed
+        identity = tuple(range(len(self.out)))
+
+        def body(arguments: list[ir.Value]) -> list[ir.Value]:
+            zero = builders.scalar_constant(0.0, self.element)
+            return [_scalar("arith.select", [arguments[0], zero, arguments[1]], self.element)]
+
+        maps = [tuple(self.out.index(d) for d in dims), identity, identity]
+        kinds = ["parallel"] * len(self.out)
+        return builders.generic([rows, result], [init], maps, kinds, body).results[0]
+
+    # --- the mask ----------------------------------------------------------------------------
+
+    def _direct_mask(self) -> tuple[ir.Value, list[int]] | None:
+        """The mask when it is a tensor in memory as it is."""
+        mask = self.found.mask
+        if isinstance(mask, Apply) and mask.op == "arith.extf":
+            mask = mask.args[0]
+        return self._without_units(self._operand(mask)) if isinstance(mask, Element) else None
+
+    def _computed_mask(self, mask: Expr) -> tuple[ir.Value, list[int]]:
+        dims = self._dims_of(mask)
+        sizes = [self.dims[d].size for d in dims]
+        init = builders.empty(sizes, masks.type_of(mask), self._dynamic(dims))
+        body = _Scalars(self, mask, dims)
+        maps = [*body.maps, tuple(range(len(dims)))]
+        kinds = ["parallel"] * len(dims)
+        op = builders.generic(body.inputs, [init], maps, kinds, lambda args: [body.emit(args)])
+        return op.results[0], dims
+
+    def _closed_rows(self) -> tuple[ir.Value, list[int]] | None:
+        """Which rows the mask closes throughout: a reduction of its own, over the keys."""
+        closed = self.found.closed
+        if closed is None:
+            return None
+        dims = self._dims_of(closed)
+        rows = [d for d in dims if d != self.found.key]
+        empty = builders.empty([self.dims[d].size for d in rows], "i1", self._dynamic(rows))
+        init = builders.fill(builders.scalar_constant(1, "i1"), empty)
+        body = _Scalars(self, closed, dims)
+        # A loop must be the size of some operand's axis; a mask made of indices has none.
+        key = [self.found.key]
+        shape = builders.empty([self.dims[d].size for d in key], "i1", self._dynamic(key))
+        maps = [*body.maps, (dims.index(*key),), tuple(dims.index(d) for d in rows)]
+        kinds = ["reduction" if d == self.found.key else "parallel" for d in dims]
+
+        def both(arguments: list[ir.Value]) -> list[ir.Value]:
+            return [_scalar("arith.andi", [body.emit(arguments), arguments[-1]], "i1")]
+
+        op = builders.generic([*body.inputs, shape], [init], maps, kinds, both)
+        return op.results[0], rows
+
+    def _dims_of(self, expr: Expr) -> list[int]:
+        return sorted({d for index in masks.indices(expr) for d in self.found.domain.of(index)})
+
+    # --- shapes ------------------------------------------------------------------------------
+
+    def _operand(self, element: Element) -> Operand:
+        return Operand(element.value, tuple(self.found.domain.of(i) for i in element.index))
+
+    def _split(self, operand: Operand) -> Operand:
+        """The operand with joined axes expanded: no axis has more than one dimension."""
+        if all(len(axis) <= 1 for axis in operand.axes):
+            return operand
+        groups: list[list[int]] = []
+        parts: list[tuple[int, ...]] = []
+        sizes: list[int | None] = []
+        dynamic: list[ir.Value] = []
+        for number, axis in enumerate(operand.axes):
+            pieces: list[tuple[int, ...]] = [(d,) for d in axis] or [()]
+            groups.append([len(parts) + i for i in range(len(pieces))])
+            parts += pieces
+            sizes += [self.dims[d].size for d in axis] or [1]
+            if any(self.dims[d].size is None for d in axis):
+                whole = builders.dimension(operand.value, number)
+                factor = math.prod(self.dims[d].size or 1 for d in axis)
+                dynamic.append(_divided(whole, factor))
+        return Operand(builders.expand(operand.value, groups, sizes, dynamic), tuple(parts))
+
+    def _without_units(self, operand: Operand) -> tuple[ir.Value, list[int]]:
+        """The operand with exactly one dimension for each axis."""
+        split = self._split(operand)
+        groups: list[list[int]] = []
+        leading: list[int] = []
+        for number, axis in enumerate(split.axes):
+            if axis:
+                groups.append([*leading, number])
+                leading = []
+            elif groups:
+                groups[-1].append(number)
+            else:
+                leading.append(number)
+        return builders.collapse(split.value, groups), [d for axis in split.axes for d in axis]
+
+    def _final_shape(self, value: ir.Value) -> ir.Value:
+        """The region's result with the axes of the final op's: joined, and units put back."""
+        axes = self.found.result.axes
+        starts = [sum(len(a) for a in axes[:n]) for n in range(len(axes))]
+        joined = [list(range(s, s + len(a))) for s, a in zip(starts, axes, strict=True) if a]
+        value = builders.collapse(value, joined)
+        if all(axes):
+            return value
+        groups: list[list[int]] = []
+        leading: list[int] = []
+        for number, axis in enumerate(axes):
+            if not axis and groups:
+                groups[-1].append(number)
+            elif not axis:
+                leading.append(number)
+            else:
+                groups.append([*leading, number])
+                leading = []
+        dynamic = [
+            builders.dimension(value, n) for n, s in enumerate(ops.shape(value)) if s is None
+        ]
+        return builders.expand(value, groups, ops.shape(self.found.result.value), dynamic)
+
+    def _dynamic(self, dims: Iterable[int]) -> list[ir.Value]:
+        """Sizes of the dynamic dimensions among these, in order."""
+        return [self._size(d) for d in dims if self.dims[d].size is None]
+
+    def _size(self, dim: int) -> ir.Value:
+        value, axes = next(o for o in (self.q, self.k, self.v) if dim in o[1])
+        return builders.dimension(value, axes.index(dim))
+
+    def index(self, index: Index, loops: list[int]) -> ir.Value:
+        """The number that an index is, inside a body over these dimensions."""
+        total: ir.Value | None = None
+        for d in self.found.domain.of(index):
+            digit = _loop_index(loops.index(d))
+            if total is not None:
+                size = builders.scalar_constant(self.dims[d].size or 0, "index")
+                total = _scalar("arith.muli", [total, size], "index")
+                digit = _scalar("arith.addi", [total, digit], "index")
+            total = digit
+        return builders.scalar_constant(0, "index") if total is None else total
+
+
+class _Scalars:
+    """The body of a generic that computes an expression over some dimensions."""
+
+    def __init__(self, builder: _Builder, expr: Expr, loops: list[int]) -> None:
+        self.builder = builder
+        self.expr = expr
+        self.loops = loops
+        leaves = dict.fromkeys(e for e in masks.leaves(expr) if isinstance(e, Element))
+        self.leaves = list(leaves)
+        read = [builder.read[leaf] for leaf in self.leaves]
+        self.inputs = [operand.value for operand in read]
+        self.maps: list[ops.IndexMap] = [
+            tuple(loops.index(*axis) if axis else None for axis in operand.axes) for operand in read
+        ]
+
+    def emit(self, arguments: list[ir.Value]) -> ir.Value:
+        """Builds the expression from the generic's block arguments."""
+        return self._emit(self.expr, dict(zip(self.leaves, arguments, strict=False)))
+
+    def _emit(self, expr: Expr, known: dict[Element, ir.Value]) -> ir.Value:
+        if isinstance(expr, Element):
+            return known[expr]
+        if isinstance(expr, Const):
+            return builders.scalar_constant(expr.number, expr.type)
+        if isinstance(expr, IndexOf):
+            return self.builder.index(expr.index, self.loops)
+        assert isinstance(expr, Apply)
+        return _scalar(
+            expr.op, [self._emit(a, known) for a in expr.args], expr.type, expr.predicate
+        )
+
+
+def _scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
+    attributes = {"predicate": ir.Attribute.parse(predicate)} if predicate else {}
+    return ir.Operation.create(
+        name, results=[ir.Type.parse(kind)], operands=operands, attributes=attributes
+    ).results[0]
+
+
+def _loop_index(loop: int) -> ir.Value:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.Operation.create(
+        "linalg.index",
+        results=[ir.IndexType.get()],
+        attributes={"dim": ir.IntegerAttr.get(i64, loop)},
+    ).results[0]
+
+
+def _divided(whole: ir.Value, factor: int) -> ir.Value:
+    by = builders.scalar_constant(factor, "index")
+    return _scalar("arith.divui", [whole, by], "index")
