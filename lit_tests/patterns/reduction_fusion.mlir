@@ -229,3 +229,39 @@ func.func @no_fusion_matvec(%x: tensor<8x16xf32>, %v: tensor<16xf32>) -> tensor<
   } -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+
+// The group would end in the row sums and cannot write the squares, which are read elsewhere.
+// CHECK-LABEL: @wide_value_read_elsewhere_stays_outside
+// CHECK: %[[Q:.*]] = linalg.generic
+// CHECK: %[[G:.*]] = flow.dispatch.region
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[Q]]
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[A]]
+// CHECK: flow.return %[[S]]
+// CHECK: return %[[G]], %[[Q]]
+func.func @wide_value_read_elsewhere_stays_outside(%x: tensor<8x16xf32>) -> (tensor<8xf32>, tensor<8x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16xf32>
+  %er = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.mulf %i, %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %a = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %r = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%a : tensor<8x16xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %r, %q : tensor<8xf32>, tensor<8x16xf32>
+}

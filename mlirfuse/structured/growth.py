@@ -63,7 +63,7 @@ def grow(
     """The root and the producers that `accept(producer, reader, value)` lets in, in block order.
 
     Nearest producers come first. A producer that others read too comes in only when no cycle
-    arises; its value then becomes a further result of the group.
+    arises and its value can be written by the group; it then becomes a further result.
     """
     group: dict[ir.Operation, None] = {root: None}
     work = [root]
@@ -80,7 +80,10 @@ def grow(
                 continue
             group[op] = None
             work.append(op)
-    return slices.in_order(group)
+    grown = slices.in_order(group)
+    while (wide := slices.wider_result(grown)) is not None:
+        grown.remove(wide)
+    return grown
 
 
 def _only_read_by(op: ir.Operation, group: dict[ir.Operation, None]) -> bool:

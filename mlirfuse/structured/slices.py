@@ -92,12 +92,31 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
         )
+    wide = wider_result(group)
+    if wide is not None:
+        return NoMatch(Reason.EXTRA_USERS, f"{wide.name} is larger than what the group ends in")
     blocker = cycle(group)
     if blocker is not None:
         return NoMatch(Reason.WOULD_CYCLE, f"{blocker.name} reads the group and feeds it")
     moved = [op for op in late_producers(group) if not ops.is_pure(op)]
     if moved:
         return NoMatch(Reason.SIDE_EFFECTS, moved[0].name)
+    return None
+
+
+def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
+    """An op before the last whose value others read and which has more dimensions than the last's.
+
+    IREE distributes a dispatch by its last op: what has dimensions that this one lacks is computed
+    more than once and cannot be written.
+    """
+    members, block = set(group), group[0].block
+    rank = max(len(ops.shape(r)) for r in group[-1].results)
+    for op in group[:-1]:
+        for result in op.results:
+            outside = any(ops.ancestor_in(block, u) not in members for u in ops.users(result))
+            if outside and len(ops.shape(result)) > rank:
+                return op
     return None
 
 
