@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    options = arguments.options_from(args)
+    options = arguments.options_from(args, PROG)
     batch, tokens, runs, threads = (
         _count(args, name, most)
         for name, most in (("batch", 4096), ("tokens", 512), ("runs", 100_000), ("threads", 1024))
@@ -82,6 +82,7 @@ def _work(argv: Sequence[str]) -> int:
         stock = mlirfuse.compile(model, tuple(inputs), target=args.target, stock=True)
     with _progress("fusing and compiling"):
         fused = mlirfuse.compile(model, tuple(inputs), target=args.target, options=options)
+    fused.report.dispatches["stock"] = stock.report.dispatches["stock"]
     with torch.no_grad():
         expected = model(*inputs)
         embeddings = fused(*inputs)
