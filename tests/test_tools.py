@@ -1,5 +1,6 @@
 """The command lines: arguments, exit codes, one-line errors, whole outputs or none."""
 
+import dataclasses
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.core import MlirfuseError, Numerics, UsageError
 from mlirfuse.patterns import PASSES
 from mlirfuse.tools import files, sections, values
 from mlirfuse.tools.compile import main as compile_main
@@ -164,6 +165,21 @@ def test_print_options_says_where_values_came_from(capsys, monkeypatch):
 def test_switch_names_are_matched_loosely_and_a_bare_one_takes_no_argument(capsys):
     assert opt(["--Disable_Pass=RMS-norm-fusion", NORM, "--single-op-groups", "rms.mlir"]) == 0
     assert "flow.dispatch.region" not in capsys.readouterr().out
+
+
+def test_numerics_bounds_the_class_of_passes(capsys, monkeypatch):
+    name = "rms_norm_fusion"
+    for kind, limit, fused in (
+        (Numerics.REASSOCIATING, "exact", False),
+        (Numerics.REASSOCIATING, "reassociating", True),
+        (Numerics.PRECISION_CHANGING, "reassociating", False),
+        (Numerics.PRECISION_CHANGING, "any", True),
+    ):
+        monkeypatch.setitem(PASSES, name, dataclasses.replace(PASSES[name], numerics=kind))
+        assert opt(["rms.mlir", NORM, f"--numerics={limit}", "--explain"]) == 0
+        said = capsys.readouterr()
+        assert ("flow.dispatch.region" in said.out) is fused
+        assert ("numerics_limit (1)" in said.err) is not fused
 
 
 # The table of passes.
@@ -519,11 +535,12 @@ def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_p
     assert "yes: rms_norm_fusion match 0" in capsys.readouterr().err
 
 
-def test_stock_runs_no_pass(capsys):
+def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch):
+    monkeypatch.setenv("MLIRFUSE_CACHE_DIR", "cache")
     assert compile_main(["rms.mlir", "-o", "rms.vmfb", "--stock", "--no-cache", "-v"]) == 0
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
-    assert Path("rms.vmfb").stat().st_size > 0
+    assert sorted(p.name for p in Path().iterdir()) == ["rms.mlir", "rms.vmfb"]
 
 
 @pytest.mark.parametrize(
@@ -545,7 +562,11 @@ def test_stock_runs_no_pass(capsys):
             "--stock runs no pass of ours",
         ),
         (["rms.mlir", "-o", "o.vmfb", "--report=./o.vmfb"], 2, "have to name different files"),
-        (["bad.mlir", "-o", "o.vmfb"], 1, "bad.mlir:1:18: error: "),
+        (
+            ["bad.mlir", "-o", "o.vmfb"],
+            1,
+            "error: Dialect `foo' not found for custom op 'foo.bar' (",
+        ),
         (["bad.onnx", "-o", "o.vmfb"], 1, "bad.onnx: not a valid ONNX model"),
     ],
 )
@@ -554,12 +575,15 @@ def test_compile_refuses_in_one_line_and_leaves_nothing(argv, code, said, capsys
     Path("bad.onnx").write_text("junk")
     before = sorted(Path().iterdir())
     assert compile_main([*argv, "--no-cache"]) == code
-    assert said in one_error(capsys)
+    line = one_error(capsys)
+    assert said in line
+    assert line.startswith(("mlirfuse-compile: error: ", "bad.mlir:1:18: error: "))
     assert sorted(Path().iterdir()) == before
 
 
 def test_a_terminal_shows_progress_and_a_pipe_does_not(capfd, monkeypatch):
     argv = ["rms.mlir", "-o", "rms.vmfb", "--timeout=0.01", "--no-cache"]
+    monkeypatch.setenv("FORCE_COLOR", "1")
     assert compile_main(argv) == 1
     assert "compiling rms.mlir for cpu" not in capfd.readouterr().err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

@@ -87,7 +87,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     name = required(args.program, "OUT.vmfb", PROG)
-    files.check_readable(name)
     from mlirfuse.tools import values
 
     inputs = [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.input)]
