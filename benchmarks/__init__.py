@@ -1,0 +1,1 @@
+"""Speed of compiled programs and of the compiler: `python -m benchmarks SUITE`."""

@@ -1,0 +1,59 @@
+"""`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from benchmarks import page, results, tables
+from benchmarks.suites import SUITES
+from mlirfuse.core import MlirfuseError, UsageError, nearest
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one suite, or writes docs/performance.md from the saved results."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suite", choices=[*SUITES, "docs"])
+    parser.add_argument("--quick", action="store_true", help="little work and few rounds")
+    parser.add_argument(
+        "--only", default="", metavar="WORD,...", help="work whose name has one of the words in it"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=results.FOLDER, metavar="FOLDER", help="where they are kept"
+    )
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("benchmarks").setLevel(logging.INFO)
+    try:
+        if given.suite == "docs":
+            print(page.save(given.results))
+        else:
+            print(_measure(given).save(given.results))
+    except MlirfuseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _measure(given: argparse.Namespace) -> results.Results:
+    suite, quick = SUITES[given.suite], given.quick
+    words = [word.lower() for word in given.only.split(",") if word]
+    work = suite.quick_work if quick and not words else suite.work
+    chosen = tuple(w for w in work if not words or any(word in w.lower() for word in words))
+    if not chosen:
+        raise UsageError(f"--only={given.only} names no work{nearest(given.only, work)}")
+    load = os.getloadavg()[0]
+    rows = suite.run(chosen, quick)
+    complete = chosen == suite.work
+    measured = results.describe(given.suite, rows, load=load, quick=quick, complete=complete)
+    for table in suite.tables(measured):
+        tables.show(table)
+    print(results.machine(measured))
+    return measured
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What a suite measured, on which machine, as `benchmarks/results/SUITE.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from benchmarks import timing
+from mlirfuse.core import MlirfuseError
+
+FOLDER = Path(__file__).parent / "results"
+
+PACKAGES = ("mlirfuse", "iree-base-compiler", "iree-base-runtime", "torch", "transformers", "numpy")
+"""Whose versions are recorded."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Row:
+    """One piece of work, ours and the others side by side.
+
+    Attributes:
+      work: what was run, with its sizes.
+      dtype: element type.
+      ours_ms: our median time, milliseconds.
+      limit_ms: what the machine would need at its highest rates; None when not known.
+      error: our largest absolute error over the largest magnitude of the result, against float64;
+        None when nothing was computed.
+      peers: other side -> its median time, milliseconds.
+      ratios: other side -> its time over ours: `median`, and the quartiles `low` and `high`, of the
+        ratios of the rounds.
+      details: what only this suite knows.
+    """
+
+    work: str
+    dtype: str
+    ours_ms: float
+    limit_ms: float | None = None
+    error: float | None = None
+    peers: dict[str, float] = dataclasses.field(default_factory=dict)
+    ratios: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Results:
+    """One run of a suite.
+
+    Attributes:
+      suite: its name.
+      device: the machine, in words.
+      threads: how many computed, on every side.
+      load: how many processes wanted a core in the minute before the run.
+      date: of the run, ISO 8601.
+      quick: whether it had few rounds.
+      complete: whether all work of the suite is in it.
+      versions: package -> version.
+      rows: in the order of the suite.
+    """
+
+    suite: str
+    device: str
+    threads: int
+    load: float
+    date: str
+    quick: bool
+    complete: bool
+    versions: dict[str, str]
+    rows: list[Row]
+
+    def save(self, folder: Path = FOLDER) -> Path:
+        """Writes the file and returns its path; a partial run never replaces a whole one."""
+        folder.mkdir(parents=True, exist_ok=True)
+        kind = "json" if self.complete and not self.quick else "partial.json"
+        path = folder / f"{self.suite}.{kind}"
+        path.write_text(json.dumps(_rounded(dataclasses.asdict(self)), indent=1) + "\n", "utf-8")
+        return path
+
+
+def load(suite: str, folder: Path = FOLDER) -> Results:
+    """Reads back what `Results.save` wrote.
+
+    Raises:
+      MlirfuseError: there is no such file, or it holds something else.
+    """
+    path = folder / f"{suite}.json"
+    try:
+        entry = json.loads(path.read_text("utf-8"))
+        return Results(**{**entry, "rows": [Row(**row) for row in entry["rows"]]})
+    except FileNotFoundError:
+        raise MlirfuseError(f"no {path.name}; run: python -m benchmarks {suite}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise MlirfuseError(f"{path.name} is no result of a suite: {error}") from error
+
+
+def describe(suite: str, rows: list[Row], *, load: float, quick: bool, complete: bool) -> Results:
+    """The rows with this machine, today's date and the installed versions."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return Results(
+        suite=suite,
+        device=cpu_name(),
+        threads=timing.THREADS,
+        load=load,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        quick=quick,
+        complete=complete,
+        versions=versions,
+        rows=rows,
+    )
+
+
+def machine(measured: Results) -> str:
+    """One line about where and when."""
+    versions = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
+    where = (
+        f"{measured.device}, {measured.threads} threads, load {measured.load:.1f} before the run"
+    )
+    return f"{where}; {measured.date}; {versions}"
+
+
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The CPU's name, family and model, its vector width and the number of cores.
+
+    A virtual machine may hide the name; family and model still tell the generation.
+    """
+    try:
+        fields = _fields(cpuinfo.read_text("utf-8"))
+    except OSError:
+        fields = {}
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    parts = [" ".join(name.split())]
+    if "cpu family" in fields and "model" in fields:
+        parts.append(f"family {fields['cpu family']} model {fields['model']}")
+    flags = fields.get("flags", "").split()
+    parts += [f"AVX-{bits}" for bits, flag in ((512, "avx512f"), (2, "avx2")) if flag in flags][:1]
+    return ", ".join([*parts, f"{os.cpu_count()} cores"])
+
+
+def _fields(cpuinfo: str) -> Mapping[str, str]:
+    """The first processor's lines `key : value`."""
+    first = cpuinfo.split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _rounded(value: Any) -> Any:
+    """Four significant digits: the rest is noise."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return value

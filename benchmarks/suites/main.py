@@ -1,0 +1,86 @@
+"""Whole models and blocks on the CPU, against IREE and PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from benchmarks import models, sides, timing
+from benchmarks.results import Results, Row
+from benchmarks.suites.suite import Suite
+from benchmarks.tables import Table
+
+ROUNDS = 25
+QUICK_ROUNDS = 5
+
+WORK: dict[str, Callable[[], tuple[nn.Module, models.Inputs]]] = {
+    "MiniLM 1x128": lambda: models.minilm(1, 128),
+    "MiniLM 4x128": lambda: models.minilm(4, 128),
+    "Llama block 1x128x1024": models.llama_block,
+    "GPT block 1x128x768": models.gpt_block,
+}
+
+_TEXT = (
+    "f32. `stock` is IREE with its default flags, `stock_best` IREE with data tiling, `eager` "
+    "PyTorch. The error is the largest absolute one over the largest magnitude of the result, "
+    "against float64."
+)
+
+_log = logging.getLogger(__name__)
+
+
+def run(work: Sequence[str], quick: bool) -> list[Row]:
+    """Times all sides of every piece of work."""
+    timing.use_threads()
+    rows = []
+    for name in work:
+        _log.info("%s: compiling", name)
+        rows.append(_row(name, *WORK[name](), rounds=QUICK_ROUNDS if quick else ROUNDS))
+        gc.collect()
+    return rows
+
+
+def _row(work: str, module: nn.Module, inputs: models.Inputs, *, rounds: int) -> Row:
+    contest = sides.prepare(module, inputs)
+    errors = contest.errors(module, inputs)
+    _log.info("%s: timing %d rounds of %s", work, rounds, ", ".join(contest.calls))
+    samples = timing.interleave(contest.calls, rounds=rounds)
+    peers = [name for name in contest.calls if name != "ours"]
+    return Row(
+        work=work,
+        dtype="f32",
+        ours_ms=samples.milliseconds("ours"),
+        error=errors["ours"],
+        peers={name: samples.milliseconds(name) for name in peers},
+        ratios={name: dataclasses.asdict(samples.ratio(name, "ours")) for name in peers},
+        details={
+            "rounds": rounds,
+            "errors": errors,
+            "dispatches": contest.dispatches,
+            "rewrites": contest.rewrites,
+        },
+    )
+
+
+def tables(measured: Results) -> list[Table]:
+    """One table with a line for each side of each model."""
+    header = ["model", "side", "ms", "over ours", "quartiles", "dispatches", "error"]
+    lines = []
+    for row in measured.rows:
+        dispatches, errors = row.details["dispatches"], row.details["errors"]
+        counts = {"ours": dispatches["fused"], "stock": dispatches["stock"]}
+        lines.append([row.work, "ours", f"{row.ours_ms:.1f}", "1", ""])
+        for name, milliseconds in row.peers.items():
+            ratio = row.ratios[name]
+            spread = f"{ratio['low']:.2f} to {ratio['high']:.2f}"
+            lines.append(["", name, f"{milliseconds:.1f}", f"{ratio['median']:.2f}", spread])
+        for line in lines[-len(row.peers) - 1 :]:
+            line += [str(counts.get(line[1], "")), f"{errors[line[1]]:.1e}"]
+    return [Table("Models on the CPU", _TEXT, header, lines)]
+
+
+SUITE = Suite(tuple(WORK), tuple(WORK), run, tables)
