@@ -19,7 +19,7 @@ from mlirfuse.core import MlirfuseError, Numerics, UsageError
 from mlirfuse.patterns import PASSES
 from mlirfuse.tools import files, sections, values
 from mlirfuse.tools.compile import main as compile_main
-from mlirfuse.tools.diagnostics import Diagnostic
+from mlirfuse.tools.diagnostics import Diagnostic, guard
 from mlirfuse.tools.opt import main as opt
 from mlirfuse.tools.run import main as run_main
 
@@ -343,6 +343,26 @@ def test_a_traceback_needs_debug(capsys, monkeypatch):
     )
     assert opt(["rms.mlir", "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("no place in it", "tool: error: no place in it"),
+        ("two words.mlir:3:4: bad op", "two words.mlir:3:4: error: bad op"),
+        ("m.mlir:3:4: error: bad op", "m.mlir:3:4: error: bad op"),
+        (
+            "m.mlir: iree-compile refused it: m.mlir:3:4: error: bad op",
+            "m.mlir:3:4: error: bad op (iree-compile refused it)",
+        ),
+    ],
+)
+def test_the_place_comes_first(message, line, capsys):
+    def fails(_):
+        raise MlirfuseError(message)
+
+    assert guard("tool", fails, []) == 1
+    assert one_error(capsys) == line
 
 
 # The process: signals, pipes.
