@@ -585,7 +585,7 @@ def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch)
         (
             ["bad.mlir", "-o", "o.vmfb"],
             1,
-            "error: Dialect `foo' not found for custom op 'foo.bar' (",
+            "error: Dialect `foo' not found for custom op 'foo.bar'",
         ),
         (["bad.onnx", "-o", "o.vmfb"], 1, "bad.onnx: not a valid ONNX model"),
     ],
