@@ -336,6 +336,7 @@ def test_page_has_the_whole_report(tmp_path):
     assert found["options"] == [{"name": "numerics", "value": "any", "default": "reassociating"}]
     assert found["decisions"] == entry.to_dict()["decisions"]
     assert found["timings"] == {"stock": 2.0, "fused": 1.0}
+    assert found["speedups"] == {"stock": 1.0, "fused": 2.0}
     assert set(found["reasons"]) == {r.code for r in Reason}
 
 

@@ -102,7 +102,7 @@ def _work(argv: Sequence[str]) -> int:
     error = float((embeddings - expected).abs().max())
     out.print(f"\nlargest difference from PyTorch: {error:.1e} (at most {TOLERANCE:.0e} allowed)")
     _show_times(out, medians, ratios)
-    explain.html(fused.report, args.report, title=title, timings=medians)
+    explain.html(fused.report, args.report, title=title, timings=medians, speedups=ratios)
     out.print(f"\nevery decision, with its reason: {args.report}")
     if not error <= TOLERANCE:
         raise MlirfuseError(f"the embeddings differ from PyTorch's by {error:.1e}")
@@ -173,7 +173,7 @@ def _show_times(out: Console, medians: Mapping[str, float], ratios: Mapping[str,
     table = Table(title="time a call", title_justify="left", box=None, pad_edge=False)
     table.add_column("program")
     table.add_column("median ms", justify="right")
-    table.add_column("times faster than stock IREE", justify="right")
+    table.add_column("times the speed of stock IREE", justify="right")
     for name, milliseconds in medians.items():
         table.add_row(name, f"{milliseconds:.2f}", f"{ratios[name]:.2f}")
     out.print("")

@@ -42,6 +42,7 @@ def html(
     before: str | None = None,
     after: str | None = None,
     timings: Mapping[str, float] | None = None,
+    speedups: Mapping[str, float] | None = None,
     steps: Iterable[Step] | None = None,
 ) -> None:
     """Writes the report as one HTML file without references to anything outside it.
@@ -54,7 +55,9 @@ def html(
       after: the module after the passes, as text. The graph is drawn from it, with source lines
         when the text has locations; without it from `report.graph`, and without that too the
         groups are drawn without the tensors between them.
-      timings: milliseconds a call of each program measured; `stock` and `fused` are compared.
+      timings: milliseconds a call of each program measured, by name: `stock`, `fused`, others.
+      speedups: speed of each program as a multiple of stock's, where it was measured better than by
+        the quotient of two timings.
       steps: for each pass that changed something its name, the IR before it and the IR after it.
 
     Raises:
@@ -75,7 +78,8 @@ def html(
         "passes": [dataclasses.asdict(p) for p in report.passes],
         "decisions": [d.to_dict() for d in report.decisions],
         "reasons": {r.code: {"text": r.text, "hint": r.hint} for r in Reason},
-        "timings": dict(timings) if timings else None,
+        "timings": dict(timings or {}),
+        "speedups": _speedups(timings or {}, speedups),
         "graph": drawn,
         "before": _shown(before),
         "after": _shown(after),
@@ -83,6 +87,15 @@ def html(
     }
     with replacing(Path(path)) as staged:
         staged.write_text(_page(data), encoding="utf-8")
+
+
+def _speedups(
+    timings: Mapping[str, float], measured: Mapping[str, float] | None
+) -> dict[str, float]:
+    if measured is not None:
+        return dict(measured)
+    stock = timings.get("stock")
+    return {} if stock is None else {name: stock / ms for name, ms in timings.items()}
 
 
 def _changed_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
