@@ -12,7 +12,7 @@ import numpy as np
 
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.lowering import lower, new_workdir, one_line, write_module
+from mlirfuse.frontends.lowering import lower, mlir_message, new_workdir, one_line, write_module
 from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 
@@ -74,7 +74,8 @@ def import_function(
     else:
         weights = Weights()
         _take_weights(module.operation, weights)
-        text = module.operation.get_asm(enable_debug_info=True)
+        # The generic form has no syntax of its own that JAX's version and IREE's could differ in.
+        text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
         del module
         imported = _lower_text(text, weights, source, function, timeout)
         kept = range(len(leaves))
@@ -194,7 +195,8 @@ def _take_weights(module: Any, weights: Weights) -> None:
 def _data(value: Any) -> np.ndarray:
     """The bytes of a constant; types that numpy has no name for come out of its printed form."""
     try:
-        return np.array(value)
+        # A view: it keeps JAX's module alive, and its data is not copied.
+        return np.asarray(value)
     except TypeError:
         found = re.match(r'dense<"0x([0-9A-F]+)">', str(value))
         assert found, "MLIR prints large constants in hexadecimal"
@@ -209,13 +211,15 @@ def _lower_text(
     workdir = new_workdir()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
-        with ir.Context():
+        with ir.Context() as context:
+            # Sharding annotations and XLA's own attributes, which mean nothing on one device.
+            context.allow_unregistered_dialects = True
             module = ir.Module.parse(text)
             _keep_erf(module)
             write_module(module, unlowered)
     except ir.MLIRError as error:
         raise ImportFailedError(
-            f"{source}: IREE does not read this JAX's StableHLO: {one_line(error)}"
+            f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"
         ) from error
     return lower(
         workdir,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.backend.process import run_tool
-from mlirfuse.core import CompileFailedError, ImportFailedError
+from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.signature import read_signature
 from mlirfuse.frontends.weights import Weights
@@ -29,11 +29,11 @@ _LOWER = (
     # Functions on tensors: no fences, and no second function that wraps the first.
     "--iree-torch-emit-async-entry-points=false",
 )
-_ILLEGAL = re.compile(
-    r"^(?P<where>.*?): error: failed to legalize operation '(?P<op>[\w.]+)'(?P<rest>.*)$",
-    re.MULTILINE,
+_ERROR = re.compile(
+    r"^(?P<where>\S.*?): error: (?:loc\((?P<loc>.*?)\): )?(?P<what>.*)$", re.MULTILINE
 )
-_CALLED = re.compile(r'(?:name|call_target_name) = "(?P<name>[^"]+)"')
+_ILLEGAL = re.compile(r"failed to legalize operation '(?P<op>[\w.]+)'")
+_CALLED = re.compile(r'(?:call_target_name|name) = "(?P<name>[^"]+)"')
 
 
 def new_workdir() -> tempfile.TemporaryDirectory[str]:
@@ -96,7 +96,10 @@ def lower(
     if unlowered.parent == path.parent:
         unlowered.unlink()
     with ir.Context():
-        module = ir.Module.parseFile(str(lowered))
+        try:
+            module = ir.Module.parseFile(str(lowered))
+        except ir.MLIRError as error:
+            raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
         name, inputs, outputs = read_signature(module, function, source)
         if weights is not None:
             weights.attach(module)
@@ -116,18 +119,31 @@ def lower(
     )
 
 
-def explained(error: CompileFailedError, source: str, path: Path) -> Exception:
+def explained(error: CompileFailedError, source: str, path: Path) -> MlirfuseError:
     """What to raise for a subprocess that refused a module: which op it does not take, and where.
 
     Deaths and timeouts are the subprocess's own and stay as they are.
     """
     if error.returncode is None or error.returncode < 0:
         return error
-    text = error.diagnostics.replace(str(path), source)
-    if found := _ILLEGAL.search(text):
-        called = _CALLED.search(found["rest"])
-        name = called["name"] if called else found["op"]
-        where = "" if found["where"] in ("<unknown>:0", "-") else f" ({found['where']})"
-        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{where}")
-    message = one_line(str(error).replace(str(path), source))
-    return ImportFailedError(f"{source}: {message}")
+    found = _ERROR.search(error.diagnostics.replace(str(path), source))
+    if not found:
+        return ImportFailedError(f"{source}: {one_line(error)}")
+    where = found["where"] if found["loc"] is None else found["loc"].strip('"')
+    if where in ("", "unknown", "<unknown>:0"):
+        where = source
+    if illegal := _ILLEGAL.search(found["what"]):
+        called = _CALLED.search(found["what"])
+        name = called["name"] if called else illegal["op"]
+        place = "" if where == source else f" ({where})"
+        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{place}")
+    if where.startswith(source):
+        return ImportFailedError(f"{where}: error: {one_line(found['what'])}")
+    return ImportFailedError(f"{source}: {one_line(found['what'])} ({where})")
+
+
+def mlir_message(error: ir.MLIRError) -> str:
+    """The first diagnostic of a failed parse, on one line."""
+    diagnostics = error.error_diagnostics
+    text = diagnostics[0].message if diagnostics else str(error)
+    return one_line(text.partition(". If this is intended")[0])

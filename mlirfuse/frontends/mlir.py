@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.backend.process import run_tool
-from mlirfuse.core import CompileFailedError
+from mlirfuse.core import CompileFailedError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.lowering import explained, lower, new_workdir, write_module
+from mlirfuse.frontends.lowering import (
+    explained,
+    lower,
+    mlir_message,
+    new_workdir,
+    write_module,
+)
 from mlirfuse.frontends.signature import read_signature
 
 if TYPE_CHECKING:
@@ -122,7 +128,10 @@ def _normalized(
     except CompileFailedError as error:
         raise explained(error, source, path) from error
     with ir.Context():
-        module = ir.Module.parseFile(str(result))
+        try:
+            module = ir.Module.parseFile(str(result))
+        except ir.MLIRError as error:
+            raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
         if not _has_barrier(module):
             return None
         name, inputs, outputs = read_signature(module, function, source)

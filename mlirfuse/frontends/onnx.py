@@ -170,4 +170,23 @@ def _write(
         raise ImportFailedError(
             f"{source}: IREE's importer does not take it: {one_line(error)}"
         ) from error
+    for name in arrays:
+        _make_literal(importer._nv_map[name].owner)
     write_module(module, path)
+
+
+def _make_literal(constant: ir.Operation) -> None:
+    """Turns an ONNX constant into one of the torch dialect.
+
+    IREE puts a dummy in the place of an ONNX constant that has no data.
+    """
+    from iree.compiler import ir
+
+    with constant.location, ir.InsertionPoint(constant):
+        literal = ir.Operation.create(
+            "torch.vtensor.literal",
+            results=[constant.results[0].type],
+            attributes={"value": constant.attributes["torch.onnx.value"]},
+        )
+    constant.results[0].replace_all_uses_with(literal.result)
+    constant.erase()

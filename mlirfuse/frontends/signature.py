@@ -15,8 +15,14 @@ Signature = tuple[str, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
 _FUNCTIONS = ("func.func", "util.func")
 
-_COMPILED = ("flow.executable", "stream.executable", "hal.executable", "vm.module")
-"""Module-level ops of programs that IREE compiled further than dispatches can be regrouped."""
+_COMPILED = (
+    "flow.dispatch.workgroups",
+    "flow.executable",
+    "stream.executable",
+    "hal.executable",
+    "vm.module",
+)
+"""Ops of programs that IREE compiled further than dispatches can be regrouped."""
 
 _ASYNC = "$async"
 """IREE's suffix for the function that a synchronous entry point wraps."""
@@ -35,12 +41,7 @@ def read_signature(module: ir.Module, function: str | None, source: str) -> Sign
       ImportFailedError: the module has no function to call, or it takes something else than
         tensors and scalars.
     """
-    for op in module.body.operations:
-        if op.operation.name in _COMPILED:
-            raise ImportFailedError(
-                f"{source}: holds '{op.operation.name}', so IREE formed its dispatches already; a "
-                "module up to --compile-to=global-optimization would be accepted"
-            )
+    _refuse_compiled(module.body, source)
     functions = {
         _symbol(op.operation): op.operation
         for op in module.body.operations
@@ -60,6 +61,8 @@ def read_signature(module: ir.Module, function: str | None, source: str) -> Sign
         raise UsageError(
             f"{source}: the module has no function '{function}'{nearest(function, entries)}"
         )
+    for block in functions[function].regions[0].blocks:
+        _refuse_compiled(block, source)
     types = _function_type(functions[function])
     inputs, outputs = list(types.inputs), list(types.results)
     if any("!hal." in str(t) for t in (*inputs, *outputs)):
@@ -80,6 +83,15 @@ def name_specs(specs: Iterable[TensorSpec], names: Iterable[str]) -> tuple[Tenso
         TensorSpec(shape=spec.shape, dtype=spec.dtype, name=name)
         for spec, name in zip(specs, names, strict=True)
     )
+
+
+def _refuse_compiled(block: ir.Block, source: str) -> None:
+    for op in block.operations:
+        if op.operation.name in _COMPILED:
+            raise ImportFailedError(
+                f"{source}: holds '{op.operation.name}', so IREE formed its dispatches already; a "
+                "module up to --compile-to=global-optimization would be accepted"
+            )
 
 
 def _symbol(op: ir.Operation) -> str:
@@ -117,9 +129,9 @@ def _exported(function: ir.Operation, index: int, declared: ir.Type) -> ir.Type:
     from iree.compiler import ir
 
     blocks = list(function.regions[0].blocks)
-    value = list(blocks[-1].operations)[-1].operation.operands[index]
-    if isinstance(value.owner, ir.Operation) and value.owner.name == "hal.tensor.export":
-        return value.owner.operands[0].type
+    owner = list(blocks[-1].operations)[-1].operation.operands[index].owner
+    if not isinstance(owner, ir.Block) and owner.operation.name == "hal.tensor.export":
+        return owner.operation.operands[0].type
     return declared
 
 

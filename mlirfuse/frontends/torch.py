@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -60,7 +62,7 @@ def import_module(
     source = getattr(model, "mlirfuse_name", type(model).__name__)
     args, kwargs = _example_arguments(example_inputs, source)
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise ImportFailedError(
@@ -141,11 +143,19 @@ def import_file(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Drops warnings: PyTorch's are about itself, and must not become errors of the caller's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def quiet() -> Iterator[None]:
+    """Drops what PyTorch prints, logs and warns: an error of its reaches the user once, as ours.
+
+    Its warnings are about itself, and must not become errors where warnings are.
+    """
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
 
 
 def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
@@ -188,7 +198,7 @@ def _decomposed(
     from mlirfuse.frontends.torch_decompositions import decomposition_table
 
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             return program.run_decompositions(decomposition_table(whole_attention=whole_attention))
     except MlirfuseError as error:
         raise ImportFailedError(f"{source}: {error}") from error

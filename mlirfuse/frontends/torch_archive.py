@@ -37,7 +37,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
     """
     import torch
 
-    from mlirfuse.frontends.torch import _quiet
+    from mlirfuse.frontends.torch import quiet
 
     try:
         with zipfile.ZipFile(path) as archive:
@@ -47,7 +47,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
             f"{path}: not a readable .pt2 file: {one_line(error)}; {_RESAVE}"
         ) from error
     try:
-        with _quiet(), path.open("rb") as file:
+        with quiet(), path.open("rb") as file:
             return torch.export.load(file)
     except Exception as error:
         raise ImportFailedError(
@@ -75,13 +75,16 @@ def _check(archive: zipfile.ZipFile, path: Path) -> None:
         if _unsafe_entry(name):
             raise ImportFailedError(f"{path}: '{name}' would run code when loaded; {_RESAVE}")
     for name in inside:
-        if re.fullmatch(r"data/(weights|constants)/\w+_config\.json", name):
-            for entry, payload in json.loads(archive.read(inside[name]))["config"].items():
-                if payload["use_pickle"]:
-                    raise ImportFailedError(
-                        f"{path}: tensor '{entry}' is pickled, which would run code when loaded; "
-                        f"{_RESAVE}"
-                    )
+        if not (config := re.fullmatch(r"(data/(?:weights|constants)/)\w+_config\.json", name)):
+            continue
+        for entry, payload in json.loads(archive.read(inside[name]))["config"].items():
+            if payload["use_pickle"]:
+                raise ImportFailedError(
+                    f"{path}: tensor '{entry}' is pickled, which would run code when loaded; "
+                    f"{_RESAVE}"
+                )
+            if config[1] + payload["path_name"] not in inside:
+                raise ImportFailedError(f"{path}: the data of tensor '{entry}' is missing")
     if sample := inside.get("data/sample_inputs/model.pt"):
         content = archive.read(sample)
         try:

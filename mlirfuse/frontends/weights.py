@@ -15,6 +15,10 @@ import numpy as np
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+ALIGNMENT = 16
+"""Largest alignment asked for in the written file, bytes. A small file is read into memory of this
+alignment, and LLVM's reader refuses a file that asks for more."""
+
 INLINE_BYTES = 1024
 """Constants below this size stay in the IR, where folding can see them, bytes."""
 
@@ -81,5 +85,5 @@ class Weights:
         array = self._arrays[key]
         address = array.ctypes.data
         return ir.DenseResourceElementsAttr.get_from_buffer(
-            array, key, tensor_type, alignment=min(64, address & -address)
+            array, key, tensor_type, alignment=min(ALIGNMENT, address & -address)
         )
