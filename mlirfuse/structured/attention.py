@@ -14,7 +14,7 @@ import itertools
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
-from mlirfuse.structured import masks, ops, slices
+from mlirfuse.structured import masks, ops, reshapes, slices
 from mlirfuse.structured.domains import Base, Domain, SizeOf, common_domain, holds
 from mlirfuse.structured.expressions import (
     Apply,
@@ -23,7 +23,6 @@ from mlirfuse.structured.expressions import (
     Index,
     Loop,
     start,
-    step_through,
 )
 from mlirfuse.structured.scores import (
     NearScores,
@@ -225,7 +224,7 @@ def _moves(op: ir.Operation) -> bool:
 def _find(final: ir.Operation, root: ir.Operation) -> Attention | NearAttention | None:
     expr: Expr = start(final.results[0])
     while not (isinstance(expr, Element) and ops.defining_op(expr.value) == root):
-        step = step_through(expr) if isinstance(expr, Element) else None
+        step = reshapes.step(expr) if isinstance(expr, Element) else None
         if isinstance(expr, Apply) and expr.op == "arith.truncf":
             step = expr.args[0]
         if step is None:
@@ -258,16 +257,18 @@ def _attention(
     mask = None if scores.mask is None else masks.kept(scores.mask) or masks.bounded(scores.mask)
     indices = [] if mask is None else list(masks.indices(mask))
     if mask is not None and not any(holds(index, key) for index in indices):
-        refusal = NoMatch(Reason.WRONG_AXIS, "the mask does not vary along the keys")
-        return NearAttention(True, refusal)
+        return NearAttention(
+            True, NoMatch(Reason.WRONG_AXIS, "the mask does not vary with the keys")
+        )
     closed: Expr | None = None
     if softmax.zero_if is not None:
         if not all_closed(softmax.zero_if, softmax.scores, key):
-            refusal = NoMatch(Reason.STRUCTURE, "the softmax is zeroed on other rows than -inf's")
-            return NearAttention(mask is not None, refusal)
+            other = NoMatch(Reason.STRUCTURE, "the softmax is zeroed on other rows than -inf's")
+            return NearAttention(mask is not None, other)
         closed = None if mask is None else masks.closed_rows(mask, key, size_of)
     plan = _Plan(final, key, scores.loop, indices, size_of)
     kept_bits = min(_bits(final.results[0]), _bits(weights.value))
+    refusal: NoMatch | None = None
     for q, k, values in itertools.product(
         _views(scores.q, scores.loop), _views(scores.k, scores.loop), _views(v, None)
     ):
@@ -275,7 +276,7 @@ def _attention(
         if not _types_agree([e.value for e in read], kept_bits):
             continue
         domain = plan.domain(*read)
-        if domain is not None:
+        if isinstance(domain, Domain):
             return Attention(
                 first=scores.first,
                 final=final,
@@ -288,7 +289,10 @@ def _attention(
                 mask=mask,
                 closed=closed,
             )
-    refusal = NoMatch(Reason.INDEXING_MAP, "q, k, v and the mask are not indexed as attention's")
+        refusal = refusal or domain
+    if refusal is None:
+        kinds = ", ".join(ops.element_type(e.value) for e in (scores.q, scores.k, v))
+        refusal = NoMatch(Reason.ELEMENT_TYPE, f"q, k and v are {kinds}")
     return NearAttention(mask is not None, refusal)
 
 
@@ -320,7 +324,7 @@ def _views(element: Element, contracted: Loop | None) -> list[_View]:
     for _ in range(VIEW_STEPS):
         step: Expr | None = None
         if isinstance(expr, Element):
-            step = step_through(expr)
+            step = reshapes.step(expr)
         elif isinstance(expr, Apply) and expr.op == "arith.extf":
             step = expr.args[0]
         elif isinstance(expr, Apply) and expr.op in ("arith.mulf", "arith.divf"):
@@ -367,27 +371,31 @@ class _Plan:
     mask: list[Index]
     size_of: SizeOf
 
-    def domain(self, q: Element, k: Element, v: Element) -> Domain | None:
-        """The dimensions in the order of `Attention`; None when they are not an attention's."""
+    def domain(self, q: Element, k: Element, v: Element) -> Domain | NoMatch:
+        """The dimensions in the order of `Attention`, or why they are not an attention's."""
         out = start(self.final.results[0])
         parts = (q, k, v, out)
         indices = [*(index for part in parts for index in part.index), *self.mask]
         domain = common_domain(indices, self.size_of)
         if domain is None:
-            return None
+            return NoMatch(
+                Reason.INDEXING_MAP, "reshapes split a dimension in ways that do not nest"
+            )
         read = [[d for index in part.index for d in domain.of(index)] for part in parts]
-        if any(len(set(dims)) != len(dims) for dims in read):
-            return None
         kinds: dict[str, list[int]] = {role: [] for role in _ROLES.values()}
         # Batch and query dimensions keep the order of the result.
         for d in dict.fromkeys([*read[3], *range(len(domain.dims))]):
-            role = _ROLES.get("".join(n for n, dims in zip("qkvo", read, strict=True) if d in dims))
-            if role is None:
-                return None
-            kinds[role].append(d)
-        whole = [domain.of(self.k1), domain.of(self.key)]
-        if whole != [tuple(kinds["k1"]), tuple(kinds["key"])] or not kinds["m"] or not kinds["n"]:
-            return None
-        if len(kinds["k1"]) != 1 or len(kinds["key"]) != 1:
-            return None
+            users = "".join(name for name, dims in zip("qkvo", read, strict=True) if d in dims)
+            if users not in _ROLES:
+                return NoMatch(Reason.INDEXING_MAP, f"a dimension of {', '.join(users)} alone")
+            kinds[_ROLES[users]].append(d)
+        if any(len(set(dims)) != len(dims) for dims in read):
+            return NoMatch(Reason.INDEXING_MAP, "an operand reads a diagonal")
+        for role, base in (("k1", self.k1), ("key", self.key)):
+            if len(kinds[role]) != 1 or domain.of(base) != tuple(kinds[role]):
+                return NoMatch(
+                    Reason.INDEXING_MAP, f"{len(kinds[role])} dimensions in place of one"
+                )
+        if not kinds["m"] or not kinds["n"]:
+            return NoMatch(Reason.STRUCTURE, "a single query, or a head of size one")
         return domain.reordered(d for role in kinds.values() for d in role)

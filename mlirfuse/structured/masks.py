@@ -18,7 +18,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from mlirfuse.structured import ops
+from mlirfuse.structured import ops, reshapes
 from mlirfuse.structured.domains import Base, SizeOf
 from mlirfuse.structured.expressions import (
     Apply,
@@ -30,7 +30,6 @@ from mlirfuse.structured.expressions import (
     Lin,
     Loop,
     Part,
-    step_through,
 )
 
 MASKING = -1e4
@@ -114,7 +113,7 @@ class _IndexReader:
         if self.left < 0:
             return None
         while isinstance(expr, Element):
-            step = step_through(expr) or _initial_value(expr)
+            step = reshapes.step(expr) or _initial_value(expr)
             if step is None:
                 return None
             expr = step
@@ -138,7 +137,7 @@ def _with_args(node: Apply, args: list[Expr | None]) -> Apply | None:
 def _deepest(element: Element) -> tuple[Element, Expr | None]:
     """The element behind reshapes, transposes and broadcasts, and what computes it."""
     while True:
-        step = step_through(element)
+        step = reshapes.step(element)
         if not isinstance(step, Element):
             return element, step
         element = step

@@ -8,7 +8,7 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import masks, ops
+from mlirfuse.structured import masks, ops, reshapes
 from mlirfuse.structured.domains import holds
 from mlirfuse.structured.expressions import (
     Apply,
@@ -19,7 +19,6 @@ from mlirfuse.structured.expressions import (
     Loop,
     Reduce,
     number,
-    step_through,
 )
 
 SCORE_NODES = 64
@@ -75,7 +74,7 @@ def find_product(element: Element) -> Product | None:
 
 def _multiplies(element: Element, op: ir.Operation) -> bool:
     """Whether the generic sums the products of its two inputs, casts aside."""
-    total = step_through(element)
+    total = reshapes.step(element)
     if not isinstance(total, Reduce) or total.combiner != "arith.addf":
         return False
     if not isinstance(total.arg, Apply) or total.arg.op != "arith.mulf":
@@ -157,7 +156,7 @@ class _Reader:
                 product = find_product(expr)
                 if product is not None:
                     return self._oriented(product)
-                step = step_through(expr)
+                step = reshapes.step(expr)
                 if step is None:
                     return None
                 expr = step

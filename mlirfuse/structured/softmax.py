@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from mlirfuse.structured import ops
+from mlirfuse.structured import ops, reshapes
 from mlirfuse.structured.domains import holds
 from mlirfuse.structured.expressions import (
     Apply,
@@ -21,7 +21,6 @@ from mlirfuse.structured.expressions import (
     Reduce,
     number,
     same,
-    step_through,
     uncast,
 )
 from mlirfuse.structured.masks import type_of
@@ -46,7 +45,7 @@ def find_softmax(weights: Element, key: Loop) -> Softmax | None:
             argument = _softmax_op(expr, key)
             if argument is not None:
                 return Softmax(argument, zero_if)
-            step = step_through(expr)
+            step = reshapes.step(expr)
             if step is None:
                 return None
             expr = step
