@@ -487,6 +487,33 @@ def test_browser_selects_a_group_and_reads_a_reason(tmp_path):
 
 
 @browser
+def test_browser_pages_through_a_large_graph_and_draws_refused_fusions(tmp_path):
+    count = 1500
+    nodes = [
+        {"function": "main", "name": "linalg.generic", "match": None, "location": f"m.py:{i}:1"}
+        for i in range(count)
+    ]
+    nodes[1] |= {"name": "softmax_fusion", "match": 0, "location": "-"}
+    edges = [{"source": i, "target": i + 1, "size": 64} for i in range(count - 1)]
+    edges.append({"source": 0, "target": count - 1, "size": None})
+    group = decision(pass_name="softmax_fusion", ops=("m.py:1:1",), op_names=("linalg.softmax",))
+    refused = decision(
+        reason=Reason.WOULD_CYCLE, ops=("m.py:1:1", "m.py:2:1"), op_names=("linalg.generic",) * 2
+    )
+    path = written(tmp_path, report(group, refused, graph={"nodes": nodes, "edges": edges}))
+    dom, console = browse(path, script="document.querySelectorAll('#graph input')[1].click();")
+    assert console == []
+    assert "60 of 1500 in program order" in dom
+    assert dom.count('<g class="node') == 60
+    dotted = re.search(r'<path class="refused".*?</path>', dom, re.DOTALL)[0]
+    assert Reason.WOULD_CYCLE.text in dotted
+    hide = "document.querySelectorAll('#graph input')[0].click();"
+    dom, console = browse(path, script=hide)
+    assert console == []
+    assert dom.count('<g class="node') == 1
+
+
+@browser
 def test_the_browser_tests_see_errors(tmp_path):
     path = written(tmp_path, report(decision()))
     text = path.read_text(encoding="utf-8")

@@ -297,7 +297,7 @@
 
   // --- graph ----------------------------------------------------------------------------------
 
-  const WIDTH = 230, HEIGHT = 46, GAP_X = 26, GAP_Y = 40, LANE = 12, MARGIN = 20;
+  const MIDDLE = 2, WIDTH = 230, HEIGHT = 46, GAP_X = 26, GAP_Y = 40, LANE = 12, MARGIN = 20;
 
   // Layers by longest path; an edge over several layers gets a lane in each, so that no edge
   // crosses a box.
@@ -320,30 +320,42 @@
         route.push(lane);
       }
       route.push(cells[edge.target]);
+      for (const lane of route.slice(1, -1)) lane.ends = [route[0], route[route.length - 1]];
       for (let i = 0; i + 1 < route.length; i += 1) {
         route[i].below.push(route[i + 1]);
         route[i + 1].above.push(route[i]);
       }
       return { edge, route };
     });
-    const mean = (list) => sum(list.map((c) => c.x)) / list.length;
-    const spread = (row, side) => {
+    // Boxes pull boxes and tend to the middle; lanes run straight between the ends of their edge.
+    const weight = (a, b) => (a.node && b.node ? 8 : 1);
+    const spread = (row, neighbours, reorder) => {
       row.forEach((cell, i) => {
-        cell.wanted = cell[side].length ? mean(cell[side]) : cell.x;
+        const near = cell.ends ?? neighbours(cell);
+        const pull = sum(near.map((other) => weight(cell, other) * other.x));
+        cell.wanted = near.length ? pull / (sum(near.map((other) => weight(cell, other))) + MIDDLE) : cell.x;
         cell.order = i;
       });
-      row.sort((a, b) => a.wanted - b.wanted || a.order - b.order);
-      const gap = (a, b) => (a.width + b.width) / 2 + GAP_X;
+      if (reorder) row.sort((a, b) => a.wanted - b.wanted || a.order - b.order);
+      const gap = (a, b) => (a.width + b.width) / 2 + (a.node && b.node ? GAP_X : 4);
       row.forEach((cell, i) => {
         cell.x = i ? Math.max(cell.wanted, row[i - 1].x + gap(row[i - 1], cell)) : cell.wanted;
       });
-      const drift = sum(row.map((c) => c.x - c.wanted)) / row.length;
+      const heavy = row.filter((c) => c.node);
+      const drift = heavy.length ? sum(heavy.map((c) => c.x - c.wanted)) / heavy.length : 0;
       for (const cell of row) cell.x -= drift;
     };
-    layers.forEach((row) => row.forEach((cell, i) => { cell.x = i * (WIDTH + GAP_X); }));
+    layers.forEach((row) => row.forEach((cell, i) => {
+      cell.x = (i - (row.length - 1) / 2) * (WIDTH + GAP_X);
+    }));
     for (let sweep = 0; sweep < 6; sweep += 1) {
-      layers.forEach((row) => spread(row, "above"));
-      if (sweep < 5) [...layers].reverse().forEach((row) => spread(row, "below"));
+      layers.forEach((row) => spread(row, (cell) => cell.above, true));
+      [...layers].reverse().forEach((row) => spread(row, (cell) => cell.below, true));
+    }
+    for (let sweep = 0; sweep < 30; sweep += 1) {
+      const both = (cell) => [...cell.above, ...cell.below];
+      layers.forEach((row) => spread(row, both, false));
+      [...layers].reverse().forEach((row) => spread(row, both, false));
     }
     const all = layers.flat();
     const left = Math.min(...all.map((c) => c.x - c.width / 2));
@@ -380,6 +392,8 @@
       const d = decisionOf(n);
       return d ? { names: d.op_names, locations: d.ops } : { names: [n.name], locations: [n.location] };
     };
+    const into = nodes.map(() => []);
+    for (const e of edges) into[e.target].push(e);
     const atLocation = new Map();
     nodes.forEach((n, i) => {
       for (const l of opsOf(n).locations) if (l !== "-") (atLocation.get(l) ?? atLocation.set(l, new Set()).get(l)).add(i);
@@ -414,7 +428,7 @@
       const feeds = nodes.map(() => new Map());
       const links = [];
       for (let i = 0; i < nodes.length; i += 1) {
-        for (const e of edges.filter((edge) => edge.target === i)) {
+        for (const e of into[i]) {
           const from = nodes[e.source].match !== null ? new Map([[e.source, e.size]]) : feeds[e.source];
           for (const [source, size] of from) feeds[i].set(source, size);
         }
@@ -478,7 +492,11 @@
     function neighbours(title, list) {
       if (!list.length) return null;
       return [h("h4", {}, title), h("ul", {}, list.slice(0, 12).map(([i, size]) => h("li", {},
-        h("a", { href: "#graph", onclick: (event) => { event.preventDefault(); select(i); } },
+        h("a", { href: "#graph", onclick: (event) => {
+          event.preventDefault();
+          select(i);
+          drawing.querySelector(".chosen").scrollIntoView({ block: "nearest", inline: "nearest" });
+        } },
           nodes[i].name, nodes[i].match !== null && ` #${nodes[i].match}`),
         h("span", { class: "dim" }, `  ${bytes(size)}`))))];
     }
@@ -498,15 +516,25 @@
         d && h("div", {}, `saves ${bytes(d.bytes_saved)}, gains ${micro(d.gain_us)} (modelled)`),
         d && explanation(d),
         h("h4", {}, "Ops"), runs(opsOf(n).names, opsOf(n).locations).map(opLine),
-        neighbours("Reads from", edges.filter((e) => e.target === index).map((e) => [e.source, e.size])),
+        neighbours("Reads from", into[index].map((e) => [e.source, e.size])),
         neighbours("Read by", edges.filter((e) => e.source === index).map((e) => [e.target, e.size])),
         others.length > 0 && [
           h("h4", {}, `Refused candidates from the same source lines (${others.length})`),
-          h("div", { class: "stack" }, others.slice(0, 8).map((r) => h("div", {},
-            h("span", { class: "pill no" }, r.reason ?? "refused"), " ",
-            h("span", { class: "mono" }, r.pass), explanation(r))))],
+          h("div", { class: "stack" }, alike(others).slice(0, 8).map(({ first, count }) => h("div", {},
+            h("span", { class: "pill no" }, first.reason ?? "refused"), " ",
+            h("span", { class: "mono" }, first.pass), count > 1 && ` ×${count}`, explanation(first))))],
       ]);
       draw();
+    }
+
+    function alike(decisions) {
+      const kinds = new Map();
+      for (const d of decisions) {
+        const key = `${d.pass} ${d.reason} ${d.detail}`;
+        if (kinds.has(key)) kinds.get(key).count += 1;
+        else kinds.set(key, { first: d, count: 1 });
+      }
+      return [...kinds.values()];
     }
 
     const check = (name, text) => h("label", {}, h("input", {
