@@ -244,14 +244,18 @@ def _step(element: Element) -> Expr | None:
 
 def _through_reshape(op: ir.Operation, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
     groups = ops.reassociation(op)
-    if op.name == "tensor.expand_shape":
-        sizes = ops.shape(op.results[0])
+    expands = op.name == "tensor.expand_shape"
+    sizes = ops.shape(op.results[0] if expands else op.operands[0])
+    # The digits of two different splits would look alike.
+    if any(sum(sizes[d] is None for d in group) > 1 for group in groups):
+        return None
+    if expands:
         return tuple(
             linearize(tuple(index[d] for d in group), tuple(sizes[d] for d in group))
             for group in groups
         )
-    sizes = ops.shape(op.operands[0])
-    result: list[Index] = []
+    # A collapse to rank 0 has no groups, and unit sizes only.
+    result: list[Index] = [] if groups else [None] * len(sizes)
     for group, i in zip(groups, index, strict=True):
         radix = tuple(sizes[d] for d in group)
         result += [delinearize(i, position, radix) for position in range(len(radix))]
