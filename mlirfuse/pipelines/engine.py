@@ -120,7 +120,7 @@ class _Run:
         after = self._text() if self.dump_dir is not None else ""
         if before != after:
             self._dump(item.name, before, after)
-        return PassRun(item.name, True, None, 0.0)
+        return PassRun(str(item), True, None, 0.0)
 
     def _manager(self, item: PipelineItem) -> passmanager.PassManager:
         context = self.module.context

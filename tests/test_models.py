@@ -1,0 +1,60 @@
+"""Whole models: fused for every target, and run where this machine can run them."""
+
+import numpy as np
+import pytest
+import torch
+
+import mlirfuse
+from benchmarks import models
+
+TARGETS = ("cuda:sm_80", "cuda:sm_90", "rocm:gfx942", "rocm:gfx1100", "vulkan:ampere")
+
+MODELS = {
+    "minilm": lambda: models.minilm(batch=1, tokens=32),
+    "llama": lambda: models.llama_block(tokens=32, width=256),
+}
+
+EXPECTED = {
+    "minilm": {"add_layer_norm_fusion": 12, "layer_norm_fusion": 1, "matmul_elem_gelu_fusion": 6},
+    "llama": {"rms_norm_fusion": 1, "matmul_elem_gelu_fusion": 1},
+}
+"""Rewrites that the default preset applies on every target, at least."""
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    """A model's name, its module and its inputs."""
+    module, inputs = MODELS[request.param]()
+    return request.param, module, inputs
+
+
+def _close(got, want):
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def _fired(name, report):
+    counts = report.counts()
+    return {n: counts.get(n, 0) for n in EXPECTED[name]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiles(model, target):
+    name, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target=target, cache=False)
+    assert _fired(name, fused.report) == EXPECTED[name]
+    assert fused.report.target == target
+
+
+def test_runs_on_the_cpu(model):
+    name, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target="cpu", cache=False)
+    with torch.inference_mode():
+        _close(fused(*inputs), module(*inputs))
+    assert _fired(name, fused.report) == EXPECTED[name]
+
+
+def test_runs_on_vulkan(model, vulkan):
+    _, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target=vulkan, cache=False)
+    with torch.inference_mode():
+        _close(fused(*inputs), module(*inputs))
