@@ -48,6 +48,8 @@ def open_device(uri: str, threads: int | None = None) -> Any:
             _choose_threads(threads, running=any(u.startswith(driver) for u in _devices))
         if uri in _devices:
             return _devices[uri]
+        # Results that live until the process ends are no leak that anybody wants to read about.
+        rt._binding.disable_leak_checker()
         try:
             if driver == "cuda":
                 rt.flags.parse_flags("--cuda_async_allocations=false")

@@ -153,7 +153,7 @@ class FusedModule:
             shown = ", ".join(map(_named, self.inputs[:_SIGNATURES_SHOWN]))
             more = ", ..." if len(self.inputs) > _SIGNATURES_SHOWN else ""
             raise CallError(
-                f"{self.source}: called with {len(flat)} arrays; expected {len(self.inputs)}"
+                f"{self.source}: number of arguments is {len(flat)}; expected {len(self.inputs)}"
                 f" ({shown}{more})"
             )
         return flat
