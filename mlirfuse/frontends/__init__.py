@@ -184,7 +184,9 @@ def _import_bytes(data: bytes, common: dict[str, Any]) -> ImportedModel:
 def _is_mlir_text(head: bytes) -> bool:
     # A cut through a character at the end is no sign of binary data.
     text = head.decode("utf-8", errors="replace").rstrip("\ufffd")
-    return "\ufffd" not in text and "\0" not in text and bool(re.search(r"\bfunc\b|@", text))
+    return (
+        "\ufffd" not in text and "\0" not in text and bool(re.search(r"\b(func|module)\b|@", text))
+    )
 
 
 def _import_object(

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
+
+
+class WorkDirectory:
+    """A temporary directory that goes with the object, without the warning of `tempfile`'s own.
+
+    Attributes:
+      name: its path.
+    """
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="mlirfuse-import-")
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+    def __enter__(self) -> str:
+        """The path; leaving the block removes the directory."""
+        return self.name
+
+    def __exit__(self, *exception: object) -> None:
+        """Removes the directory."""
+        self._finalizer()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +66,7 @@ class ImportedModel:
         of `function`; None when arguments are passed as they are.
       unflatten: turns the list of flat results back into the structure that the model returns; None
         when one result stands for itself and several are a tuple.
-      workdir: the temporary directory that holds `path`; removed with the object.
+      workdir: the directory that holds `path`; removed with the object.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -58,5 +80,5 @@ class ImportedModel:
     frontend: str
     flatten: Any = None
     unflatten: Any = None
-    workdir: tempfile.TemporaryDirectory[str] | None = None
+    workdir: WorkDirectory | None = None
     normalized: bool = False

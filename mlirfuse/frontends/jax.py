@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlirfuse.core import CallError, ImportFailedError, UsageError
-from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.lowering import lower, mlir_message, new_workdir, one_line, write_module
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.lowering import lower, mlir_message, one_line, write_module
 from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 
@@ -109,7 +109,7 @@ def import_exported(
         )
     if exported.ordered_effects:
         raise ImportFailedError(f"{source}: has side effects; a pure function would be accepted")
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     unlowered.write_bytes(exported.mlir_module_serialized)
     imported = lower(
@@ -208,7 +208,7 @@ def _lower_text(
 ) -> ImportedModel:
     from iree.compiler import ir
 
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
         with ir.Context() as context:

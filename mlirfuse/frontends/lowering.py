@@ -7,13 +7,12 @@ bytecode. Weights are not sent there and back: `Weights` puts them in afterwards
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
-from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.signature import read_signature
 from mlirfuse.frontends.weights import Weights
 
@@ -36,11 +35,6 @@ _ILLEGAL = re.compile(r"failed to legalize operation '(?P<op>[\w.]+)'")
 _CALLED = re.compile(r'(?:call_target_name|name) = "(?P<name>[^"]+)"')
 
 
-def new_workdir() -> tempfile.TemporaryDirectory[str]:
-    """The directory that an `ImportedModel` owns."""
-    return tempfile.TemporaryDirectory(prefix="mlirfuse-import-")
-
-
 def one_line(text: object) -> str:
     """The first line with something in it, trimmed; for text that other programs wrote."""
     line = next((part for part in str(text).splitlines() if part.strip()), "no message")
@@ -55,7 +49,7 @@ def write_module(module: ir.Module, path: Path) -> None:
 
 
 def lower(
-    workdir: tempfile.TemporaryDirectory[str],
+    workdir: WorkDirectory,
     unlowered: Path,
     *,
     input_type: str,

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError
-from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import (
     explained,
     lower,
     mlir_message,
-    new_workdir,
     write_module,
 )
 from mlirfuse.frontends.signature import read_signature
 
 if TYPE_CHECKING:
-    import tempfile
-
     from iree.compiler import ir
 
 _NORMALIZED = b"compute_barrier.start"
@@ -50,7 +47,7 @@ def import_file(
       ImportFailedError: the module is damaged, or holds an op that IREE does not take.
       CompileFailedError: a subprocess died or ran out of time.
     """
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     return _import(path, workdir, source=source, function=function, timeout=timeout)
 
 
@@ -62,7 +59,7 @@ def import_bytes(
     timeout: float | None = None,
 ) -> ImportedModel:
     """Imports text or bytecode in memory. Arguments and errors as for `import_file`."""
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     path = Path(workdir.name, "given.mlir")
     path.write_bytes(data)
     return _import(path, workdir, source=source, function=function, timeout=timeout)
@@ -76,7 +73,7 @@ def import_module(
     timeout: float | None = None,
 ) -> ImportedModel:
     """Imports a module of `iree.compiler.ir`. Arguments and errors as for `import_file`."""
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     path = Path(workdir.name, "given.mlirbc")
     write_module(module, path)
     return _import(path, workdir, source=source, function=function, timeout=timeout)
@@ -84,7 +81,7 @@ def import_module(
 
 def _import(
     path: Path,
-    workdir: tempfile.TemporaryDirectory[str],
+    workdir: WorkDirectory,
     *,
     source: str,
     function: str | None,
@@ -109,7 +106,7 @@ def _import(
 
 def _normalized(
     path: Path,
-    workdir: tempfile.TemporaryDirectory[str],
+    workdir: WorkDirectory,
     source: str,
     function: str | None,
     timeout: float | None,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlirfuse.core import ImportFailedError
-from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.lowering import lower, new_workdir, one_line, write_module
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 
@@ -52,7 +52,7 @@ def import_file(
     given = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in given]
     outputs = [value.name for value in model.graph.output]
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     model.graph.name = function
     _write(model, arrays, weights, unlowered, str(path))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError, ImportFailedError, MlirfuseError, UsageError, nearest
-from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.lowering import lower, new_workdir, one_line, write_module
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 
@@ -94,7 +94,7 @@ def import_program(
     if attention == "whole":
         zero_masked_rows(program)
     weights = Weights()
-    workdir = new_workdir()
+    workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
     try:
