@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import UsageError
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required
@@ -85,9 +86,9 @@ def _work(argv: Sequence[str]) -> int:
         return 0
     _check(args, options)
     with contextlib.ExitStack() as stack:
-        program = stack.enter_context(files.staged(args.output))
-        page = stack.enter_context(files.staged(args.report)) if args.report else None
-        decisions = stack.enter_context(files.staged(args.decisions)) if args.decisions else None
+        program = stack.enter_context(replacing(args.output))
+        page = stack.enter_context(replacing(args.report)) if args.report else None
+        decisions = stack.enter_context(replacing(args.decisions)) if args.decisions else None
         with _progress(f"compiling {args.model} for {args.target}"):
             fused = _compile(args, options)
         fused.save(program)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import UsageError
-from mlirfuse.tools import arguments, files
+from mlirfuse.tools import arguments
 from mlirfuse.tools.diagnostics import guard, required
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _work(argv: Sequence[str]) -> int:
     expected = [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.expected)]
     outputs = [_file(text) for text in args.output]
     with contextlib.ExitStack() as stack:
-        paths = [stack.enter_context(files.staged(output)) for output in outputs]
+        paths = [stack.enter_context(replacing(output)) for output in outputs]
         results = _call(args, name, inputs)
         for given, flag in ((outputs, "--output"), (expected, "--expected")):
             if len(given) > len(results):
