@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import logging
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.targets.base import Target
 
 TOOL = "iree-compile"
+
+_log = logging.getLogger("mlirfuse")
 
 # The op that a diagnostic is about can be a whole function; the line of the error is what we show.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
@@ -93,6 +96,9 @@ class Compiler:
           fused: whether our passes ran on it.
           input_type: value of `--iree-input-type`, to run all phases.
 
+        A program that IREE refuses with the flags that we add is compiled without them: its data
+        tiling fails, for one, on a matmul whose epilogue reads a tensor of i1.
+
         Returns:
           The number of dispatches of a call.
 
@@ -101,14 +107,16 @@ class Compiler:
         """
         statistics = output.with_suffix(".csv")
         start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
-        self._run(
-            "codegen",
-            source,
-            output,
-            start,
-            *_statistics_flags(statistics),
-            *self.flags(fused=fused),
-        )
+        arguments = (start, *_statistics_flags(statistics))
+        try:
+            self._run("codegen", source, output, *arguments, *self.flags(fused=fused))
+        except CompileFailedError as error:
+            timed_out = error.returncode is None
+            if timed_out or self.flags(fused=fused) == self.flags(fused=False):
+                raise
+            added = " ".join(self.target.codegen_flags)
+            _log.warning("%s; compiling again without %s", error, added)
+            self._run("codegen", source, output, *arguments, *self.flags(fused=False))
         return _count(statistics)
 
     def count(self, source: Path, workdir: Path) -> int:
