@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -292,23 +293,28 @@ def delinearize(index: Index, position: int, sizes: tuple[int | None, ...]) -> I
 class _Form:
     """The decoded structure of one `linalg.generic`."""
 
-    __slots__ = ("block", "loops", "maps", "num_inputs", "op", "operands", "reduced", "results")
-
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
         self.operands = list(op.operands)
         self.results = list(op.results)
         self.num_inputs = len(self.operands) - len(self.results)
         self.maps = ops.indexing_maps(op)
-        self.block = ops.body(op)
         kinds = ops.iterator_types(op)
-        sizes: list[int | None] = [None] * len(kinds)
+        self.rank = len(kinds)
+        self.reduced = tuple(d for d, kind in enumerate(kinds) if kind == "reduction")
+        self.block = ops.body(op)
+        scalars = [o.operation for o in self.block.operations]
+        self.scalars, self.terminator = scalars[:-1], scalars[-1]
+
+    @functools.cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """The op's loops with their sizes; wanted where the result's indices leave some open."""
+        sizes: list[int | None] = [None] * self.rank
         for value, index_map in zip(self.operands, self.maps, strict=True):
             for loop, size in zip(index_map or (), ops.shape(value), strict=False):
                 if loop is not None and size is not None:
                     sizes[loop] = size
-        self.loops = tuple(Loop(op, d, size) for d, size in enumerate(sizes))
-        self.reduced = tuple(d for d, kind in enumerate(kinds) if kind == "reduction")
+        return tuple(Loop(self.op, d, size) for d, size in enumerate(sizes))
 
 
 def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
@@ -320,12 +326,12 @@ def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
     out_map = form.maps[out]
     if out_map is None or None in out_map or len(set(out_map)) != len(out_map):
         return None
-    loops: list[Index] = list(form.loops)
+    if any(d in out_map for d in form.reduced):
+        return None
+    loops: list[Index] = [None] * form.rank if len(out_map) == form.rank else list(form.loops)
     for loop, index in zip(out_map, element.index, strict=True):
         if loop is not None:
             loops[loop] = index
-    if any(d in out_map for d in form.reduced):
-        return None
     return _Body(form, loops, element.memo).result(out)
 
 
@@ -340,11 +346,10 @@ class _Body:
 
     def result(self, out: int) -> Expr | None:
         """What the body yields for operand number `out`, an init."""
-        for op in self.form.block.operations:
-            last = op.operation
-            if len(last.results) == 1:
-                self.known[last.results[0]] = self._compute(last)
-        yielded = last.operands[out - self.form.num_inputs]
+        for op in self.form.scalars:
+            if len(op.results) == 1:
+                self.known[op.results[0]] = self._compute(op)
+        yielded = self.form.terminator.operands[out - self.form.num_inputs]
         return self._reduction(yielded, out) if self.form.reduced else self._operand(yielded)
 
     def _operand(self, value: ir.Value) -> Expr:
