@@ -20,6 +20,7 @@ TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run")
 
 spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
 generate = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = generate  # its dataclasses look their module up
 spec.loader.exec_module(generate)
 
 
