@@ -51,7 +51,7 @@ class _Builder:
         self.q = self._without_units(found.q)
         self.k = self._without_units(found.k)
         self.v = self._without_units(found.v)
-        self.read = {e: self._split(self._operand(e)) for e in found.mask_tensors}
+        self.read = {e: self._without_units(self._operand(e)) for e in found.mask_tensors}
         self.out = [d for axis in found.result.axes for d in axis]
         self.element = ops.element_type(found.result.value)
 
@@ -107,7 +107,7 @@ class _Builder:
             score: ir.Value = block.arguments[0]
             if narrow:
                 factor = builders.scalar_constant(self.found.scale / math.log(2.0), "f32")
-                score = _scalar("arith.mulf", [score, factor], "f32")
+                score = builders.scalar("arith.mulf", [score, factor], "f32")
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])
         return op.results[0]
 
@@ -119,7 +119,9 @@ class _Builder:
 
         def body(arguments: list[ir.Value]) -> list[ir.Value]:
             zero = builders.scalar_constant(0.0, self.element)
-            return [_scalar("arith.select", [arguments[0], zero, arguments[1]], self.element)]
+            return [
+                builders.scalar("arith.select", [arguments[0], zero, arguments[1]], self.element)
+            ]
 
         maps = [tuple(self.out.index(d) for d in dims), identity, identity]
         kinds = ["parallel"] * len(self.out)
@@ -132,7 +134,7 @@ class _Builder:
         mask = self.found.mask
         if isinstance(mask, Apply) and mask.op == "arith.extf":
             mask = mask.args[0]
-        return self._without_units(self._operand(mask)) if isinstance(mask, Element) else None
+        return self.read[mask] if isinstance(mask, Element) else None
 
     def _computed_mask(self, mask: Expr) -> tuple[ir.Value, list[int]]:
         dims = self._dims_of(mask)
@@ -154,16 +156,20 @@ class _Builder:
         empty = builders.empty([self.dims[d].size for d in rows], "i1", self._dynamic(rows))
         init = builders.fill(builders.scalar_constant(1, "i1"), empty)
         body = _Scalars(self, closed, dims)
-        # A loop must be the size of some operand's axis; a mask made of indices has none.
-        key = [self.found.key]
-        shape = builders.empty([self.dims[d].size for d in key], "i1", self._dynamic(key))
-        maps = [*body.maps, (dims.index(*key),), tuple(dims.index(d) for d in rows)]
+        inputs, maps = list(body.inputs), list(body.maps)
+        key = dims.index(self.found.key)
+        if not any(key in index_map for index_map in maps):
+            # Some operand has to have the size of the loop; a mask made of indices has none.
+            size = self.dims[self.found.key].size
+            inputs.append(builders.empty([size], "i1", self._dynamic([self.found.key])))
+            maps.append((key,))
+        maps.append(tuple(dims.index(d) for d in rows))
         kinds = ["reduction" if d == self.found.key else "parallel" for d in dims]
 
         def both(arguments: list[ir.Value]) -> list[ir.Value]:
-            return [_scalar("arith.andi", [body.emit(arguments), arguments[-1]], "i1")]
+            return [builders.scalar("arith.andi", [body.emit(arguments), arguments[-1]], "i1")]
 
-        op = builders.generic([*body.inputs, shape], [init], maps, kinds, both)
+        op = builders.generic(inputs, [init], maps, kinds, both)
         return op.results[0], rows
 
     def _dims_of(self, expr: Expr) -> list[int]:
@@ -246,8 +252,8 @@ class _Builder:
             digit = _loop_index(loops.index(d))
             if total is not None:
                 size = builders.scalar_constant(self.dims[d].size or 0, "index")
-                total = _scalar("arith.muli", [total, size], "index")
-                digit = _scalar("arith.addi", [total, digit], "index")
+                total = builders.scalar("arith.muli", [total, size], "index")
+                digit = builders.scalar("arith.addi", [total, digit], "index")
             total = digit
         return builders.scalar_constant(0, "index") if total is None else total
 
@@ -262,9 +268,10 @@ class _Scalars:
         leaves = dict.fromkeys(e for e in masks.leaves(expr) if isinstance(e, Element))
         self.leaves = list(leaves)
         read = [builder.read[leaf] for leaf in self.leaves]
-        self.inputs = [operand.value for operand in read]
+        self.inputs = [value for value, _ in read]
         self.maps: list[ops.IndexMap] = [
-            tuple(loops.index(*axis) if axis else None for axis in operand.axes) for operand in read
+            tuple(loops.index(d) for d in dims) or (None,) * len(ops.shape(value))
+            for value, dims in read
         ]
 
     def emit(self, arguments: list[ir.Value]) -> ir.Value:
@@ -279,16 +286,9 @@ class _Scalars:
         if isinstance(expr, IndexOf):
             return self.builder.index(expr.index, self.loops)
         assert isinstance(expr, Apply)
-        return _scalar(
+        return builders.scalar(
             expr.op, [self._emit(a, known) for a in expr.args], expr.type, expr.predicate
         )
-
-
-def _scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
-    attributes = {"predicate": ir.Attribute.parse(predicate)} if predicate else {}
-    return ir.Operation.create(
-        name, results=[ir.Type.parse(kind)], operands=operands, attributes=attributes
-    ).results[0]
 
 
 def _loop_index(loop: int) -> ir.Value:
@@ -302,4 +302,4 @@ def _loop_index(loop: int) -> ir.Value:
 
 def _divided(whole: ir.Value, factor: int) -> ir.Value:
     by = builders.scalar_constant(factor, "index")
-    return _scalar("arith.divui", [whole, by], "index")
+    return builders.scalar("arith.divui", [whole, by], "index")

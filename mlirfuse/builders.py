@@ -311,6 +311,14 @@ def scalar_constant(number: float, element: str) -> ir.Value:
     ).results[0]
 
 
+def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
+    """A scalar op of one result; `predicate` is a comparison's as it prints."""
+    attributes = {"predicate": ir.Attribute.parse(predicate)} if predicate else {}
+    return ir.Operation.create(
+        name, results=[ir.Type.parse(kind)], operands=operands, attributes=attributes
+    ).results[0]
+
+
 def tensor_type(sizes: Sequence[int | None], element: str) -> ir.RankedTensorType:
     """The ranked tensor type; None stands for a dynamic size."""
     return ir.RankedTensorType.get(

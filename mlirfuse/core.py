@@ -294,6 +294,7 @@ class FusionPass:
       kind: the word of the decision schema for what it forms.
       retries: whether a group that may not be formed is tried again from an op inside it. True
         for groups that grow as far as they can; false for patterns, whose parts are no pattern.
+      takes_single_op: whether the rewrite gives even a group of one op a better form.
       targets: names of the targets where it is on by default.
       aliases: other names it answers to (MindSpore's, old ones).
       options: a frozen dataclass with a default for each field.
@@ -310,6 +311,7 @@ class FusionPass:
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
     retries: bool = False
+    takes_single_op: bool = False
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()
     options: Any = NoOptions

@@ -15,6 +15,7 @@ from mlirfuse.patterns import (
     matmul_elem_gelu_fusion,
     reduction_fusion,
     rms_norm_fusion,
+    softmax_fusion,
     transpose_matmul_fusion,
 )
 
@@ -32,6 +33,7 @@ PASSES: dict[str, FusionPass] = {
         matmul_elem_gelu_fusion,
         reduction_fusion,
         rms_norm_fusion,
+        softmax_fusion,
         transpose_matmul_fusion,
     )
 }

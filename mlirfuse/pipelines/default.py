@@ -13,6 +13,7 @@ PIPELINE: tuple[str, ...] = (
     "add_rms_norm_fusion",
     "layer_norm_fusion",
     "rms_norm_fusion",
+    "softmax_fusion",
     # The epilogue with an activation is the longer one; the bias alone takes what is left.
     "matmul_elem_gelu_fusion",
     "matmul_elem_biasadd_fusion",

@@ -278,7 +278,8 @@ class _PassRun:
         if refusal is not None:
             return refusal
         if self.fusion.kind is not Kind.REWRITE:
-            if not context.single_op_groups and _launches(group) < 2:
+            alone = context.single_op_groups or self.fusion.takes_single_op
+            if not alone and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
             target = self.run.target
             refusal = slices.check(group, target.max_operands)

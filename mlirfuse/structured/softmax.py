@@ -17,6 +17,7 @@ from mlirfuse.structured.expressions import (
     Binding,
     Element,
     Expr,
+    Index,
     Loop,
     Reduce,
     number,
@@ -93,17 +94,18 @@ def _decomposed(node: Apply, key: Loop) -> Expr | None:
         shifted = uncast(power.args[0])
         if isinstance(shifted, Apply) and shifted.op == "arith.subf":
             scores, highest = shifted.args
-            if _reduces(_without_floor(highest), _MAXIMA, scores, key):
+            if _reduces(without_floor(highest), MAXIMA, scores, key):
                 return scores
     return None
 
 
-_MAXIMA = ("arith.maximumf", "arith.maxnumf")
+MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
 
-def _without_floor(highest: Expr) -> Expr:
+def without_floor(highest: Expr) -> Expr:
+    """The maximum under casts and under a further maximum with -inf, which JAX writes."""
     node = uncast(highest)
-    if isinstance(node, Apply) and node.op in _MAXIMA:
+    if isinstance(node, Apply) and node.op in MAXIMA:
         for a, b in (node.args, node.args[::-1]):
             if number(a) == -math.inf:
                 return uncast(b)
@@ -114,18 +116,24 @@ def _reduces(node: Expr, combiners: tuple[str, ...], arg: Expr, key: Loop) -> bo
     """Whether the node combines `arg` over all of `key` and nothing else."""
     if not isinstance(node, Reduce) or node.combiner not in combiners or len(node.loops) != 1:
         return False
-    lowest = (-math.inf, _LOWEST.get(type_of(node.init)))
-    if number(node.init) not in ((0,) if node.combiner == "arith.addf" else lowest):
+    if number(node.init) not in initial_numbers(node):
         return False
     binding: Binding = {}
     return same(node.arg, arg, binding) and binding.get(node.loops[0]) == key
+
+
+def initial_numbers(node: Reduce) -> tuple[float | None, ...]:
+    """The numbers that a sum or a maximum may start from without changing its result."""
+    if node.combiner == "arith.addf":
+        return (0.0,)
+    return (-math.inf, _LOWEST.get(type_of(node.init)))
 
 
 _LOWEST = {"f16": -65504.0, "bf16": -3.3895313892515355e38, "f32": -3.4028234663852886e38}
 """Lowest finite number of each type; a maximum may start from it or from -inf."""
 
 
-def all_closed(condition: Expr, scores: Expr, key: Loop) -> bool:
+def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
     """Whether the i1 expression says that the scores are -inf at every key.
 
     It may say so as `all(s == -inf)` or as `not any(not (s == -inf))`.
@@ -135,7 +143,7 @@ def all_closed(condition: Expr, scores: Expr, key: Loop) -> bool:
     if not isinstance(node, Reduce) or (node.combiner, number(node.init)) != wanted:
         return False
     test, negated = _without_not(node.arg)
-    predicate = _OEQ if negated == some else _UNE
+    predicate = OEQ if negated == some else _UNE
     if not isinstance(test, Apply) or (test.op, test.predicate) != ("arith.cmpf", predicate):
         return False
     binding: Binding = {}
@@ -146,7 +154,7 @@ def all_closed(condition: Expr, scores: Expr, key: Loop) -> bool:
     )
 
 
-_OEQ, _UNE = "1 : i64", "13 : i64"
+OEQ, _UNE = "1 : i64", "13 : i64"
 """`ordered equal` and `unordered or not equal` as predicates of `arith.cmpf`."""
 
 
