@@ -1,0 +1,75 @@
+"""Which sets of ops may become one group: one test for each reason why not."""
+
+import pytest
+from iree.compiler import ir
+
+from mlirfuse.core import Reason
+from mlirfuse.structured import ops, slices
+
+MODULE = """
+util.func public @main(%x: tensor<8xf32>, %c: i1) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = math.exp %x {id = "a"} : tensor<8xf32>
+  %b = math.absf %a {id = "b"} : tensor<8xf32>
+  %bar = util.optimization_barrier {id = "barrier"} %b : tensor<8xf32>
+  %d = arith.addf %a, %bar {id = "d"} : tensor<8xf32>
+  %e = math.sqrt %d {id = "e"} : tensor<8xf32>
+  %r = flow.dispatch.region -> (tensor<8xf32>) {
+    %i = math.exp %e {id = "inside"} : tensor<8xf32>
+    %j = math.exp %i {id = "beside"} : tensor<8xf32>
+    flow.return %j : tensor<8xf32>
+  }
+  %s = scf.if %c -> tensor<8xf32> {
+    %t = math.exp %r {id = "then"} : tensor<8xf32>
+    scf.yield %t : tensor<8xf32>
+  } else {
+    scf.yield %r : tensor<8xf32>
+  }
+  util.return %s, %r : tensor<8xf32>, tensor<8xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def group():
+    with ir.Context():
+        module = ir.Module.parse(MODULE)
+        named = {
+            ir.StringAttr(op.attributes["id"]).value: op
+            for function in ops.functions(module)
+            for op in ops.nested_ops(function)
+            if "id" in op.attributes
+        }
+        yield lambda *names: [named[name] for name in names]
+
+
+def reason(group, limit=16):
+    refusal = slices.check(group, limit)
+    return None if refusal is None else refusal.reason
+
+
+def test_ops_that_read_one_another_may(group):
+    assert reason(group("a", "b")) is None
+    assert reason(group("d", "e")) is None
+
+
+def test_ops_inside_a_group_may_not(group):
+    assert reason(group("inside", "beside")) is Reason.ALREADY_GROUPED
+
+
+def test_ops_with_effects_may_not(group):
+    assert reason(group("b", "barrier")) is Reason.SIDE_EFFECTS
+
+
+def test_ops_of_two_blocks_may_not(group):
+    assert reason(group("e", "then")) is Reason.DIFFERENT_BLOCKS
+
+
+def test_ops_around_another_that_reads_and_feeds_them_may_not(group):
+    refusal = slices.check(group("a", "d"), 16)
+    assert refusal.reason is Reason.WOULD_CYCLE
+    assert "util.optimization_barrier" in refusal.detail
+
+
+def test_operands_and_results_are_counted(group):
+    assert reason(group("d", "e"), limit=3) is None
+    assert reason(group("d", "e"), limit=2) is Reason.TOO_MANY_OPERANDS
