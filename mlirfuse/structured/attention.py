@@ -21,6 +21,7 @@ from mlirfuse.structured.expressions import (
     Element,
     Expr,
     Index,
+    Lin,
     Loop,
     start,
 )
@@ -316,7 +317,7 @@ def _views(element: Element, contracted: Loop | None) -> list[_View]:
 
     Widening casts are looked through too, and constant factors when the operand is contracted with
     another before the softmax. Better is a narrower type, then the contracted loop as the last
-    index, then further up.
+    index, then one index for each loop, then further up.
     """
     found = [_View(element, 1.0)]
     expr: Expr = element
@@ -337,9 +338,10 @@ def _views(element: Element, contracted: Loop | None) -> list[_View]:
         if isinstance(expr, Element):
             found.append(_View(expr, factor))
 
-    def rank(view: _View) -> tuple[int, bool]:
-        inner = contracted is None or view.element.index[-1:] == (contracted,)
-        return _bits(view.element.value), not inner
+    def rank(view: _View) -> tuple[int, bool, bool]:
+        index = view.element.index
+        inner = contracted is None or index[-1:] == (contracted,)
+        return _bits(view.element.value), not inner, any(isinstance(i, Lin) for i in index)
 
     return sorted(reversed(found), key=rank)
 

@@ -103,6 +103,7 @@ class Scores:
       scale: the factor of the product.
       mask: what is added to the product, in f32; None for nothing.
       fill: the finite score that a select writes over masked ones, if one does.
+      offset: the constant that is added to every score.
     """
 
     q: Element
@@ -112,6 +113,7 @@ class Scores:
     scale: float = 1.0
     mask: Expr | None = None
     fill: float | None = None
+    offset: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,6 +137,9 @@ def find_scores(expr: Expr, key: Loop) -> Scores | NearScores | None:
         return NearScores(reader.masked, found)
     if found is not None and found.fill is not None and not found.fill <= masks.MASKING:
         return NearScores(True, _no_fill(found.fill))
+    if found is not None and not abs(found.offset) <= NEUTRAL:
+        detail = f"{found.offset:g} is added to all scores; softmax is the same up to {NEUTRAL:g}"
+        return NearScores(reader.masked, NoMatch(Reason.CONSTANT_UNVERIFIED, detail))
     return found
 
 
@@ -198,15 +203,14 @@ class _Reader:
         inner, factor = self.read(taken[0]), taken[1]
         if not isinstance(inner, Scores):
             return inner
-        if inner.mask is None:
-            return dataclasses.replace(inner, scale=inner.scale * factor)
-        if factor <= 0:
-            return NoMatch(Reason.STRUCTURE, f"the masked scores are multiplied by {factor}")
+        if inner.mask is not None and factor <= 0:
+            return NoMatch(Reason.STRUCTURE, f"the masked scores are multiplied by {factor:g}")
         return dataclasses.replace(
             inner,
             scale=inner.scale * factor,
-            mask=masks.scaled(inner.mask, factor),
+            mask=None if inner.mask is None else masks.scaled(inner.mask, factor),
             fill=None if inner.fill is None else inner.fill * factor,
+            offset=inner.offset * factor,
         )
 
     def _added(self, node: Apply) -> Scores | NoMatch | None:
@@ -218,12 +222,8 @@ class _Reader:
             return inner
         constant = number(addend)
         if constant is not None:
-            if abs(constant) <= NEUTRAL:
-                return inner
-            return NoMatch(
-                Reason.CONSTANT_UNVERIFIED,
-                f"{constant} is added to all scores; at most {NEUTRAL:g} leaves softmax as it is",
-            )
+            sign = -1.0 if node.op == "arith.subf" else 1.0
+            return dataclasses.replace(inner, offset=inner.offset + sign * constant)
         self.masked = True
         mask = masks.read(addend)
         wide = None if mask is None else masks.widen(mask)
@@ -231,7 +231,7 @@ class _Reader:
             return NoMatch(Reason.STRUCTURE, "the mask cannot be computed in the group")
         if inner.fill is not None:
             return NoMatch(
-                Reason.STRUCTURE, f"scores that a select set to {inner.fill} are added to"
+                Reason.STRUCTURE, f"scores that a select set to {inner.fill:g} are added to"
             )
         if node.op == "arith.subf":
             wide = masks.combine("arith.negf", wide)
@@ -252,7 +252,7 @@ class _Reader:
             return _no_fill(fill)
         finite = inner.fill if math.isinf(fill) else float(fill)
         if inner.fill not in (None, finite):
-            detail = f"one select sets scores to {inner.fill}, another to {fill}"
+            detail = f"one select sets scores to {inner.fill:g}, another to {fill:g}"
             return NoMatch(Reason.STRUCTURE, detail)
         keep = masks.read(condition)
         if keep is None:
