@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -84,7 +85,10 @@ def compile(
         attention=attention,
         timeout=timeout,
     )
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder:
+    with (
+        imported.workdir or contextlib.nullcontext(),
+        tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder,
+    ):
         work = _Work(compiler, imported, Path(folder), stock, count_stock)
         if cache:
             from mlirfuse.backend.cache import Cache

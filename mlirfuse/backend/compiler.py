@@ -39,28 +39,31 @@ class Compiler:
     options: FusionOptions
     timeout: float | None = None
 
-    def flags(self, *, fused: bool) -> tuple[str, ...]:
+    def flags(self, *, fused: bool, data_tiling: bool = True) -> tuple[str, ...]:
         """Arguments for the target and the features.
 
         Args:
           fused: whether the program went through our passes; only then it gets the flags of code
             generation that we add.
+          data_tiling: False to leave data tiling out whatever the options say.
 
         Raises:
           UsageError: a feature is off that this target cannot do without.
         """
-        arguments = [*self.target.flags]
+        known = self.target.feature_flags
         for feature in self.options.disable_feature:
-            if feature not in self.target.feature_off:
-                known = ", ".join(sorted(self.target.feature_off))
+            if feature not in known:
                 raise UsageError(
                     f"--disable-feature={feature} is not available for target {self.target}, "
-                    f"whose code generator has no such switch (known: {known})"
+                    f"whose code generator has no such switch (known: {', '.join(sorted(known))})"
                 )
-            arguments += self.target.feature_off[feature]
-        if fused and self.options.feature("data_tiling"):
-            arguments += self.target.codegen_flags
-        return tuple(arguments)
+        if not fused:
+            return self.target.flags
+        off = {name for name in known if not self.options.feature(name)}
+        off |= set() if data_tiling else {"data_tiling"}
+        left_out = {flag for name in off for flag in known[name]}
+        added = (flag for flag in self.target.codegen_flags if flag not in left_out)
+        return (*self.target.flags, *added)
 
     def normalize(self, source: Path, output: Path, *, input_type: str) -> None:
         """Compiles up to and including IREE's global optimization, into bytecode.
@@ -96,8 +99,8 @@ class Compiler:
           fused: whether our passes ran on it.
           input_type: value of `--iree-input-type`, to run all phases.
 
-        A program that IREE refuses with the flags that we add is compiled without them: its data
-        tiling fails, for one, on a matmul whose epilogue reads a tensor of i1.
+        A program that IREE refuses with data tiling is compiled without: a matmul whose epilogue
+        reads a tensor of i1 is one.
 
         Returns:
           The number of dispatches of a call.
@@ -108,15 +111,16 @@ class Compiler:
         statistics = output.with_suffix(".csv")
         start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
         arguments = (start, *_statistics_flags(statistics))
+        flags = self.flags(fused=fused)
         try:
-            self._run("codegen", source, output, *arguments, *self.flags(fused=fused))
+            self._run("codegen", source, output, *arguments, *flags)
         except CompileFailedError as error:
+            without = self.flags(fused=fused, data_tiling=False)
             timed_out = error.returncode is None
-            if timed_out or self.flags(fused=fused) == self.flags(fused=False):
+            if timed_out or without == flags:
                 raise
-            added = " ".join(self.target.codegen_flags)
-            _log.warning("%s; compiling again without %s", error, added)
-            self._run("codegen", source, output, *arguments, *self.flags(fused=False))
+            _log.warning("%s; compiling again without data tiling", error)
+            self._run("codegen", source, output, *arguments, *without)
         return _count(statistics)
 
     def count(self, source: Path, workdir: Path) -> int:

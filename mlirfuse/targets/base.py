@@ -16,8 +16,8 @@ class Target:
       device: the URI of IREE's runtime driver, e.g. `local-task`, `cuda`, `hip`, `vulkan`.
       flags: arguments of `iree-compile` that choose this target, for both phases.
       codegen_flags: arguments for the code generation phase of a program fused by us only.
-      feature_off: code generation feature -> arguments that switch it off, for both phases; a
-        feature that is missing here cannot be switched off on this target.
+      feature_flags: code generation feature -> those of `codegen_flags` that are left out when it
+        is off; a feature that is missing here cannot be switched off on this target.
       bandwidth: bytes per second of main memory, read and written bytes counted.
       matmul_rate: floating-point operations per second of contractions, by element type.
       vector_rate: floating-point operations per second of elementwise work, f32.
@@ -35,7 +35,7 @@ class Target:
     device: str
     flags: tuple[str, ...]
     codegen_flags: tuple[str, ...] = ()
-    feature_off: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    feature_flags: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     bandwidth: float
     matmul_rate: Mapping[str, float]
     vector_rate: float

@@ -21,6 +21,8 @@ LAUNCH_US = 1.8
 STACK_LIMIT = 32 * 1024
 """Bytes of stack that IREE 3.13 lets a dispatch use (`--iree-llvmcpu-stack-allocation-limit`)."""
 
+_DATA_TILING = ("--iree-dispatch-creation-data-tiling",)
+
 
 def create(arch: str) -> Target:
     """The CPU target.
@@ -38,8 +40,8 @@ def create(arch: str) -> Target:
             "--iree-hal-local-target-device-backends=llvm-cpu",
             f"--iree-llvmcpu-target-cpu={arch or 'host'}",
         ),
-        codegen_flags=("--iree-dispatch-creation-data-tiling",),
-        feature_off={"data_tiling": ()},
+        codegen_flags=_DATA_TILING,
+        feature_flags={"data_tiling": _DATA_TILING},
         bandwidth=BANDWIDTH,
         matmul_rate=MATMUL_RATE,
         vector_rate=VECTOR_RATE,

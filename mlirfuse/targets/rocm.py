@@ -64,7 +64,7 @@ def create(arch: str) -> Target:
         arch=arch,
         device="hip",
         flags=("--iree-hal-target-device=hip", f"--iree-rocm-target={arch}"),
-        feature_off={"data_tiling": ()},
+        feature_flags={"data_tiling": ()},
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
