@@ -1,0 +1,302 @@
+"""What the norm passes take in, beyond what their lit files show on whole functions."""
+
+import gc
+
+import pytest
+from iree.compiler import ir
+from linalg_text import Function, Tensor
+
+from mlirfuse import targets
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.structured import expressions as ex
+from mlirfuse.structured import norms, ops
+
+NORMS = "add_layer_norm_fusion,add_rms_norm_fusion,layer_norm_fusion,rms_norm_fusion"
+
+
+def mean(f: Function, x: Tensor) -> Tensor:
+    return f.apply("arith.divf", f.reduce("arith.addf", x, (1,)), float(f.sizes[1] or 0))
+
+
+def layer_norm(
+    f: Function, x: Tensor, gamma: Tensor, *, again: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """A layer norm and its mean; mean and variance are taken of `again`."""
+    read = again or x
+    average = mean(f, read)
+    centered = f.apply("arith.subf", read, average)
+    variance = mean(f, f.apply("arith.mulf", centered, centered))
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, 1e-5))
+    scaled = f.apply("arith.mulf", f.apply("arith.subf", x, average), rstd)
+    return f.apply("arith.mulf", scaled, gamma), average
+
+
+def parsed(text: str) -> ir.Module:
+    return ir.Module.parse(text, ir.Context())
+
+
+def fuse(text: str, pipeline: str, target: str = "cpu"):
+    options = FusionOptions(pipeline=pipeline)
+    return engine.run(parsed(text), target=targets.parse(target), options=options)
+
+
+def regions(module: ir.Module) -> list[ir.Operation]:
+    return [
+        op
+        for function in ops.functions(module)
+        for op in ops.nested_ops(function)
+        if op.name == ops.REGION
+    ]
+
+
+def inside(region: ir.Operation) -> list[str]:
+    """The scalar ops of the region's generics, in order."""
+    names = (op.name for op in ops.nested_ops(region))
+    return [n for n in names if n.startswith(("arith.", "math.")) and n != "arith.constant"]
+
+
+def test_a_tensor_computed_twice_ends_the_group_at_both():
+    """Without common subexpressions removed, statistics and scale read copies of one value."""
+    f = Function("f", (4, 8))
+    x, gamma = f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    first, second = (f.apply("math.exp", f.apply("arith.mulf", x, x)) for _ in range(2))
+    text = f.finish(layer_norm(f, first, gamma, again=second)[0])
+    module, report = fuse(text, "layer_norm_fusion")
+    assert report.counts() == {"layer_norm_fusion": 1}
+    (region,) = regions(module)
+    assert "math.exp" not in inside(region)
+    assert sum(1 for op in ops.nested_ops(module.operation) if op.name == "math.exp") == 2
+
+
+def test_sizes_of_reshapes_are_no_elements():
+    """An expand of a dynamic tensor takes index operands; they have no element type to refuse."""
+    text = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+#flat = affine_map<(d0) -> (d0)>
+func.func @f(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %eight = arith.constant 8.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %er = tensor.empty(%n) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%er : tensor<?xf32>) -> tensor<?xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<?x8xf32>) outs(%z : tensor<?xf32>) {
+  ^bb0(%i: f32, %acc: f32):
+    %q = arith.mulf %i, %i : f32
+    %a = arith.addf %acc, %q : f32
+    linalg.yield %a : f32
+  } -> tensor<?xf32>
+  %w = tensor.expand_shape %s [[0, 1]] output_shape [%n, 1] : tensor<?xf32> into tensor<?x1xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %y = linalg.generic {indexing_maps = [#id, affine_map<(d0, d1) -> (d0, 0)>, #id],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %w : tensor<?x8xf32>, tensor<?x1xf32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%i: f32, %q: f32, %o: f32):
+    %v = arith.divf %q, %eight : f32
+    %ve = arith.addf %v, %eps : f32
+    %r = math.rsqrt %ve : f32
+    %p = arith.mulf %i, %r : f32
+    linalg.yield %p : f32
+  } -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+"""
+    module, report = fuse(text, "rms_norm_fusion")
+    assert [d.detail for d in report.decisions] == [""]
+    assert len(regions(module)) == 1
+
+
+# --- find_norm -----------------------------------------------------------------------------------
+
+
+class Found:
+    """What `find_norm` says about the first result of a function; it keeps the module alive."""
+
+    def __init__(self, text: str) -> None:
+        self.module = parsed(text)
+        block = ops.functions(self.module)[0].regions[0].blocks[0]
+        self.arguments = list(block.arguments)
+        terminator = block.operations[len(block.operations) - 1].operation
+        self.norm = norms.find_norm(terminator.operands[0])
+
+
+def test_the_parts_of_a_layer_norm():
+    f = Function("f", (4, 8))
+    x, gamma, beta = f.argument((0, 1), "f32"), f.argument((1,), "f32"), f.argument((1,), "f32")
+    y = f.apply("arith.addf", layer_norm(f, x, gamma)[0], beta)
+    found = Found(f.finish(y))
+    norm = found.norm
+    assert isinstance(norm, norms.Norm)
+    assert norm.centered
+    assert norm.axes == (1,)
+    assert norm.epsilon == pytest.approx(1e-5)
+    assert norm.x == ex.start(found.arguments[0])
+    assert [ex.source(g) for g in norm.gamma] == [ex.Element(found.arguments[1], (1,))]
+    assert norm.beta == ex.Element(found.arguments[2], (1,))
+    assert norm.stops == set(found.arguments)
+
+
+def rms(squares, root: str = "math.rsqrt", shift: float | None = 1e-5, count: float = 8.0) -> str:
+    """`x` times the reciprocal root of a mean of squares; `squares` writes what is summed."""
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    total = f.reduce("arith.addf", squares(f, x), (1,))
+    variance = f.apply("arith.divf", total, count)
+    if shift is not None:
+        variance = f.apply("arith.addf", variance, shift)
+    return f.finish(f.apply("arith.mulf", x, f.apply(root, variance)))
+
+
+def square(f: Function, x: Tensor) -> Tensor:
+    return f.apply("arith.mulf", x, x)
+
+
+def test_epsilon_may_be_absent():
+    found = Found(rms(square, shift=None))
+    assert isinstance(found.norm, norms.Norm)
+    assert found.norm.epsilon == 0.0
+
+
+@pytest.mark.parametrize(("exponent", "known"), [(2.0, True), (3.0, False)])
+def test_the_exponent_is_verified(exponent, known):
+    found = Found(rms(lambda f, x: f.apply("math.powf", x, exponent)))
+    assert isinstance(found.norm, norms.Norm) is known
+
+
+@pytest.mark.parametrize("root", ["math.sqrt", "math.exp"])
+def test_a_factor_that_is_no_reciprocal_root(root):
+    assert Found(rms(square, root)).norm is None
+
+
+@pytest.mark.parametrize(("clamp", "known"), [(0.0, True), (1.0, False)])
+def test_a_variance_may_be_clamped_at_zero_only(clamp, known):
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    average = mean(f, x)
+    variance = f.apply("arith.subf", mean(f, square(f, x)), square(f, average))
+    variance = f.apply("arith.maximumf", variance, clamp)
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, 1e-5))
+    found = Found(f.finish(f.apply("arith.mulf", f.apply("arith.subf", x, average), rstd)))
+    assert isinstance(found.norm, norms.Norm) is known
+
+
+def test_a_difference_of_moments_belongs_to_a_centered_tensor():
+    """`x` itself, scaled by its standard deviation, is neither of the two norms."""
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    average = mean(f, x)
+    variance = f.apply("arith.subf", mean(f, square(f, x)), square(f, average))
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, 1e-5))
+    assert not isinstance(Found(f.finish(f.apply("arith.mulf", x, rstd))).norm, norms.Norm)
+
+
+def test_another_tensor_than_a_mean_may_be_taken_off():
+    f = Function("f", (4, 8))
+    x, y = f.argument((0, 1), "f32"), f.argument((0, 1), "f32")
+    shifted = f.apply("arith.subf", x, y)
+    variance = mean(f, square(f, shifted))
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, 1e-5))
+    found = Found(f.finish(f.apply("arith.mulf", shifted, rstd)))
+    assert isinstance(found.norm, norms.Norm)
+    assert not found.norm.centered
+
+
+DIAGONAL = """
+#all = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+func.func @f(%x: tensor<4x8x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 64.0 : f32
+  %er = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%er : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.generic {indexing_maps = [#all, affine_map<(d0, d1, d2) -> (d0)>],
+      iterator_types = ["parallel", "reduction", "reduction"]}
+      ins(%x : tensor<4x8x8xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i: f32, %acc: f32):
+    %q = arith.mulf %i, %i : f32
+    %a = arith.addf %acc, %q : f32
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1, d1)>, #row, #id],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<4x8x8xf32>, tensor<4xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%i: f32, %q: f32, %o: f32):
+    %v = arith.divf %q, %n : f32
+    %r = math.rsqrt %v : f32
+    %p = arith.mulf %i, %r : f32
+    linalg.yield %p : f32
+  } -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+"""
+
+
+def test_the_diagonal_of_what_was_summed_is_no_norm():
+    """Both reduced loops would stand for one axis."""
+    assert not isinstance(Found(DIAGONAL).norm, norms.Norm)
+
+
+@pytest.mark.parametrize(
+    ("addends", "known"),
+    [(((0, 1), (0, 1)), True), (((0, 1), (1,)), False), (((0, 1), (0,)), False)],
+)
+def test_a_residual_has_the_shape_of_the_sum(addends, known):
+    f = Function("f", (4, 8))
+    left, right = (f.argument(axes, "f32") for axes in addends)
+    total = f.apply("arith.addf", left, right)
+    found = Found(f.finish(layer_norm(f, total, f.argument((1,), "f32"))[0]))
+    assert isinstance(found.norm, norms.Norm)
+    assert (norms.residual(found.norm) is not None) is known
+
+
+def test_a_doubled_tensor_is_no_residual():
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    found = Found(f.finish(layer_norm(f, f.apply("arith.addf", x, x), f.argument((1,), "f32"))[0]))
+    assert isinstance(found.norm, norms.Norm)
+    assert norms.residual(found.norm) is None
+
+
+# --- targets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "kept", "fires"),
+    [
+        ("cuda:sm_80", 12288, True, "layer_norm_fusion"),
+        ("rocm:gfx942", 12288, True, "layer_norm_fusion"),
+        ("cuda:sm_80", 12288, False, "add_layer_norm_fusion"),
+        ("cuda:sm_80", 16384, True, "add_layer_norm_fusion"),
+        ("cuda:sm_80", 8192, True, "add_layer_norm_fusion"),
+        ("vulkan", 12288, True, "add_layer_norm_fusion"),
+    ],
+)
+def test_long_rows_with_a_kept_sum_on_gpus(target, columns, kept, fires):
+    f = Function("f", (4, columns))
+    x, r, gamma = f.argument((0, 1), "f32"), f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    total = f.apply("arith.addf", x, r)
+    y = layer_norm(f, total, gamma)[0]
+    _, report = fuse(f.finish(y, total) if kept else f.finish(y), NORMS, target)
+    assert report.counts() == {fires: 1}
+    refused = [d.reason.code for d in report.decisions if d.reason is not None]
+    assert refused == ["target_unsupported"] * (fires == "layer_norm_fusion")
+
+
+# --- lifetime ------------------------------------------------------------------------------------
+
+
+def test_nothing_keeps_a_context_alive():
+    def work() -> None:
+        f = Function("f", (4, 8))
+        x, gamma = f.argument((0, 1), "f32"), f.argument((1,), "f32")
+        fuse(f.finish(*layer_norm(f, x, gamma)), NORMS)
+
+    gc.collect()
+    before = ir.Context._get_live_count()
+    work()
+    gc.collect()
+    assert ir.Context._get_live_count() == before
