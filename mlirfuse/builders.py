@@ -355,3 +355,19 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
         if inverse and ops.reassociation(user) == wanted:
             user.results[0].replace_all_uses_with(wide)
     old.replace_all_uses_with(collapse(wide, wanted))
+
+
+def fence(value: ir.Value) -> None:
+    """Puts an optimization barrier between the value and its readers: IREE fuses nothing across."""
+    op = ops.defining_op(value)
+    readers = ops.users(value)
+    if op is None or not readers:
+        return
+    first = slices.in_order(o for r in readers if (o := ops.ancestor_in(op.block, r)) is not None)[
+        0
+    ]
+    with ir.InsertionPoint(first), op.location:
+        barrier = ir.Operation.create(
+            "util.optimization_barrier", results=[value.type], operands=[value]
+        )
+    value.replace_all_uses_except(barrier.results[0], [barrier])

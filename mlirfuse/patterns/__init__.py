@@ -6,6 +6,7 @@ from mlirfuse.core import FusionPass
 from mlirfuse.patterns import (
     add_layer_norm_fusion,
     add_rms_norm_fusion,
+    batch_matmul_transpose_fusion,
     elementwise_fusion,
     expand_dims_hoist_rewrite,
     flash_attention_fusion_v1,
@@ -24,6 +25,7 @@ PASSES: dict[str, FusionPass] = {
     for module in (
         add_layer_norm_fusion,
         add_rms_norm_fusion,
+        batch_matmul_transpose_fusion,
         elementwise_fusion,
         expand_dims_hoist_rewrite,
         flash_attention_fusion_v1,

@@ -177,6 +177,5 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
-    aliases=("batch_matmul_transpose",),
     source="MindSpore transpose_matmul_fusion",
 )

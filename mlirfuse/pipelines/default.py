@@ -8,6 +8,8 @@ PIPELINE: tuple[str, ...] = (
     "expand_dims_hoist_rewrite",
     # Before anything groups the contraction: its form changes.
     "transpose_matmul_fusion",
+    # IREE's code generation handles a transpose behind such a contraction badly.
+    "batch_matmul_transpose_fusion",
     # A norm that reads a residual add takes it along; the plain norm would leave the add alone.
     "add_layer_norm_fusion",
     "add_rms_norm_fusion",
