@@ -8,6 +8,7 @@ record of every decision.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -42,6 +43,8 @@ from mlirfuse.targets.base import Target
 PASS_ATTRIBUTE = "mlirfuse.pass"
 MATCH_ATTRIBUTE = "mlirfuse.match"
 ID_ATTRIBUTE = "mlirfuse.id"
+
+_UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
 
 Listener = Callable[[PassRun], None]
 
@@ -134,8 +137,9 @@ class _Run:
                 return passmanager.PassManager.parse(spelling, context)
             except ValueError as error:
                 last = error
-        if "does not refer to a registered pass" in str(last):
-            raise UsageError(f"unknown pass '{item.name}'{nearest(item.name, PASSES)}") from last
+        unknown = _UNKNOWN_PASS.search(str(last))
+        if unknown is not None:
+            raise UsageError(f"unknown pass '{unknown[1]}'{nearest(unknown[1], PASSES)}") from last
         raise UsageError(f"pipeline item '{item}': {_first_line(last)}") from last
 
     # --- our passes ------------------------------------------------------------------------------
@@ -400,5 +404,7 @@ def _launches(group: list[ir.Operation]) -> int:
 
 
 def _first_line(error: Exception) -> str:
+    """What went wrong: MLIR's own errors start with a line that says only that something did."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]
+    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (said or lines or [type(error).__name__])[0][:300]
