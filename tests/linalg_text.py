@@ -99,6 +99,20 @@ class Function:
         )
         return self._write(body, "%r", [a, b], shape, filled, (*axes, *summed), kinds)
 
+    def batch_matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        """The named op on `(batch, m, k)` and `(batch, k, n)`."""
+        shape = Tensor("", (*a.axes[:2], b.axes[2]), a.dtype)
+        zero = self._constant(0.0, a.dtype)
+        filled = self._emit(
+            f"linalg.fill ins({zero} : {a.dtype}) outs({self._empty(shape)} : {self.type(shape)})"
+            f" -> {self.type(shape)}"
+        )
+        name = self._emit(
+            f"linalg.batch_matmul ins({a.name}, {b.name} : {self.type(a)}, {self.type(b)})"
+            f" outs({filled} : {self.type(shape)}) -> {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
     def reshape(self, tensor: Tensor, axes: Sequence[int], groups: str) -> Tensor:
         """A reshape between loops that are groups of each other; static sizes."""
         shape = Tensor("", tuple(axes), tensor.dtype)

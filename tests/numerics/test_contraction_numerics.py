@@ -9,7 +9,7 @@ from linalg_text import Function, Tensor
 
 M, N, K = 24, 48, 32
 PASSES = (
-    "expand_dims_hoist_rewrite,transpose_matmul_fusion,"
+    "expand_dims_hoist_rewrite,transpose_matmul_fusion,batch_matmul_transpose_fusion,"
     "matmul_elem_gelu_fusion,matmul_elem_biasadd_fusion"
 )
 
@@ -121,6 +121,28 @@ def attention_scores(name: str, dtype: str) -> Case:
     )
 
 
+def attention_output(name: str, dtype: str) -> Case:
+    """Probabilities times values, heads moved in before and back after."""
+    b, h, m, d, s = 2, 3, 16, 8, 12
+    f = Function(name, (b, h, m, d, s, b * h))
+    p, v = f.argument((5, 2, 4), dtype), f.argument((0, 4, 1, 3), dtype)
+    vt = f.reshape(f.apply("copy", v, axes=(0, 1, 4, 3)), (5, 4, 3), "[[0, 1], [2], [3]]")
+    y = f.reshape(f.batch_matmul(p, vt), (0, 1, 2, 3), "[[0, 1], [2], [3]]")
+    y = f.apply("copy", y, axes=(0, 2, 1, 3))
+    return Case(
+        name=name,
+        text=f.finish(y),
+        inputs=inputs(b, dtype, (b * h, m, s), (b, s, h, d)),
+        reference=lambda p, v: (np.einsum("bhms,bshd->bmhd", p.reshape(b, h, m, s), v),),
+        fires={"transpose_matmul_fusion": 1, "batch_matmul_transpose_fusion": 1},
+        ulps=s / 2,
+        computed=dtype,
+        hostile=frozenset({"hostile", "big"}),
+        exact=frozenset({"whole", "zeros"}),
+        dispatches=1,
+    )
+
+
 def reshaped_epilogue(name: str, dtype: str) -> Case:
     """Bias and residual behind the reshape that follows a flattened matmul."""
     b, s = 3, 8
@@ -154,6 +176,8 @@ CASES = {
         epilogue("bias_bf16", None, "bf16", False, False),
         attention_scores("scores_f32", "f32"),
         attention_scores("scores_f16", "f16"),
+        attention_output("output_f32", "f32"),
+        attention_output("output_bf16", "bf16"),
         reshaped_epilogue("reshaped_f32", "f32"),
         reshaped_epilogue("reshaped_bf16", "bf16"),
     ]
@@ -174,6 +198,7 @@ def test_vulkan(vulkan):
     cases = [
         epilogue("vulkan_gelu", "gelu", "f32", False, False),
         attention_scores("vulkan_scores", "f32"),
+        attention_output("vulkan_output", "f32"),
     ]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=vulkan).run().values():
         outcome.check()
