@@ -69,7 +69,7 @@ def common_kind(values: Iterable[Any]) -> Kind:
 
 def dtype_name(value: Any) -> str:
     """The element type of an array in MLIR's spelling."""
-    name = str(value.dtype).removeprefix("torch.")
+    name = getattr(value.dtype, "name", None) or str(value.dtype).removeprefix("torch.")
     return _MLIR.get(name, name)
 
 
@@ -124,6 +124,8 @@ class Exchange:
       device: its `HalDevice`.
       kind: whose arrays the results will be.
       shared: first byte and size of the memory that arguments share with the caller.
+      kept: what owns that memory. iree-runtime 3.13 forgets the owner of imported memory together
+        with the Python object of the buffer, though views of it live on.
       home: the torch or JAX device of the arguments.
     """
 
@@ -131,6 +133,7 @@ class Exchange:
     device: Any
     kind: Kind
     shared: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    kept: list[Any] = dataclasses.field(default_factory=list)
     home: Any = None
 
     @property
@@ -161,12 +164,13 @@ class Exchange:
                 sys.modules["torch"].cuda.current_stream(tensor.device).synchronize()
             if tensor.data_ptr() % ALIGNMENT:
                 tensor = tensor.clone()
+            # IREE wants the strides of C order spelled out even where no element depends on them.
+            tensor = tensor.as_strided(tensor.shape, _strides(tensor.shape))
             self.shared.append((tensor.data_ptr(), tensor.nbytes))
+            self.kept.append(tensor)
             return self.device.from_dlpack_capsule(tensor.__dlpack__())
-        name = str(tensor.dtype).removeprefix("torch.")
-        shape = tuple(tensor.shape)
         raw = tensor.cpu().reshape(-1).view(sys.modules["torch"].uint8).numpy()
-        return self._upload(raw, shape, numpy_dtype(_MLIR.get(name, name)))
+        return self._upload(raw, tuple(tensor.shape), numpy_dtype(dtype_name(tensor)))
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
@@ -176,6 +180,7 @@ class Exchange:
         if len(devices) == 1 and self.dlpack == platforms.get(next(iter(devices)).platform):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
+                self.kept.append(array)
                 return self.device.from_dlpack_capsule(array.__dlpack__())
         return self._send_numpy(np.asarray(array))
 
@@ -197,6 +202,7 @@ class Exchange:
                 int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
                 int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
             )
+            self.kept.append((raw, buffer))
             return rt.HalBufferView(buffer, shape, _element_type(dtype))
         return self._upload(raw, shape, dtype)
 
@@ -313,6 +319,11 @@ class _Exported:
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._device.create_dlpack_capsule(self._view, *self._where)
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    """Strides of C order, in elements."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _element_type(dtype: np.dtype[Any]) -> Any:

@@ -261,7 +261,7 @@ class Session:
         return exchange.receive(results.get_as_object(index, rt.HalBufferView), spec)
 
 
-_PARAMETER = re.compile(r"%\w+: (?P<type>tensor<[^>]*(?:<[^>]*>[^>]*)*>|[\w.!]+)")
+_PARAMETER = re.compile(r"%\w+: (?P<type>tensor<(?:[^<>]|<[^>]*>)*>|[\w.!]+)")
 
 
 _SIZES = re.compile(r"(?:(?:\d+|\?)x)*")

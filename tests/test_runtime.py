@@ -1,0 +1,624 @@
+import gc
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+
+import iree.runtime
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mlirfuse
+from mlirfuse.backend.process import find_tool, run_tool
+from mlirfuse.core import CallError, MlirfuseError, UsageError
+from mlirfuse.runtime import arrays, devices, manifest, module, structure
+
+MANY = """
+func.func @main(%x: tensor<?x16xf32>, %keep: tensor<4xi1>, %h: tensor<8xbf16>, %s: tensor<f32>,
+                %n: tensor<3xi64>, %none: tensor<0x4xf32>)
+    -> (tensor<?x16xf32>, tensor<4xi1>, tensor<8xbf16>, tensor<f32>, tensor<3xi64>, tensor<0x4xf32>,
+        tensor<?x16xf32>) {
+  %true = arith.constant dense<true> : tensor<4xi1>
+  %twice = arith.addf %x, %x : tensor<?x16xf32>
+  %drop = arith.xori %keep, %true : tensor<4xi1>
+  %hh = arith.addf %h, %h : tensor<8xbf16>
+  %ss = arith.addf %s, %s : tensor<f32>
+  %nn = arith.addi %n, %n : tensor<3xi64>
+  return %x, %drop, %hh, %ss, %nn, %none, %twice
+      : tensor<?x16xf32>, tensor<4xi1>, tensor<8xbf16>, tensor<f32>, tensor<3xi64>,
+        tensor<0x4xf32>, tensor<?x16xf32>
+}
+"""
+
+SCALARS = """
+func.func @main(%i: i32, %f: f32, %x: tensor<4xf32>) -> (i32, tensor<4xf32>) {
+  %e = tensor.empty() : tensor<4xf32>
+  %t = linalg.fill ins(%f : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %y = arith.mulf %x, %t : tensor<4xf32>
+  return %i, %y : i32, tensor<4xf32>
+}
+"""
+
+ADD = """
+func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %z = arith.addf %x, %y : tensor<512x512xf32>
+  return %z : tensor<512x512xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def many():
+    return mlirfuse.compile(MANY, cache=False)
+
+
+@pytest.fixture(scope="module")
+def add():
+    return mlirfuse.compile(ADD, cache=False)
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    return [
+        rng.standard_normal((5, 16), np.float32),
+        np.array([True, False, True, True]),
+        np.arange(8).astype(ml_dtypes.bfloat16),
+        np.array(3, np.float32),
+        np.array([1, -2, 1 << 40]),
+        np.zeros((0, 4), np.float32),
+    ]
+
+
+def as_numpy(value):
+    if type(value).__module__.startswith("torch"):
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        return value.numpy()
+    return np.asarray(value)
+
+
+def check(results, given):
+    x, keep, h, s, n, none = map(as_numpy, given)
+    for got, want in zip(results, (x, ~keep, h + h, s + s, n + n, none, x + x), strict=True):
+        got = as_numpy(got)
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+
+
+def as_torch(values):
+    import torch
+
+    return [
+        torch.from_numpy(v.astype(np.float32)).bfloat16()
+        if v.dtype == ml_dtypes.bfloat16
+        else torch.from_numpy(v)
+        for v in values
+    ]
+
+
+def as_jax(values):
+    import jax.numpy as jnp
+
+    return [jnp.asarray(v) for v in values]
+
+
+# --- kinds of arrays -----------------------------------------------------------------------------
+
+
+def test_numpy_in_numpy_out(many):
+    given = inputs()
+    results = many(*given)
+    check(results, given)
+    assert all(isinstance(r, np.ndarray) for r in results)
+    names = ["float32", "bool", "bfloat16", "float32", "int64", "float32", "float32"]
+    assert [r.dtype.name for r in results] == names
+
+
+def test_torch_in_torch_out(many):
+    import torch
+
+    given = as_torch(inputs())
+    results = many(*given)
+    check(results, given)
+    assert [r.dtype for r in results] == [t.dtype for t in given] + [torch.float32]
+
+
+def test_jax_in_jax_out(many):
+    import jax
+
+    with jax.enable_x64():
+        given = as_jax(inputs())
+        results = many(*given)
+        check(results, given)
+        assert all(isinstance(r, jax.Array) for r in results)
+
+
+def test_mixed_in_numpy_out(many):
+    given = inputs()
+    given[:1] = as_torch(given[:1])
+    results = many(*given)
+    check(results, given)
+    assert all(isinstance(r, np.ndarray) for r in results)
+
+
+def test_numbers_and_lists_follow_the_arrays(many):
+    import torch
+
+    given = inputs()
+    tensors = as_torch(given)
+    results = many(*tensors[:3], 3.0, [1, -2, 1 << 40], given[5].tolist() or tensors[5])
+    check(results, given)
+    assert all(isinstance(r, torch.Tensor) for r in results)
+    assert isinstance(many(*given[:3], 3, given[4].tolist(), given[5])[3], np.ndarray)
+
+
+def test_a_parameter_that_requires_a_gradient(add):
+    import torch
+
+    x = torch.nn.Parameter(torch.ones(512, 512))
+    result = add(x, x)
+    assert not result.requires_grad
+    assert torch.equal(result, 2 * torch.ones(512, 512))
+
+
+def strided(x):
+    return np.ascontiguousarray(x.T).T
+
+
+def reversed_rows(x):
+    return x[::-1].copy()[::-1]
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def big_endian(x):
+    return x.astype(">f4")
+
+
+def unaligned(x):
+    raw = np.zeros(x.nbytes + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + 4
+    view = raw[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+def aligned(x):
+    raw = np.zeros(x.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    view = raw[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+LAYOUTS = [strided, reversed_rows, read_only, big_endian, unaligned, aligned]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_layouts(add, layout):
+    x = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    np.testing.assert_array_equal(add(layout(x), x), x + x)
+
+
+@pytest.mark.parametrize("layout", [strided, unaligned, aligned])
+def test_torch_layouts(add, layout):
+    import torch
+
+    x = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    np.testing.assert_array_equal(add(torch.from_numpy(layout(x)), torch.from_numpy(x)), x + x)
+
+
+def test_aligned_memory_is_shared_and_other_memory_is_not(add, monkeypatch):
+    uploads = []
+    upload = arrays.Exchange._upload
+
+    def record(self, raw, *rest):
+        uploads.append(raw)
+        return upload(self, raw, *rest)
+
+    monkeypatch.setattr(arrays.Exchange, "_upload", record)
+    x = aligned(np.ones((512, 512), np.float32))
+    add(x, x)
+    assert not uploads
+    add(unaligned(x), x)
+    assert len(uploads) == 1
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("convert", [list, as_torch])
+def test_a_result_that_is_an_argument_is_a_copy(many, convert):
+    given = convert([aligned(inputs()[0]), *inputs()[1:]])
+    result = many(*given)[0]
+    given[0][...] = 7
+    np.testing.assert_array_equal(as_numpy(result), inputs()[0])
+
+
+@pytest.mark.parametrize("convert", [list, as_torch, as_jax])
+def test_results_stay_what_they_are(add, convert):
+    """A slice outlives the array it was cut from, the arguments and later calls."""
+    kept = []
+    for number in range(8):
+        x, y = convert([np.full((512, 512), float(number), np.float32)] * 2)
+        kept.append(add(x, y)[3:5])
+        del x, y
+        gc.collect()
+        np.full((512, 512), -1.0, np.float32)
+    for number, result in enumerate(kept):
+        np.testing.assert_array_equal(as_numpy(result), np.full((2, 512), 2.0 * number))
+
+
+def test_results_can_be_written_and_do_not_change_the_program():
+    text = ADD.replace("%z = arith.addf %x, %y", "%c = arith.constant dense<3.0>")
+    text = text.replace("return %z", "return %c").replace(
+        "%c = arith.constant dense<3.0> : tensor<512x512xf32>",
+        "%c = arith.constant dense<3.0> : tensor<512x512xf32>",
+    )
+    program = mlirfuse.compile(text, cache=False)
+    x = np.zeros((512, 512), np.float32)
+    program(x, x)[...] = 0
+    np.testing.assert_array_equal(program(x, x), np.full((512, 512), 3.0))
+
+
+def test_results_alive_at_exit_are_no_crash(add, tmp_path):
+    add.save(tmp_path / "add.vmfb")
+    script = f"""
+        import numpy as np, torch, mlirfuse
+        program = mlirfuse.load({str(tmp_path / "add.vmfb")!r})
+        x = np.ones((512, 512), np.float32)
+        kept = [program(x, x), program(torch.ones(512, 512), torch.ones(512, 512))]
+        def uses(): return kept, program
+        kept.append(uses)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+def call_error(program, *args, **kwargs):
+    with pytest.raises(CallError) as caught:
+        program(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_dynamic_size_may_be_anything(many):
+    for size in (1, 2, 17):
+        given = [np.ones((size, 16), np.float32), *inputs()[1:]]
+        check(many(*given), given)
+
+
+def test_wrong_arguments(many):
+    given = inputs()
+    name = many.source
+    assert call_error(many).startswith(f"{name}: number of arguments is 0; expected 6 (")
+    wrong = [np.ones((5, 17), np.float32), *given[1:]]
+    assert call_error(many, *wrong) == f"{name}: argument '0' is 5x17xf32; expected ?x16xf32"
+    wrong = [np.ones((5, 16)), *given[1:]]
+    assert call_error(many, *wrong) == f"{name}: argument '0' is 5x16xf64; expected ?x16xf32"
+    wrong = [np.ones(16, np.float32), *given[1:]]
+    assert call_error(many, *wrong) == f"{name}: argument '0' is 16xf32; expected ?x16xf32"
+    wrong = [*given[:3], "three", *given[4:]]
+    assert call_error(many, *wrong) == f"{name}: argument '3' is of type str; expected f32"
+    wrong = [*given[:4], [1.5, 2, [3]], given[5]]
+    assert call_error(many, *wrong) == f"{name}: argument '4' is of type list; expected 3xi64"
+    wrong = [*given[:4], as_torch([np.ones(3, np.int32)])[0], given[5]]
+    assert call_error(many, *wrong) == f"{name}: argument '4' is 3xi32; expected 3xi64"
+
+
+def test_signedness_is_not_in_the_types_of_a_program(many):
+    given = inputs()
+    given[4] = np.array([1, 2, 3], np.uint64)
+    np.testing.assert_array_equal(many(*given)[4], [2, 4, 6])
+
+
+def test_numbers_of_the_abi():
+    program = mlirfuse.compile(SCALARS, cache=False)
+    x = np.arange(4, dtype=np.float32)
+    number, result = program(7, 2.5, x)
+    assert number == 7
+    np.testing.assert_array_equal(result, 2.5 * x)
+    assert "is 4xf32; expected i32" in call_error(program, x, 2.5, x)
+
+
+def named(program):
+    """The same program with names for its arguments, as a loaded one has them."""
+    entry = program._manifest.to_dict()
+    for spec, name in zip(entry["inputs"], ("left", "right"), strict=True):
+        spec["name"] = name
+    return module.FusedModule(program._image, manifest.Manifest.from_dict(entry))
+
+
+def test_arguments_by_name(add):
+    program = named(add)
+    x, y = np.ones((512, 512), np.float32), np.full((512, 512), 5, np.float32)
+    for result in (program(x, y), program(x, right=y), program(right=y, left=x)):
+        np.testing.assert_array_equal(result, x + y)
+    assert "no argument is called 'rigth'; did you mean 'right'?" in call_error(program, x, rigth=y)
+    assert "argument 'left' is given twice" in call_error(program, x, left=x)
+    assert "number of arguments is 1; expected 2 (left: 512x512xf32, " in call_error(program, x)
+    assert "argument 'right' is 2xf32" in call_error(program, x, y[0, :2])
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+def test_the_calling_thread_alone(add):
+    x = np.ones((512, 512), np.float32)
+    np.testing.assert_array_equal(add.on("local-sync")(x, x), x + x)
+
+
+@pytest.mark.parametrize("convert", [list, as_torch, as_jax])
+def test_vulkan(vulkan, convert):
+    program = mlirfuse.compile(ADD, target=vulkan, cache=False)
+    kept = []
+    for number in range(3):
+        x, y = convert([np.full((512, 512), float(number), np.float32)] * 2)
+        kept.append(program(x, y))
+        assert type(kept[-1]) is type(x)
+    for number, result in enumerate(kept):
+        np.testing.assert_array_equal(as_numpy(result), np.full((512, 512), 2.0 * number))
+
+
+def test_a_device_that_is_not_there(add):
+    with pytest.raises(MlirfuseError, match=r"device 'tpu' is not available: .*drivers: .*vulkan"):
+        add.on("tpu")
+
+
+def test_a_program_of_another_target():
+    program = mlirfuse.compile(ADD, target="rocm", cache=False)
+    with pytest.raises(MlirfuseError, match=r"cannot be loaded on device 'local-task': \w") as info:
+        program.on("local-task")
+    assert "\n" not in str(info.value)
+    assert len(str(info.value)) < 400
+
+
+def test_compiling_needs_no_device(tmp_path):
+    program = mlirfuse.compile(ADD, target="cuda", cache=False)
+    program.save(tmp_path / "cuda.vmfb")
+    assert mlirfuse.load(tmp_path / "cuda.vmfb").device == "cuda"
+
+
+THREADS = """
+    import os, sys
+    import numpy as np, mlirfuse
+    program = mlirfuse.load(sys.argv[1], threads=eval(sys.argv[2]))
+    x = np.ones((512, 512), np.float32)
+    before = len(os.listdir("/proc/self/task"))
+    program(x, x)
+    print(len(os.listdir("/proc/self/task")) - before, devices_threads := __import__(
+        "mlirfuse.runtime.devices", fromlist=["_threads"])._threads)
+    try:
+        program.on("local-task", threads=7)
+    except mlirfuse.UsageError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "variable", "chosen"),
+    [("1", None, "[1]"), ("None", "1", "[1]"), ("1", "2", "[1]"), ("None", None, "[]")],
+)
+def test_threads(add, tmp_path, monkeypatch, argument, variable, chosen):
+    monkeypatch.delenv(devices.THREADS_VARIABLE, raising=False)
+    if variable:
+        monkeypatch.setenv(devices.THREADS_VARIABLE, variable)
+    add.save(tmp_path / "add.vmfb")
+    command = [sys.executable, "-c", textwrap.dedent(THREADS), tmp_path / "add.vmfb", argument]
+    first, second = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert first.endswith(chosen)
+    assert second.startswith("threads=7 comes too late: this process runs ")
+    assert second.endswith("set MLIRFUSE_THREADS=7 before it starts")
+
+
+@pytest.mark.parametrize("text", ["two", "0", "-1"])
+def test_a_bad_number_of_threads(monkeypatch, text):
+    monkeypatch.setenv(devices.THREADS_VARIABLE, text)
+    with pytest.raises(UsageError, match=rf"MLIRFUSE_THREADS: '{text}' is not a number of threads"):
+        devices._choose_threads(None, running=False)
+
+
+def test_calls_from_many_threads(add):
+    wrong = []
+
+    def work(number):
+        x = np.full((512, 512), float(number), np.float32)
+        for _ in range(20):
+            if not (add(x, x) == 2.0 * number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_saved_program_is_the_same(add, tmp_path):
+    path = tmp_path / "add.vmfb"
+    add.save(path)
+    loaded = mlirfuse.load(path)
+    x = np.ones((512, 512), np.float32)
+    np.testing.assert_array_equal(loaded(x, x), x + x)
+    assert json.dumps(loaded.report.to_dict()) == json.dumps(add.report.to_dict())
+    assert loaded.explain() == add.explain()
+    assert (loaded.inputs, loaded.outputs) == (add.inputs, add.outputs)
+    assert repr(loaded) == repr(add)
+    before = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_saved_program_runs_with_iree_runtime_alone(add, tmp_path):
+    add.save(tmp_path / "add.vmfb")
+    x = np.ones((512, 512), np.float32)
+    loaded = iree.runtime.load_vm_flatbuffer_file(str(tmp_path / "add.vmfb"), driver="local-task")
+    np.testing.assert_array_equal(loaded.main(x, x).to_host(), x + x)
+    np.save(tmp_path / "x.npy", x)
+    run_tool(
+        "iree-run-module",
+        [
+            f"--module={tmp_path / 'add.vmfb'}",
+            *("--device=local-task", "--function=main"),
+            *[f"--input=@{tmp_path / 'x.npy'}"] * 2,
+            f"--output=@{tmp_path / 'y.npy'}",
+        ],
+        stage="run",
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x + x)
+    assert find_tool("iree-dump-module")
+    run_tool("iree-dump-module", [str(tmp_path / "add.vmfb")], stage="run")
+
+
+def test_the_same_program_is_the_same_file(add, tmp_path):
+    add.save(tmp_path / "a")
+    add.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_path_that_cannot_be_written(add, tmp_path):
+    with pytest.raises(UsageError, match=r"cannot write .*: No such file or directory"):
+        add.save(tmp_path / "missing" / "add.vmfb")
+
+
+def test_a_program_of_iree_compile(many, tmp_path):
+    (tmp_path / "bare.vmfb").write_bytes(many._image.data)
+    loaded = mlirfuse.load(tmp_path / "bare.vmfb")
+    assert [str(s) for s in loaded.inputs] == [str(s) for s in many.inputs]
+    assert [str(s) for s in loaded.outputs] == [str(s) for s in many.outputs]
+    check(loaded(*inputs()), inputs())
+
+
+def load_error(path):
+    with pytest.raises(MlirfuseError) as caught:
+        mlirfuse.load(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def test_files_that_are_no_program(add, tmp_path):
+    path = tmp_path / "file.vmfb"
+    assert load_error(path) == "cannot read FILE: No such file or directory"
+    assert load_error(tmp_path).startswith("cannot read FILE: ")
+    path.write_bytes(b"")
+    assert load_error(path) == "FILE is empty; expected a program, a .vmfb file"
+    path.write_bytes(b"no program, but longer than a header" * 10)
+    assert load_error(path).startswith("FILE is no program for iree-runtime: ")
+    add.save(path)
+    path.write_bytes(path.read_bytes()[:200])
+    assert load_error(path).startswith("FILE is no program for iree-runtime: ")
+
+
+def test_damaged_manifests(add, tmp_path):
+    path = tmp_path / "file.vmfb"
+    for text, message in (
+        ("{", "FILE: its manifest is damaged; compile the model again"),
+        ('{"schema": 1}', "FILE: its manifest is damaged; compile the model again"),
+        ('{"schema": 99}', "FILE: manifest has schema 99; this mlirfuse reads 1"),
+    ):
+        path.write_bytes(add._image.data)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(manifest.MEMBER, text)
+        assert load_error(path) == message
+    add.save(path)
+    data = bytearray(path.read_bytes())
+    at = data.rindex(manifest.MEMBER.encode(), 0, data.rindex(manifest.MEMBER.encode()))
+    data[at + 40] ^= 255
+    path.write_bytes(data)
+    assert load_error(path) == "FILE: its manifest is damaged; compile the model again"
+
+
+# --- the shape of results ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        lambda a, b, c: {"y": a, "z": (b, [c, None])},
+        lambda a, b, c: (c, b, a),
+        lambda a, b, c: [a, {"k": (b,)}, {"flag": True, "name": "n", "c": c}],
+    ],
+)
+def test_the_structure_of_results_survives_as_json(tree):
+    described = json.loads(json.dumps(structure.describe(lambda r: tree(*r), 3)))
+    assert structure.restore(described, [1, 2, 3]) == tree(1, 2, 3)
+
+
+def test_results_without_a_structure():
+    assert structure.restore(structure.describe(None, 1), ["a"]) == "a"
+    assert structure.restore(structure.describe(None, 2), ["a", "b"]) == ("a", "b")
+    assert structure.restore(None, ["a"]) == "a"
+    assert structure.restore(None, ["a", "b"]) == ("a", "b")
+
+
+def test_a_structure_that_cannot_be_written_down():
+    assert structure.describe(lambda r: {1: r[0]}, 1) is None
+    assert structure.describe(lambda r: object(), 1) is None
+    assert structure.describe(lambda r: r[0] + 1, 1) is None
+
+
+# --- imports -------------------------------------------------------------------------------------
+
+
+def test_running_with_numpy_imports_no_framework(add, tmp_path):
+    add.save(tmp_path / "add.vmfb")
+    script = f"""
+        import sys
+        import numpy as np, mlirfuse
+        x = np.ones((512, 512), np.float32)
+        mlirfuse.load({str(tmp_path / "add.vmfb")!r})(x, x)
+        print([m for m in ("torch", "jax", "onnx", "triton", "iree.compiler") if m in sys.modules])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        (
+            "sync func @main(%input0: tensor<4x?xf32>, %input1: i32) -> (%output0: tensor<index>)",
+            (["tensor<4x?xf32>", "i32"], ["tensor<index>"]),
+        ),
+        (
+            "async func @f(%a: tensor<2xcomplex<f32>>) -> (%b: tensor<f8E4M3FN>, %c: f64)",
+            (["tensor<2xcomplex<f32>>"], ["tensor<f8E4M3FN>", "f64"]),
+        ),
+        ("sync func @main() -> ()", ([], [])),
+    ],
+)
+def test_declarations(text, types):
+    assert module._parameters(text) == types
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("tensor<4x?xf32>", "4x?xf32"),
+        ("tensor<index>", "index"),
+        ("tensor<2xcomplex<f32>>", "2xcomplex<f32>"),
+        ("i32", "i32"),
+    ],
+)
+def test_types(text, spec):
+    assert str(module._spec(text, "")) == spec
