@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlirfuse.core import CallError, ImportFailedError, UsageError
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import CallError, CompileFailedError, ImportFailedError, UsageError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
-from mlirfuse.frontends.lowering import lower, mlir_message, one_line, write_module
+from mlirfuse.frontends.jax_repairs import operations, repair
+from mlirfuse.frontends.lowering import (
+    explained,
+    lower,
+    mlir_message,
+    one_line,
+    write_module,
+)
 from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 
 if TYPE_CHECKING:
     import jax.export
-    from iree.compiler import ir
 
 
 def import_function(
@@ -72,12 +80,7 @@ def import_function(
     if symbolic:
         imported = import_exported(exported, source=source, function=function, timeout=timeout)
     else:
-        weights = Weights()
-        _take_weights(module.operation, weights)
-        # The generic form has no syntax of its own that JAX's version and IREE's could differ in.
-        text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
-        del module
-        imported = _lower_text(text, weights, source, function, timeout)
+        imported = _import_module(module, source, function, timeout)
         kept = range(len(leaves))
         imported.flatten, imported.unflatten = _calling_convention(
             source, in_tree, lowered.out_tree, kept
@@ -97,6 +100,9 @@ def import_exported(
 
     Special functions (erf, top_k) are expanded in an export; from a function they are not.
     """
+    from jaxlib.mlir import ir as jax_ir
+    from jaxlib.mlir.dialects import stablehlo
+
     source = source or exported.fun_name
     if exported.nr_devices != 1:
         raise ImportFailedError(
@@ -109,18 +115,11 @@ def import_exported(
         )
     if exported.ordered_effects:
         raise ImportFailedError(f"{source}: has side effects; a pure function would be accepted")
-    workdir = WorkDirectory()
-    unlowered = Path(workdir.name, "imported.mlirbc")
-    unlowered.write_bytes(exported.mlir_module_serialized)
-    imported = lower(
-        workdir,
-        unlowered,
-        input_type="stablehlo",
-        frontend="jax",
-        source=source,
-        function=function,
-        weights=None,
-        timeout=timeout,
+    imported = _import_module(
+        stablehlo.deserialize_portable_artifact(jax_ir.Context(), exported.mlir_module_serialized),
+        source,
+        function,
+        timeout,
     )
     imported.flatten, imported.unflatten = _calling_convention(
         source, exported.in_tree, exported.out_tree, exported.module_kept_var_idx
@@ -145,7 +144,19 @@ def import_serialized(
             f"{source}: not a serialized jax.export that this JAX reads: "
             f"{type(error).__name__}: {one_line(error)}"
         ) from error
+    _check(exported.mlir_module_serialized, source, timeout)
     return import_exported(exported, source=source, function=function, timeout=timeout)
+
+
+def _check(module: bytes, source: str, timeout: float | None) -> None:
+    """Has a subprocess read the module of a file first: the reader can abort on damage."""
+    with WorkDirectory() as folder:
+        path = Path(folder, "module.mlirbc")
+        path.write_bytes(module)
+        try:
+            run_tool("iree-opt", [str(path), "-o", os.devnull], stage="import", timeout=timeout)
+        except CompileFailedError as error:
+            raise explained(error, source, path) from error
 
 
 def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -161,20 +172,11 @@ def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...
     return (example_inputs,), {}
 
 
-def _operations(op: Any) -> Iterator[Any]:
-    """Every operation nested in `op`."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from _operations(inner.operation)
-
-
 def _take_weights(module: Any, weights: Weights) -> None:
     """Replaces the large constants of a module in JAX's own MLIR by stand-ins."""
     from jaxlib.mlir import ir as jax_ir
 
-    for op in _operations(module):
+    for op in operations(module):
         if op.name != "stablehlo.constant":
             continue
         value = op.attributes["value"]
@@ -203,20 +205,25 @@ def _data(value: Any) -> np.ndarray:
         return np.frombuffer(bytes.fromhex(found[1]), np.uint8)
 
 
-def _lower_text(
-    text: str, weights: Weights, source: str, function: str | None, timeout: float | None
+def _import_module(
+    module: Any, source: str, function: str | None, timeout: float | None
 ) -> ImportedModel:
+    """Imports a module of JAX's own MLIR; empties it of its weights."""
     from iree.compiler import ir
 
+    weights = Weights()
+    _take_weights(module.operation, weights)
+    # The generic form has no syntax of its own that JAX's version and IREE's could differ in.
+    text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
         with ir.Context() as context:
             # Sharding annotations and XLA's own attributes, which mean nothing on one device.
             context.allow_unregistered_dialects = True
-            module = ir.Module.parse(text)
-            _keep_erf(module)
-            write_module(module, unlowered)
+            parsed = ir.Module.parse(text)
+            repair(parsed)
+            write_module(parsed, unlowered)
     except ir.MLIRError as error:
         raise ImportFailedError(
             f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"
@@ -231,22 +238,6 @@ def _lower_text(
         weights=weights,
         timeout=timeout,
     )
-
-
-def _keep_erf(module: ir.Module) -> None:
-    """`chlo.erf` -> `math.erf`, which every target generates.
-
-    IREE would expand it into a polynomial of 50 ops, in which no pass finds a gelu any more.
-    """
-    from iree.compiler import ir
-
-    for op in [op for op in _operations(module.operation) if op.name == "chlo.erf"]:
-        with op.location, ir.InsertionPoint(op):
-            erf = ir.Operation.create(
-                "math.erf", results=[op.results[0].type], operands=[op.operands[0]]
-            )
-        op.results[0].replace_all_uses_with(erf.results[0])
-        op.erase()
 
 
 def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -> list[str]:

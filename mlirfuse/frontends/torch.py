@@ -201,7 +201,7 @@ def _decomposed(
         with quiet(), torch.no_grad():
             return program.run_decompositions(decomposition_table(whole_attention=whole_attention))
     except MlirfuseError as error:
-        raise ImportFailedError(f"{source}: {error}") from error
+        raise ImportFailedError(f"{source}: {one_line(error)}") from error
     except Exception as error:
         raise ImportFailedError(
             f"{source}: PyTorch cannot decompose it: {type(error).__name__}: {one_line(error)}"
