@@ -245,3 +245,42 @@ def test_vulkan(vulkan):
     ]
     for outcome in Batch(cases=cases, pipeline=ALL, target=vulkan).run().values():
         outcome.check()
+
+
+def test_norms_from_jax():
+    """`jnp.var` with its guarded divisor, the flax arithmetic and an RMS norm in one program."""
+    import jax
+    import jax.numpy as jnp
+
+    def layer_norm(x, g, b):
+        shifted = x - jnp.mean(x, -1, keepdims=True)
+        return shifted * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + EPSILON) * g + b
+
+    def fast_layer_norm(x, g, b):
+        mean = jnp.mean(x, -1, keepdims=True)
+        square = jnp.mean(jnp.square(x), -1, keepdims=True)
+        variance = jnp.maximum(0.0, square - jnp.square(mean))
+        return (x - mean) * (jax.lax.rsqrt(variance + EPSILON) * g) + b
+
+    def rms_norm(x, g):
+        return x * jax.lax.rsqrt(jnp.mean(jnp.square(x), -1, keepdims=True) + EPSILON) * g
+
+    def main(x, r, g, b):
+        total = x + r
+        return layer_norm(x, g, b), fast_layer_norm(total, g, b), total, rms_norm(x, g)
+
+    def numpy_form(x, r, g, b):
+        layer, root = reference(True, (1,)), reference(False, (1,))
+        return layer(x, g, b), layer(x + r, g, b), x + r, root(x, g)
+
+    normal = np.random.default_rng(11).standard_normal
+    arguments = tuple(normal(s).astype(np.float32) for s in ((6, 48), (6, 48), (48,), (48,)))
+    case = Case(
+        name="main",
+        text=jax.jit(main).lower(*arguments).as_text(),
+        inputs={"normal": arguments},
+        reference=numpy_form,
+        fires={"layer_norm_fusion": 1, "add_layer_norm_fusion": 1, "rms_norm_fusion": 1},
+        ulps=CAST_ULPS + 48 * ULPS_PER_TERM,
+    )
+    Batch(cases=[case], pipeline=ALL, input_type="stablehlo").run()["main"].check()
