@@ -27,6 +27,26 @@ _DATA_FIELDS = (
 )
 """Where a `TensorProto` keeps its elements."""
 
+_SUMS = frozenset(
+    {
+        "AveragePool",
+        "CumSum",
+        "GlobalAveragePool",
+        "InstanceNormalization",
+        "LogSoftmax",
+        "LpNormalization",
+        "MeanVarianceNormalization",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMean",
+        "ReduceSum",
+        "ReduceSumSquare",
+    }
+)
+"""Operators that IREE's lowering computes in the element type."""
+
 OPSET = 17
 """Older models are converted to this version of the operator set, the oldest that IREE documents
 as supported."""
@@ -92,6 +112,7 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {what}: {one_line(error)}") from error
+    _sum_in_float32(model.graph)
     return model, arrays
 
 
@@ -133,6 +154,57 @@ def _without_weights(
     light = onnx.ModelProto()
     light.CopyFrom(model)
     return light, arrays
+
+
+def _sum_in_float32(graph: onnx.GraphProto) -> None:
+    """Puts casts around sums of half precision tensors, as ONNX runtimes compute them.
+
+    In float16 a mean over 4096 elements is 2 % off, and a norm 5 %.
+    """
+    import onnx
+
+    half = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+    types = {
+        tensor.name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        for tensor in graph.initializer
+    }
+    types |= {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+    nodes = []
+
+    def cast(source: str, result: str, name: str, kind: int) -> None:
+        nodes.append(onnx.helper.make_node("Cast", [source], [result], name, to=kind))
+
+    def widened(name: str) -> str:
+        wide = f"{name}.float32"
+        if wide not in types:
+            types[wide] = onnx.TypeProto()
+            types[wide].CopyFrom(types[name])
+            types[wide].tensor_type.elem_type = onnx.TensorProto.FLOAT
+            graph.value_info.add(name=wide, type=types[wide])
+        return wide
+
+    for node in graph.node:
+        floats = [
+            i
+            for i, name in enumerate(node.input)
+            if name in types and types[name].tensor_type.elem_type in half
+        ]
+        if node.op_type not in _SUMS or 0 not in floats or node.output[0] not in types:
+            nodes.append(node)
+            continue
+        kind = types[node.output[0]].tensor_type.elem_type
+        for i in floats:
+            name = node.input[i]
+            node.input[i] = widened(name)
+            cast(name, node.input[i], node.name, onnx.TensorProto.FLOAT)
+        result = node.output[0]
+        node.output[0] = widened(result)
+        nodes += [node]
+        cast(node.output[0], result, node.name, kind)
+    # Of nodes that are messages of this very graph, so copies first.
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
 
 
 def _write(
