@@ -12,6 +12,8 @@ from benchmarks import page, results, tables
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
+_log = logging.getLogger("benchmarks")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one suite, or writes docs/performance.md from the saved results."""
@@ -31,28 +33,37 @@ def main(arguments: list[str] | None = None) -> int:
         if given.suite == "docs":
             print(page.save(given.results))
         else:
-            print(_measure(given).save(given.results))
+            return _measure(given)
     except MlirfuseError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def _measure(given: argparse.Namespace) -> results.Results:
+def _measure(given: argparse.Namespace) -> int:
     suite, quick = SUITES[given.suite], given.quick
     words = [word.lower() for word in given.only.split(",") if word]
     work = suite.quick_work if quick and not words else suite.work
-    chosen = tuple(w for w in work if not words or any(word in w.lower() for word in words))
+    chosen = [w for w in work if not words or any(word in w.lower() for word in words)]
     if not chosen:
         raise UsageError(f"--only={given.only} names no work{nearest(given.only, work)}")
     load = os.getloadavg()[0]
+    if load > results.QUIET_LOAD:
+        _log.warning(
+            "other processes are running (load %.1f): the ratios will be wrong, most of all those "
+            "against PyTorch, whose threads wait for each other by spinning",
+            load,
+        )
     rows = suite.run(chosen, quick)
-    complete = chosen == suite.work
+    if not rows:
+        raise MlirfuseError(f"{given.suite}: nothing could be measured")
+    complete = [row.work for row in rows] == list(suite.work)
     measured = results.describe(given.suite, rows, load=load, quick=quick, complete=complete)
     for table in suite.tables(measured):
         tables.show(table)
     print(results.machine(measured))
-    return measured
+    print(measured.save(given.results))
+    return 0 if len(rows) == len(chosen) else 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ _INTRODUCTION = """\
 
 Every number comes from one run of `python -m benchmarks SUITE`, in which all sides take turns on
 the same threads; run it to get the numbers of your machine. A ratio is the median of the ratios of
-the rounds, with their quartiles in brackets: above 1 ours is faster.
+the rounds: above 1 ours is faster.
+"""
+
+_BUSY = """\
+Other processes were running: believe no ratio against PyTorch, whose threads wait for each other by
+spinning, and few of the others.
 """
 
 
@@ -36,6 +41,8 @@ def render(folder: Path = results.FOLDER) -> str:
             )
         parts += [table.markdown() for table in suite.tables(measured)]
         parts.append(f"Measured on {results.machine(measured)}\n")
+        if measured.load > results.QUIET_LOAD:
+            parts.append(_BUSY)
     return "\n".join(parts)
 
 

@@ -17,6 +17,9 @@ from mlirfuse.core import MlirfuseError
 
 FOLDER = Path(__file__).parent / "results"
 
+QUIET_LOAD = 0.5
+"""Load average of a machine that has nothing else to do."""
+
 PACKAGES = ("mlirfuse", "iree-base-compiler", "iree-base-runtime", "torch", "transformers", "numpy")
 """Whose versions are recorded."""
 

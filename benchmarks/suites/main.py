@@ -13,6 +13,7 @@ from benchmarks import models, sides, timing
 from benchmarks.results import Results, Row
 from benchmarks.suites.suite import Suite
 from benchmarks.tables import Table
+from mlirfuse.core import MlirfuseError
 
 ROUNDS = 25
 QUICK_ROUNDS = 5
@@ -34,12 +35,15 @@ _log = logging.getLogger(__name__)
 
 
 def run(work: Sequence[str], quick: bool) -> list[Row]:
-    """Times all sides of every piece of work."""
+    """Times all sides of every piece of work; leaves out, with a note, what does not compile."""
     timing.use_threads()
     rows = []
     for name in work:
         _log.info("%s: compiling", name)
-        rows.append(_row(name, *WORK[name](), rounds=QUICK_ROUNDS if quick else ROUNDS))
+        try:
+            rows.append(_row(name, *WORK[name](), rounds=QUICK_ROUNDS if quick else ROUNDS))
+        except MlirfuseError as error:
+            _log.error("%s: %s", name, error)
         gc.collect()
     return rows
 
@@ -80,7 +84,7 @@ def tables(measured: Results) -> list[Table]:
             lines.append(["", name, f"{milliseconds:.1f}", f"{ratio['median']:.2f}", spread])
         for line in lines[-len(row.peers) - 1 :]:
             line += [str(counts.get(line[1], "")), f"{errors[line[1]]:.1e}"]
-    return [Table("Models on the CPU", _TEXT, header, lines)]
+    return [Table("Models on the CPU", _TEXT, header, lines, words=2)]
 
 
 SUITE = Suite(tuple(WORK), tuple(WORK), run, tables)
