@@ -1,5 +1,8 @@
 """MLIR files and modules: dialects told apart by content, and damaged ones refused on one line."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from iree.compiler import ir
@@ -258,6 +261,19 @@ def test_other_files_are_refused(name, content, message, tmp_path):
 def test_other_objects_are_refused(model):
     with pytest.raises(UsageError, match=r"would be accepted$"):
         import_model(model)
+
+
+IMPORT = f"""
+import sys
+from mlirfuse.frontends import import_model
+import_model({STABLEHLO!r})
+print(sorted({{"torch", "jax", "onnx"}} & sys.modules.keys()))
+"""
+
+
+def test_mlir_needs_no_framework():
+    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_timeout():

@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.core import CallError, ImportFailedError, MlirfuseError, UsageError, nearest
+from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.signature import name_specs
-from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.frontends.weights import Weights
 
 if TYPE_CHECKING:
     import torch
-    from iree.compiler import ir
 
 ATTENTION = ("auto", "decomposed", "whole")
 """What `attention=` takes. `auto` is `decomposed`: the fusion passes recognize that form and raise
@@ -85,6 +84,7 @@ def import_program(
     from iree.compiler import ir
 
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
+    from mlirfuse.frontends.torch_program import calling_convention, fx_module, tensor_names
 
     if attention not in ATTENTION:
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
@@ -98,7 +98,7 @@ def import_program(
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
     try:
-        write_module(_fx_import(program, context, weights, function), unlowered)
+        write_module(fx_module(program, context, weights, function), unlowered)
     except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
         raise ImportFailedError(
             f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
@@ -117,9 +117,9 @@ def import_program(
         timeout=timeout,
     )
     signature = program.graph_signature
-    imported.inputs = name_specs(imported.inputs, _tensor_names(signature.input_specs))
-    imported.outputs = name_specs(imported.outputs, _tensor_names(signature.output_specs))
-    imported.flatten, imported.unflatten = _calling_convention(program, source)
+    imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
+    imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))
+    imported.flatten, imported.unflatten = calling_convention(program, source)
     return imported
 
 
@@ -233,117 +233,3 @@ def _refuse_mutation(program: torch.export.ExportedProgram, source: str) -> None
                 f"{source}: '{node.target}' draws random numbers; call .eval() on the module, or "
                 "pass the numbers in as an argument"
             )
-
-
-def _fx_import(
-    program: torch.export.ExportedProgram, context: ir.Context, weights: Weights, function: str
-) -> ir.Module:
-    """The program as a module of the torch dialect, with stand-ins for its large tensors."""
-    import numpy as np
-    import torch
-    from iree.compiler import ir
-    from iree.compiler.extras import fx_importer
-
-    attributes: dict[tuple[Any, ...], ir.Attribute] = {}
-
-    class Hooks(fx_importer.FxImporterHooks):  # type: ignore[misc]
-        def resolve_literal(self, importer: Any, literal: Any, info: Any) -> ir.Value | None:
-            if not isinstance(literal, torch.Tensor) or literal.layout != torch.strided:
-                return None
-            if literal.numel() < 2 or literal.dtype == torch.bool or literal.dtype.is_complex:
-                return None
-            if literal.dtype == torch.float64:
-                return self.literal(importer, literal, _inline(literal))
-            if literal.nbytes < INLINE_BYTES:
-                return None
-            key = (
-                literal.data_ptr(),
-                literal.dtype,
-                tuple(literal.shape),
-                tuple(literal.stride()),
-            )
-            if key not in attributes:
-                array = literal.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-                name = info.input_spec.target if info is not None else "constant"
-                tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
-                attributes[key] = ir.Attribute.parse(weights.add(name, array, tensor_type))
-            return self.literal(importer, literal, attributes[key])
-
-        def resolve_input(self, importer: Any, value: Any, info: Any) -> ir.Value | None:
-            return self.resolve_literal(importer, value, info)
-
-        def literal(self, importer: Any, tensor: torch.Tensor, value: ir.Attribute) -> ir.Value:
-            return ir.Operation.create(
-                "torch.vtensor.literal",
-                results=[importer._cc.tensor_to_vtensor_type(tensor)],
-                attributes={"value": value},
-            ).result
-
-    def _inline(tensor: torch.Tensor) -> ir.Attribute:
-        # IREE turns float64 into float32, in inline data but not in resources.
-        return ir.DenseElementsAttr.get(np.ascontiguousarray(tensor.detach().cpu().numpy()))
-
-    with context:
-        importer = fx_importer.FxImporter(context=context, hooks=Hooks())
-        importer.import_program(program, func_name=function)
-    return importer.module
-
-
-def _tensor_names(specs: Any) -> list[str]:
-    """Names of the arguments or results that exist at run time: the user's, constants left out."""
-    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
-
-    users = (InputKind.USER_INPUT, OutputKind.USER_OUTPUT)
-    return [
-        spec.arg.name
-        for spec in specs
-        if spec.kind in users
-        and not (isinstance(spec.arg, ConstantArgument) and spec.kind == InputKind.USER_INPUT)
-    ]
-
-
-def _calling_convention(
-    program: torch.export.ExportedProgram, source: str
-) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
-    """`flatten` and `unflatten` of the imported model."""
-    from torch.export.graph_signature import ConstantArgument, InputKind
-    from torch.utils import _pytree
-
-    in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-    constants = [
-        spec.arg.value if isinstance(spec.arg, ConstantArgument) else _pytree
-        for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.USER_INPUT
-    ]
-
-    def flatten(*args: Any, **kwargs: Any) -> list[Any]:
-        keywords = in_spec.child(1).context
-        ordered = {key: kwargs[key] for key in keywords if key in kwargs}
-        ordered.update(kwargs)
-        leaves, spec = _pytree.tree_flatten((args, ordered))
-        if spec != in_spec:
-            raise CallError(
-                f"{source}: called with {_described(args, kwargs)}; it was exported for "
-                f"{in_spec.child(0).num_children} positional arguments"
-                + (f" and the keywords {', '.join(map(str, keywords))}" if keywords else "")
-                + " of the structure of the example inputs"
-            )
-        flat = []
-        for leaf, constant in zip(leaves, constants, strict=True):
-            if constant is _pytree:
-                flat.append(leaf)
-            elif leaf != constant:
-                raise CallError(
-                    f"{source}: an argument is {leaf!r}; the model was exported for {constant!r}"
-                )
-        return flat
-
-    def unflatten(results: Sequence[Any]) -> Any:
-        return _pytree.tree_unflatten(list(results), out_spec)
-
-    return flatten, unflatten
-
-
-def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    text = f"{len(args)} positional arguments"
-    return text + (f" and the keywords {', '.join(kwargs)}" if kwargs else "")
