@@ -99,7 +99,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
             if len(index) != len(leaf.index) or index != sorted(set(index)):
                 return NoMatch(Reason.INDEXING_MAP, f"an operand is indexed by {leaf.index}")
         elif leaf not in (found.highest, found.total):
-            return NoMatch(Reason.STRUCTURE, f"reads {type(leaf).__name__}")
+            return NoMatch(Reason.STRUCTURE, "reads a loop index or a scalar from outside its op")
     wrong = [t for t in (*types, ops.element_type(results[0])) if t == "f64"]
     if wrong:
         return NoMatch(Reason.ELEMENT_TYPE, wrong[0])

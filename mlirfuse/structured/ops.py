@@ -34,6 +34,12 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def block_of(value: ir.Value) -> ir.Block:
+    """The block that the value is defined in."""
+    owner = value.owner
+    return owner if isinstance(owner, ir.Block) else owner.operation.block
+
+
 def ranked(value: ir.Value) -> ir.RankedTensorType | None:
     """The value's ranked tensor type, or None when it has another type."""
     return value.type if isinstance(value.type, ir.RankedTensorType) else None

@@ -1,0 +1,47 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --disable-pass=data_tiling_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
+// OFF-NOT: iree.opt.data_tiling
+// OFF-NOT: util.optimization_barrier
+
+// Probabilities times values, heads joined, output projection with its bias: the projection is
+// marked inside its group, the batched product fenced.
+// CHECK-LABEL: @output_projection
+// CHECK: %[[C:.*]] = linalg.batch_matmul ins
+// CHECK: %[[Z:.*]] = util.optimization_barrier %[[C]]
+// CHECK: %[[X:.*]] = tensor.collapse_shape %[[Z]]
+// CHECK: flow.dispatch.region
+// CHECK: linalg.matmul {iree.opt.data_tiling} ins(%[[X]]
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+func.func @output_projection(%p: tensor<8x16x16xf32>, %v: tensor<8x16x4xf32>, %w: tensor<4x32xf32>, %bias: tensor<32xf32>) -> tensor<128x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x4xf32>) -> tensor<8x16x4xf32>
+  %c = linalg.batch_matmul ins(%p, %v : tensor<8x16x16xf32>, tensor<8x16x4xf32>) outs(%f : tensor<8x16x4xf32>) -> tensor<8x16x4xf32>
+  %x = tensor.collapse_shape %c [[0, 1], [2]] : tensor<8x16x4xf32> into tensor<128x4xf32>
+  %ey = tensor.empty() : tensor<128x32xf32>
+  %fy = linalg.fill ins(%zero : f32) outs(%ey : tensor<128x32xf32>) -> tensor<128x32xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<128x4xf32>, tensor<4x32xf32>) outs(%fy : tensor<128x32xf32>) -> tensor<128x32xf32>
+  %b = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%y, %bias : tensor<128x32xf32>, tensor<32xf32>) outs(%ey : tensor<128x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<128x32xf32>
+  return %b : tensor<128x32xf32>
+}
+
+// -----
+
+// A batched product that feeds no product of matrices stays as it is.
+// CHECK-LABEL: @no_rewrite_batched_alone
+// CHECK: linalg.batch_matmul ins
+// CHECK-NOT: util.optimization_barrier
+// CHECK: return
+func.func @no_rewrite_batched_alone(%p: tensor<8x16x16xf16>, %v: tensor<8x16x4xf16>) -> tensor<8x16x4xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<8x16x4xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<8x16x4xf16>) -> tensor<8x16x4xf16>
+  %c = linalg.batch_matmul ins(%p, %v : tensor<8x16x16xf16>, tensor<8x16x4xf16>) outs(%f : tensor<8x16x4xf16>) -> tensor<8x16x4xf16>
+  return %c : tensor<8x16x4xf16>
+}
