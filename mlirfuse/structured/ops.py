@@ -6,6 +6,7 @@ None for a constant-zero index. A map that is neither is not representable and r
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -153,6 +154,7 @@ def is_generic(op: ir.Operation) -> bool:
     return bool(op.name == "linalg.generic")
 
 
+@functools.cache
 def _decode_map(attribute: ir.AffineMapAttr) -> IndexMap | None:
     entries: list[int | None] = []
     for expr in attribute.value.results:
@@ -194,13 +196,22 @@ def plain_maps(op: ir.Operation) -> tuple[IndexMap, ...]:
     return tuple(m for m in maps if m is not None)
 
 
+@functools.cache
+def _decode_iterators(attribute: ir.ArrayAttr) -> tuple[str, ...]:
+    kinds = str(attribute).split(",")
+    return tuple("parallel" if "parallel" in k else "reduction" for k in kinds if "iterator" in k)
+
+
+def forget() -> None:
+    """Drops what is remembered of attributes: they keep their context, and its weights, alive."""
+    _decode_map.cache_clear()
+    _decode_iterators.cache_clear()
+
+
 def iterator_types(op: ir.Operation) -> tuple[str, ...]:
     """`parallel` or `reduction` per loop of a structured op."""
     if "iterator_types" in op.attributes:
-        kinds = str(op.attributes["iterator_types"]).split(",")
-        return tuple(
-            "parallel" if "parallel" in k else "reduction" for k in kinds if "iterator" in k
-        )
+        return _decode_iterators(op.attributes["iterator_types"])
     maps = indexing_maps(op)
     outputs = {d for m in maps[num_inputs(op) :] if m is not None for d in m}
     loops = max((d for m in maps if m for d in m if d is not None), default=-1) + 1
