@@ -7,6 +7,7 @@ from iree.compiler import ir
 from linalg_text import Function, Tensor
 
 from mlirfuse import targets
+from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.structured import expressions as ex
@@ -165,9 +166,61 @@ def test_the_exponent_is_verified(exponent, known):
     assert isinstance(found.norm, norms.Norm) is known
 
 
-@pytest.mark.parametrize("root", ["math.sqrt", "math.exp"])
-def test_a_factor_that_is_no_reciprocal_root(root):
-    assert Found(rms(square, root)).norm is None
+def scaled_by(reciprocal) -> Found:
+    """`x` times what `reciprocal` writes of the mean of squares and epsilon."""
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    variance = f.apply("arith.addf", mean(f, square(f, x)), 1e-5)
+    return Found(f.finish(f.apply("arith.mulf", x, reciprocal(f, variance))))
+
+
+@pytest.mark.parametrize(
+    ("reciprocal", "known"),
+    [
+        (lambda f, v: f.apply("math.rsqrt", v), True),
+        (lambda f, v: f.apply("math.powf", v, -0.5), True),
+        (lambda f, v: f.apply("math.powf", v, -0.25), False),
+        (lambda f, v: f.apply("arith.divf", 1.0, f.apply("math.sqrt", v)), True),
+        (lambda f, v: f.apply("arith.divf", 1.0, f.apply("math.powf", v, 0.5)), True),
+        (lambda f, v: f.apply("arith.divf", 1.0, f.apply("math.powf", v, 0.25)), False),
+        (lambda f, v: f.apply("arith.divf", 1.0, f.apply("math.exp", v)), False),
+        (lambda f, v: f.apply("arith.divf", 2.0, f.apply("math.sqrt", v)), True),
+        (lambda f, v: f.apply("math.sqrt", v), False),
+        (lambda f, v: f.apply("math.exp", v), False),
+    ],
+)
+def test_the_reciprocal_root_is_verified(reciprocal, known):
+    assert isinstance(scaled_by(reciprocal).norm, norms.Norm) is known
+
+
+@pytest.mark.parametrize(("root", "known"), [("math.sqrt", True), ("math.exp", False)])
+def test_the_root_of_a_quotient_is_verified(root, known):
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    variance = f.apply("arith.addf", mean(f, square(f, x)), 1e-5)
+    found = Found(f.finish(f.apply("arith.divf", x, f.apply(root, variance))))
+    assert isinstance(found.norm, norms.Norm) is known
+
+
+def test_a_quotient_by_another_tensor_ends_before_the_division():
+    f = Function("f", (4, 8))
+    x, other = f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    y, _ = layer_norm(f, x, f.argument((1,), "f32"))
+    module, report = fuse(f.finish(f.apply("arith.divf", y, other)), "layer_norm_fusion")
+    assert report.counts() == {"layer_norm_fusion": 1}
+    (region,) = regions(module)
+    assert inside(region)[-1] == "arith.mulf"
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (0,)])
+def test_what_is_added_after_the_norm_and_varies_over_rows_stays_outside(axes):
+    f = Function("f", (4, 8))
+    x, gamma, residual = f.argument((0, 1), "f32"), f.argument((1,), "f32"), f.argument(axes, "f32")
+    y = f.apply("arith.addf", layer_norm(f, x, gamma)[0], residual)
+    module, report = fuse(f.finish(y), "layer_norm_fusion")
+    assert report.counts() == {"layer_norm_fusion": 1}
+    (region,) = regions(module)
+    assert inside(region)[-1] == "arith.mulf"
 
 
 @pytest.mark.parametrize(("clamp", "known"), [(0.0, True), (1.0, False)])
@@ -201,6 +254,29 @@ def test_another_tensor_than_a_mean_may_be_taken_off():
     found = Found(f.finish(f.apply("arith.mulf", shifted, rstd)))
     assert isinstance(found.norm, norms.Norm)
     assert not found.norm.centered
+
+
+def test_moments_over_other_axes_have_no_difference():
+    f = Function("f", (4, 6, 8))
+    x = f.argument((0, 1, 2), "f32")
+
+    def average(of: Tensor, axes: tuple[int, ...], count: float) -> Tensor:
+        return f.apply("arith.divf", f.reduce("arith.addf", of, axes), count)
+
+    both = average(x, (1, 2), 48.0)
+    second = average(square(f, x), (2,), 8.0)
+    variance = f.apply("arith.addf", f.apply("arith.subf", second, square(f, both)), 1e-5)
+    shifted = f.apply("arith.subf", x, average(x, (2,), 8.0))
+    found = Found(f.finish(f.apply("arith.mulf", shifted, f.apply("math.rsqrt", variance))))
+    assert isinstance(found.norm, norms.NearNorm)
+    assert found.norm.refusal.reason is Reason.STRUCTURE
+
+
+def test_a_division_by_the_length_is_nothing_to_report():
+    f = Function("f", (4, 8))
+    x = f.argument((0, 1), "f32")
+    length = f.apply("math.sqrt", f.reduce("arith.addf", square(f, x), (1,)))
+    assert Found(f.finish(f.apply("arith.divf", x, length))).norm is None
 
 
 DIAGONAL = """
@@ -259,6 +335,51 @@ def test_a_doubled_tensor_is_no_residual():
     found = Found(f.finish(layer_norm(f, f.apply("arith.addf", x, x), f.argument((1,), "f32"))[0]))
     assert isinstance(found.norm, norms.Norm)
     assert norms.residual(found.norm) is None
+
+
+def test_the_pass_without_the_add_reports_what_is_nearly_a_norm():
+    f = Function("f", (4, 8))
+    total = f.apply("arith.addf", f.argument((0, 1), "f32"), f.argument((0, 1), "f32"))
+    shift = f.argument((), "f32")
+    variance = f.apply("arith.addf", mean(f, square(f, total)), shift)
+    text = f.finish(f.apply("arith.mulf", total, f.apply("math.rsqrt", variance)))
+    assert fuse(text, "add_rms_norm_fusion")[1].decisions == []
+    (decision,) = fuse(text, "rms_norm_fusion")[1].decisions
+    assert decision.reason is Reason.CONSTANT_UNVERIFIED
+
+
+TWO_RESULTS = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+func.func @f(%x: tensor<4x8xf32>, %s: tensor<4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 8.0 : f32
+  %er = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%er : tensor<4xf32>) -> tensor<4xf32>
+  %q = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4x8xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i: f32, %acc: f32):
+    %ii = arith.mulf %i, %i : f32
+    %a = arith.addf %acc, %ii : f32
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %y:2 = linalg.generic {indexing_maps = [#id, #row, #id, #id],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %q : tensor<4x8xf32>, tensor<4xf32>) outs(%e, %e : tensor<4x8xf32>, tensor<4x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32, %p: f32):
+    %v = arith.divf %j, %n : f32
+    %r = math.rsqrt %v : f32
+    %k = arith.mulf %i, %r : f32
+    linalg.yield %k, %r : f32, f32
+  } -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  return %y#0, %y#1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+"""
+
+
+def test_an_op_with_two_results_is_no_root():
+    assert fuse(TWO_RESULTS, "rms_norm_fusion")[1].decisions == []
 
 
 # --- targets -------------------------------------------------------------------------------------
