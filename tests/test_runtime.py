@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 import zipfile
 
 import iree.runtime
@@ -267,19 +268,39 @@ def test_results_can_be_written_and_do_not_change_the_program():
     np.testing.assert_array_equal(program(x, x), np.full((512, 512), 3.0))
 
 
-def test_results_alive_at_exit_are_no_crash(add, tmp_path):
-    add.save(tmp_path / "add.vmfb")
-    script = f"""
-        import numpy as np, torch, mlirfuse
-        program = mlirfuse.load({str(tmp_path / "add.vmfb")!r})
-        x = np.ones((512, 512), np.float32)
-        kept = [program(x, x), program(torch.ones(512, 512), torch.ones(512, 512))]
-        def uses(): return kept, program
-        kept.append(uses)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True
-    )
+def test_memory_that_is_shared_lives_as_long_as_the_call(add):
+    exchange = arrays.Exchange("local-task", devices.open_device("local-task"), "numpy")
+    x = aligned(np.ones((4, 4), np.float32))
+    owner = weakref.ref(x.base)
+    view = exchange.send(x)
+    del x
+    gc.collect()
+    assert owner() is not None
+    del view, exchange
+    gc.collect()
+    assert owner() is None
+
+
+EXIT = """
+    import sys
+    import numpy as np, torch, mlirfuse
+    program = mlirfuse.load(sys.argv[1])
+    arrays = [np.full((512, 512), float(n), np.float32) for n in range(3)]
+    tensors = [torch.from_numpy(x) for x in arrays]
+    kept = [program(x, x) for x in arrays + tensors]
+    if sys.argv[2] == "early":
+        np.kept = kept  # a module that was imported before iree-runtime, and is cleared after it
+    del program
+"""
+
+
+@pytest.mark.parametrize("spec", ["cpu", "vulkan"])
+@pytest.mark.parametrize("place", ["early", "late"])
+def test_results_alive_at_exit_are_no_crash(tmp_path, request, spec, place):
+    target = request.getfixturevalue("vulkan") if spec == "vulkan" else spec
+    mlirfuse.compile(ADD, target=target, cache=False).save(tmp_path / "add.vmfb")
+    command = [sys.executable, "-c", textwrap.dedent(EXIT), tmp_path / "add.vmfb", place]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -253,7 +253,11 @@ class Exchange:
         source = view.get_buffer()
         if self.dlpack != _HOST:
             source = self._to_host(source)
-        array = _Mapped(source).array(dtype, view.shape)
+        # With several axes `asarray` of iree-runtime 3.13 returns a view, and ties the memory to it
+        # alone; numpy leaves it out of the bases of slices, which then read freed memory.
+        raw = source.map().asarray([source.byte_length()], np.dtype(np.uint8))
+        size = math.prod(view.shape) * dtype.itemsize
+        array = raw[:size].view(dtype).reshape(view.shape)
         if spec is not None and spec.dtype.startswith("ui"):
             array = array.view(numpy_dtype(spec.dtype))
         return array.copy() if self._is_shared(array.ctypes.data) else array
@@ -284,26 +288,6 @@ class Exchange:
     def _is_shared(self, address: int) -> bool:
         """Whether a result lies in an argument: a model may return what it was given."""
         return any(first <= address < first + size for first, size in self.shared)
-
-
-class _Mapped:
-    """Host memory of a buffer.
-
-    iree-runtime 3.13 ties it to the array object that `asarray` returns and not to the array's
-    base: a slice that outlives that object would read freed memory. This object is the base.
-    """
-
-    def __init__(self, buffer: Any) -> None:
-        self._buffer = buffer
-        self._mapped = buffer.map()
-        size = buffer.byte_length()
-        self._bytes = self._mapped.asarray([size], np.dtype(np.uint8))
-        self.__array_interface__ = self._bytes.__array_interface__
-
-    def array(self, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
-        """A view of the memory that keeps it."""
-        size = math.prod(shape) * dtype.itemsize
-        return np.asarray(self)[:size].view(dtype).reshape(shape)
 
 
 class _Exported:
