@@ -4,6 +4,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda --pipeline=flash_attention_fusion_v2 --disable-pass=flash_attention_fusion_v2 | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
 // OFF-NOT: flow.dispatch.region
 // CPU-LABEL: @torch_sdpa_f16
 // CPU: groups (0)
@@ -404,12 +405,12 @@ func.func @onnx_self_attention(%arg0: tensor<2x16x32xf32>) -> tensor<2x16x32xf32
 #mn = affine_map<(b, m, n, k) -> (b, m, n)>
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// A constant that is added to all scores changes nothing; sequence lengths may be dynamic. The graph
+// A constant that is added to all scores changes nothing; the number of queries may be dynamic. The graph
 // keeps the weights and the result in f32, so v is read in f32, and q and k with it.
 // CHECK: #[[QM:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d3)>
 // CHECK: #[[KM:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d3)>
 // CHECK: #[[VM:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d2)>
-// CHECK-LABEL: @constant_added_dynamic_lengths_wide_weights
+// CHECK-LABEL: @constant_added_dynamic_queries_wide_weights
 // CHECK-SAME: %[[M:arg3]]: index
 // CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%arg0 :
 // CHECK: %[[K:.*]] = linalg.generic {{.*}} ins(%arg1 :
@@ -419,7 +420,7 @@ func.func @onnx_self_attention(%arg0: tensor<2x16x32xf32>) -> tensor<2x16x32xf32
 // CHECK: iree_linalg_ext.attention <indexing_maps = [#[[QM]], #[[KM]], #[[VM]],
 // CHECK-SAME: ins(%[[Q]], %[[K]], %[[V]], %[[SCALE]] :
 // CHECK: return %[[R]]
-func.func @constant_added_dynamic_lengths_wide_weights(%q16: tensor<8x?x16xf16>, %k16: tensor<8x?x16xf16>, %v16: tensor<8x?x16xf16>, %m: index, %n: index) -> tensor<8x?x16xf32> {
+func.func @constant_added_dynamic_queries_wide_weights(%q16: tensor<8x?x16xf16>, %k16: tensor<8x24x16xf16>, %v16: tensor<8x24x16xf16>, %m: index) -> tensor<8x?x16xf32> {
   %zero = arith.constant 0.0 : f32
   %half = arith.constant -5.000000e-01 : f32
   %four = arith.constant 4.0 : f32
@@ -430,37 +431,37 @@ func.func @constant_added_dynamic_lengths_wide_weights(%q16: tensor<8x?x16xf16>,
     %w = arith.extf %a : f16 to f32
     linalg.yield %w : f32
   } -> tensor<8x?x16xf32>
-  %ke = tensor.empty(%n) : tensor<8x?x16xf32>
-  %k = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k16 : tensor<8x?x16xf16>) outs(%ke : tensor<8x?x16xf32>) {
+  %ke = tensor.empty() : tensor<8x24x16xf32>
+  %k = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k16 : tensor<8x24x16xf16>) outs(%ke : tensor<8x24x16xf32>) {
   ^bb0(%a: f16, %o: f32):
     %w = arith.extf %a : f16 to f32
     linalg.yield %w : f32
-  } -> tensor<8x?x16xf32>
-  %ve = tensor.empty(%n) : tensor<8x?x16xf32>
-  %v = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v16 : tensor<8x?x16xf16>) outs(%ve : tensor<8x?x16xf32>) {
+  } -> tensor<8x24x16xf32>
+  %ve = tensor.empty() : tensor<8x24x16xf32>
+  %v = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v16 : tensor<8x24x16xf16>) outs(%ve : tensor<8x24x16xf32>) {
   ^bb0(%a: f16, %o: f32):
     %w = arith.extf %a : f16 to f32
     linalg.yield %w : f32
-  } -> tensor<8x?x16xf32>
-  %se = tensor.empty(%m, %n) : tensor<8x?x?xf32>
-  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<8x?x?xf32>) -> tensor<8x?x?xf32>
-  %qkt = linalg.generic {indexing_maps = [#qk, #kk, #mn], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<8x?x16xf32>, tensor<8x?x16xf32>) outs(%sf : tensor<8x?x?xf32>) {
+  } -> tensor<8x24x16xf32>
+  %se = tensor.empty(%m) : tensor<8x?x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<8x?x24xf32>) -> tensor<8x?x24xf32>
+  %qkt = linalg.generic {indexing_maps = [#qk, #kk, #mn], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<8x?x16xf32>, tensor<8x24x16xf32>) outs(%sf : tensor<8x?x24xf32>) {
   ^bb0(%a: f32, %b: f32, %o: f32):
     %p = arith.mulf %a, %b : f32
     %t = arith.addf %o, %p : f32
     linalg.yield %t : f32
-  } -> tensor<8x?x?xf32>
-  %s = linalg.generic {indexing_maps = [#id, affine_map<(b, m, n) -> ()>, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qkt, %ten : tensor<8x?x?xf32>, tensor<f32>) outs(%se : tensor<8x?x?xf32>) {
+  } -> tensor<8x?x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, affine_map<(b, m, n) -> ()>, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qkt, %ten : tensor<8x?x24xf32>, tensor<f32>) outs(%se : tensor<8x?x24xf32>) {
   ^bb0(%a: f32, %c: f32, %o: f32):
     %x = arith.mulf %half, %a : f32
     %y = arith.addf %c, %x : f32
     %z = arith.mulf %y, %four : f32
     linalg.yield %z : f32
-  } -> tensor<8x?x?xf32>
-  %w = linalg.softmax dimension(2) ins(%s : tensor<8x?x?xf32>) outs(%se : tensor<8x?x?xf32>) -> tensor<8x?x?xf32>
+  } -> tensor<8x?x24xf32>
+  %w = linalg.softmax dimension(2) ins(%s : tensor<8x?x24xf32>) outs(%se : tensor<8x?x24xf32>) -> tensor<8x?x24xf32>
   %oe = tensor.empty(%m) : tensor<8x?x16xf32>
   %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<8x?x16xf32>) -> tensor<8x?x16xf32>
-  %o = linalg.generic {indexing_maps = [#qk, #vk, #mn], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<8x?x?xf32>, tensor<8x?x16xf32>) outs(%of : tensor<8x?x16xf32>) {
+  %o = linalg.generic {indexing_maps = [#qk, #vk, #mn], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<8x?x24xf32>, tensor<8x24x16xf32>) outs(%of : tensor<8x?x16xf32>) {
   ^bb0(%a: f32, %b: f32, %c: f32):
     %p = arith.mulf %a, %b : f32
     %t = arith.addf %p, %c : f32
@@ -524,6 +525,33 @@ func.func @softmax_in_parts_with_a_reciprocal(%q: tensor<4x16x8xf32>, %k0: tenso
   %oe = tensor.empty() : tensor<4x16x8xf32>
   %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+// IREE compiles an attention with a dynamic number of keys slowly, to code without matrix
+// instructions: only by option.
+// CHECK-LABEL: @dynamic_keys
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @dynamic_keys
+// WHY: not_profitable
+// WHY: the number of keys is dynamic; see dynamic_keys
+// OPTION-LABEL: @dynamic_keys
+// OPTION-SAME: %[[Q:.*]]: tensor<4x16x8xf32>, %[[K:.*]]: tensor<4x8x?xf32>, %[[V:.*]]: tensor<4x?x8xf32>
+// OPTION: flow.dispatch.region -> (tensor<4x16x8xf32>)
+// OPTION: iree_linalg_ext.attention
+// OPTION-SAME: ins(%[[Q]], %[[K]], %[[V]],
+func.func @dynamic_keys(%q: tensor<4x16x8xf32>, %k: tensor<4x8x?xf32>, %v: tensor<4x?x8xf32>, %n: index) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty(%n) : tensor<4x16x?xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x?xf32>) -> tensor<4x16x?xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x?xf32>) outs(%sf : tensor<4x16x?xf32>) -> tensor<4x16x?xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x?xf32>) outs(%se : tensor<4x16x?xf32>) -> tensor<4x16x?xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x?xf32>, tensor<4x?x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   return %o : tensor<4x16x8xf32>
 }
 

@@ -14,12 +14,29 @@ numerics as in flash_attention_fusion_v2. Source: MindSpore FlashAttentionFusion
 
 from __future__ import annotations
 
+import dataclasses
+
 from iree.compiler import ir
 
 from mlirfuse.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
-from mlirfuse.structured.attention import legal_attention, match_attention
+from mlirfuse.structured.attention import (
+    legal_attention,
+    match_attention,
+    profitable_attention,
+)
 from mlirfuse.structured.contractions import ROOTS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the pass.
+
+    Attributes:
+      dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
+    """
+
+    dynamic_keys: bool = False
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -30,6 +47,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types, dynamic head sizes and too many operands."""
     return legal_attention(match, ctx.target.max_operands)
+
+
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a dynamic number of keys, unless the option says otherwise."""
+    return profitable_attention(match, dynamic_keys=ctx.options.dynamic_keys)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -43,8 +65,10 @@ PASS = FusionPass(
     roots=ROOTS,
     match=match,
     legal=legal,
+    profitable=profitable,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
+    options=Options,
     # As for flash_attention_fusion_v2.
     targets=frozenset({"cuda", "rocm"}),
     aliases=("FlashAttentionFusionV1",),

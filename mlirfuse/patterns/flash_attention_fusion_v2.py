@@ -7,20 +7,38 @@
 
 Root: the contraction with v. The scale is read from the graph, on q, k or the product; a constant
 added to all scores is checked to leave softmax as it is. Any number of batch and head dimensions,
-grouped and shared heads, other lengths of q and k; sequence lengths static or dynamic, head sizes
-static. T f16, bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the
-weights are rounded to v's type where the graph rounds them or the result to as few bits).
+grouped and shared heads, other lengths of q and k. Head sizes are static; the number of queries may
+be dynamic, that of keys with an option. T f16, bf16, f32; scores and softmax are f32. Numerics:
+reassociating (online softmax; the weights are rounded to v's type where the graph rounds them, or
+the result, to as few bits).
 Source: MindSpore FlashAttentionFusionV2.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 from iree.compiler import ir
 
 from mlirfuse.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
-from mlirfuse.structured.attention import legal_attention, match_attention
+from mlirfuse.structured.attention import (
+    legal_attention,
+    match_attention,
+    profitable_attention,
+)
 from mlirfuse.structured.contractions import ROOTS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the pass.
+
+    Attributes:
+      dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
+    """
+
+    dynamic_keys: bool = False
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -31,6 +49,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types, dynamic head sizes and too many operands."""
     return legal_attention(match, ctx.target.max_operands)
+
+
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a dynamic number of keys, unless the option says otherwise."""
+    return profitable_attention(match, dynamic_keys=ctx.options.dynamic_keys)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -44,8 +67,10 @@ PASS = FusionPass(
     roots=ROOTS,
     match=match,
     legal=legal,
+    profitable=profitable,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
+    options=Options,
     # On a CPU the decomposed form is faster: 4x12x128x32 f32 on 2 threads takes 800 us in three
     # dispatches, 1770 us as attention with IREE's tile sizes and 840 us with the best of eight
     # sets of tile sizes. IREE has no code generation for attention in SPIR-V.

@@ -6,114 +6,17 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
 from harness import FLOATS, Batch, Case
-from linalg_text import Function, Tensor
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
-ALL = f"{V1},{V2}"
+ALL = f"{V1}{{dynamic-keys=true}},{V2}{{dynamic-keys=true}}"
 # The passes are off on the CPU by default, where they do not pay.
 ON = {"enable_pass": (V1, V2)}
 LIT = Path(__file__).parent.parent.parent / "lit_tests" / "patterns"
 
 ULPS = 8.0
 """Two contractions, an exponential and a division; exp2 in place of exp."""
-
-B, H, G, M, N, D, K = range(7)
-"""Loops: batch, heads of k, heads of q a head of k, queries, width of v, width of q, keys."""
-
-LOWEST = {name: float(ml_dtypes.finfo(kind).min) for name, kind in FLOATS.items()}
-
-
-class Graph(Function):
-    """One attention that is being written; scores are f32."""
-
-    def contract(self, a: Tensor, b: Tensor, over: int) -> Tensor:
-        """The contraction of two tensors over one loop, accumulated in f32."""
-        loops = tuple(sorted({*a.axes, *b.axes}))
-        shape = Tensor("", tuple(x for x in loops if x != over), "f32")
-        zero = self._constant(0.0, "f32")
-        filled = self._emit(
-            f"linalg.fill ins({zero} : f32) outs({self._empty(shape)} : {self.type(shape)})"
-            f" -> {self.type(shape)}"
-        )
-        body, names = "", []
-        for number, tensor in enumerate((a, b)):
-            names.append(f"%a{number}")
-            if tensor.dtype != "f32":
-                names[-1] = f"%w{number}"
-                body += f"%w{number} = arith.extf %a{number} : {tensor.dtype} to f32\n    "
-        body += f"%p = arith.mulf {names[0]}, {names[1]} : f32\n    "
-        body += "%r = arith.addf %out, %p : f32\n    "
-        kinds = ["reduction" if x == over else "parallel" for x in loops]
-        return self._write(body, "%r", [a, b], shape, filled, loops, kinds)
-
-    def select(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
-        """`yes` where the condition holds, else `no`; one of them is a number."""
-        given = yes if isinstance(yes, Tensor) else no
-        assert isinstance(given, Tensor)
-        names = [
-            "%a1" if isinstance(x, Tensor) else self._constant(x, given.dtype) for x in (yes, no)
-        ]
-        body = f"%r = arith.select %a0, {names[0]}, {names[1]} : {given.dtype}\n    "
-        loops = tuple(sorted({*condition.axes, *given.axes}))
-        shape = Tensor("", loops, given.dtype)
-        kinds = ["parallel"] * len(loops)
-        inputs = [condition, given]
-        return self._write(body, "%r", inputs, shape, self._empty(shape), loops, kinds)
-
-    def indices(self, body: str) -> Tensor:
-        """An i1 tensor over queries and keys from their numbers, `%i` and `%j`, as i32."""
-        shape = Tensor("", (M, K), "i1")
-        name = self._emit(
-            "linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],"
-            f' iterator_types = ["parallel", "parallel"]}} outs({self._empty(shape)} :'
-            f" {self.type(shape)}) {{\n  ^bb0(%out: i1):\n"
-            "    %x = linalg.index 0 : index\n    %y = linalg.index 1 : index\n"
-            "    %i = arith.index_cast %x : index to i32\n"
-            "    %j = arith.index_cast %y : index to i32\n"
-            f"    {body}linalg.yield %r : i1\n  }} -> {self.type(shape)}"
-        )
-        return Tensor(name, shape.axes, "i1")
-
-    def softmax(self, scores: Tensor) -> Tensor:
-        """`linalg.softmax` over the last loop."""
-        kind = self.type(scores)
-        name = self._emit(
-            f"linalg.softmax dimension({len(scores.axes) - 1}) ins({scores.name} : {kind})"
-            f" outs({self._empty(scores)} : {kind}) -> {kind}"
-        )
-        return Tensor(name, scores.axes, "f32")
-
-    def softmax_in_parts(self, scores: Tensor) -> Tensor:
-        """As `jax.nn.softmax` decomposes."""
-        highest = self.reduce("arith.maximumf", scores, (K,), -np.inf)
-        shifted = self.apply("arith.subf", scores, self.apply("copy", highest, axes=scores.axes))
-        power = self.apply("math.exp", shifted)
-        total = self.reduce("arith.addf", power, (K,))
-        return self.apply("arith.divf", power, self.apply("copy", total, axes=scores.axes))
-
-    def safe(self, scores: Tensor, weights: Tensor) -> Tensor:
-        """PyTorch's select: zero where all scores of a row are -inf."""
-        wide = Tensor("", scores.axes, "i1")
-        rows = Tensor("", tuple(a for a in scores.axes if a != K), "i1")
-        low = self._constant(-np.inf, "f32")
-        off = self._emit("arith.constant false")
-        body = (
-            f"%c = arith.cmpf oeq, %a0, {low} : f32\n    %r = arith.cmpi eq, %c, {off} : i1\n    "
-        )
-        kinds = ["parallel"] * len(wide.axes)
-        finite = self._write(body, "%r", [scores], wide, self._empty(wide), wide.axes, kinds)
-        filled = self._emit(
-            f"linalg.fill ins({off} : i1) outs({self._empty(rows)} : {self.type(rows)})"
-            f" -> {self.type(rows)}"
-        )
-        kinds = ["reduction" if a == K else "parallel" for a in wide.axes]
-        body = "%r = arith.ori %a0, %out : i1\n    "
-        some = self._write(body, "%r", [finite], rows, filled, wide.axes, kinds)
-        kinds = ["parallel"] * len(rows.axes)
-        body = f"%r = arith.cmpi eq, %a0, {off} : i1\n    "
-        none = self._write(body, "%r", [some], rows, self._empty(rows), rows.axes, kinds)
-        return self.select(none, 0.0, weights)
 
 
 def attend(q, k, v, scale, mask=0.0, zero=False):
@@ -137,74 +40,16 @@ SIZES = {
 """Sizes of the loops; a size of one is left out of the tensors."""
 
 
-def make(
-    name: str,
-    sizes: str = "self",
-    *,
-    dtype: str = "f32",
-    scale: float = 0.25,
-    mask: str = "",
-    writing: str = "",
-    zero: bool = False,
-    dynamic: bool = False,
-) -> Case:
-    """A case of one attention.
-
-    Args:
-      name: the function's name.
-      sizes: key of `SIZES`.
-      dtype: element type of q, k, v and the result.
-      scale: the factor of the scores.
-      mask: `causal`, `boolean`, `lowest`, `bias`, `window`; empty for none.
-      writing: words of how it is written: `parts`, `divided`, `on_q`, `on_k`, `swapped`.
-      zero: whether rows of -inf become zero.
-      dynamic: whether the numbers of queries and keys are dynamic.
-    """
+def make(name: str, sizes: str = "self", **how) -> Case:
+    """A case of one attention, of sizes `SIZES[sizes]`, written as `write` says."""
     extents = SIZES[sizes]
-    declared = [None if dynamic and x in (M, K) else s for x, s in enumerate(extents)]
-    f = Graph(name, declared)
-
-    def kept(*axes: int) -> tuple[int, ...]:
-        return tuple(a for a in axes if extents[a] != 1)
+    text, arguments = write(name, extents, **how)
+    dtype, mask = how.get("dtype", "f32"), how.get("mask", "")
+    scale, zero, dynamic = how.get("scale", 0.25), how.get("zero", False), how.get("dynamic", ())
 
     def full(array: np.ndarray, *axes: int) -> np.ndarray:
         lengths = iter(array.shape)
-        return array.reshape([next(lengths) if a in kept(*axes) else 1 for a in axes])
-
-    q = f.argument(kept(B, H, G, M, D), dtype)
-    k = f.argument(kept(B, H, K, D), dtype)
-    v = f.argument(kept(B, H, K, N), dtype)
-    words = writing.split()
-    left, right, factor = q, k, scale
-    if "on_q" in words:
-        left, factor = f.apply("arith.mulf", f.cast(q, "f32"), scale / 2), 2.0
-    if "on_k" in words:
-        right, factor = f.apply("arith.divf", f.cast(k, "f32"), 4.0), factor * 4.0
-    scores = f.contract(*((right, left) if "swapped" in words else (left, right)), D)
-    op, number = ("arith.divf", 1 / factor) if "divided" in words else ("arith.mulf", factor)
-    scores = f.apply(op, scores, number)
-    arguments = [q, k, v]
-    if mask == "causal":
-        below = f.indices("%r = arith.cmpi sle, %j, %i : i32\n    ")
-        scores = f.select(below, scores, -np.inf)
-    elif mask == "window":
-        five = "%c = arith.constant 5 : i32\n    %d = arith.subi %j, %i : i32\n    "
-        ahead = f.indices(five + "%r = arith.cmpi sge, %d, %c : i32\n    ")
-        scores = f.select(ahead, scores, -np.inf)
-    elif mask in ("boolean", "lowest"):
-        keep = f.argument(kept(B, M, K), "i1")
-        arguments.append(keep)
-        scores = f.select(keep, scores, -np.inf if mask == "boolean" else LOWEST["f32"])
-    elif mask == "bias":
-        bias = f.argument(kept(B, M, K), dtype)
-        arguments.append(bias)
-        scores = f.apply("arith.addf", scores, f.cast(bias, "f32"))
-    weights = f.softmax_in_parts(scores) if "parts" in words else f.softmax(scores)
-    if zero:
-        weights = f.safe(scores, weights)
-    weights = f.cast(weights, dtype)
-    result = f.contract(*((v, weights) if "swapped" in words else (weights, v)), K)
-    text = f.finish(f.cast(result, dtype))
+        return array.reshape([next(lengths) if a in kept(extents, *axes) else 1 for a in axes])
 
     def reference(q, k, v, *rest):
         lengths = (q.shape[-2], k.shape[-2])
@@ -218,14 +63,15 @@ def make(
         elif mask:
             added = full(rest[0], B, M, K)[:, None, None]
             if mask != "bias":
-                added = np.where(added, 0.0, -np.inf if mask == "boolean" else LOWEST["f32"])
+                added = np.where(added, 0.0, -np.inf if mask == "boolean" else LOWEST)
             # The harness moves every number by one rounding, which says nothing about these.
             added = np.where(np.isnan(added), -np.inf, added)
             added = np.where((added < -1e38) & np.isfinite(added), -1e38, added)
         out = attend(
             full(q, B, H, G, M, D), full(k, B, H, K, D), full(v, B, H, K, N), scale, added, zero
         )
-        return (out.reshape([out.shape[n] for n, a in enumerate((B, H, G, M, N)) if a in kept(a)]),)
+        lengths = [s for s, a in zip(out.shape, (B, H, G, M, N), strict=True) if extents[a] != 1]
+        return (out.reshape(lengths),)
 
     generator = np.random.default_rng(len(name))
 
@@ -239,7 +85,7 @@ def make(
             if mask == "bias":
                 # One key that nobody sees, a row of the lowest number, a row of -inf.
                 made[3][..., 1] = -np.inf
-                made[3][..., 2, :] = LOWEST[dtype]
+                made[3][..., 2, :] = float(ml_dtypes.finfo(FLOATS[dtype]).min)
                 made[3][..., 3, :] = -np.inf
             else:
                 made[3] = made[3] > -0.5
@@ -300,8 +146,8 @@ def imports() -> list[Case]:
     causal = np.where(np.tri(16, 24, dtype=bool), 0.0, -np.inf)
     keep = generator.random((2, 1, 16, 24)) < 0.7
     keep[1, 0, 5] = False
-    padding = np.where(np.arange(24) < 17, 0.0, LOWEST["f32"]) * np.ones((2, 1, 1, 1))
-    padding[1] = LOWEST["f32"]
+    padding = np.where(np.arange(24) < 17, 0.0, LOWEST) * np.ones((2, 1, 1, 1))
+    padding[1] = LOWEST
     q, k, v = normal(2, 4, 16, 8), normal(2, 4, 24, 8), normal(2, 4, 24, 8)
     grouped = (normal(2, 8, 16, 8), normal(2, 2, 24, 8), normal(2, 2, 24, 8))
     narrow = [x.astype(np.float16) for x in (q, k, v)]
@@ -366,9 +212,9 @@ def cases() -> list[Case]:
         make("lowest", mask="lowest", writing="parts"),
         make("bias_bf16", "odd", dtype="bf16", mask="bias"),
         make("bias_zero", mask="bias", zero=True),
-        make("dynamic_zero", dynamic=True, zero=True),
-        make("dynamic_causal", dynamic=True, mask="causal", zero=True),
-        make("dynamic_boolean_f16", "odd", dtype="f16", dynamic=True, mask="boolean", zero=True),
+        make("dynamic_zero", dynamic=(M, K), zero=True),
+        make("dynamic_causal", dynamic=(M, K), mask="causal", zero=True),
+        make("dynamic_boolean_f16", "odd", dtype="f16", dynamic=(M, K), mask="boolean", zero=True),
         *imports(),
     ]
 
