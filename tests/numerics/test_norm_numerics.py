@@ -196,6 +196,41 @@ def make(
     )
 
 
+def read_elsewhere() -> Case:
+    """The mean, its broadcast, the reciprocal deviation and the unscaled norm leave the group."""
+    f = Function("read_elsewhere", (None, 64))
+    x, gamma = f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    average = mean(f, x, (1,))
+    averages = broadcast(f, average, (0, 1))
+    centered = f.apply("arith.subf", x, averages)
+    variance = mean(f, f.apply("arith.mulf", centered, centered), (1,))
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
+    normed = f.apply("arith.mulf", centered, broadcast(f, rstd, (0, 1)))
+    y = f.apply("arith.mulf", normed, gamma)
+
+    def numpy_form(x, gamma):
+        shifted = x - x.mean(1, keepdims=True)
+        deviation = np.sqrt((shifted * shifted).mean(1) + EPSILON)
+        scaled = shifted / deviation[:, None]
+        averages = np.broadcast_to(x.mean(1, keepdims=True), x.shape)
+        return scaled * gamma, x.mean(1), averages, 1.0 / deviation, scaled
+
+    normal = np.random.default_rng(2).standard_normal
+    return Case(
+        name="read_elsewhere",
+        text=f.finish(y, average, averages, rstd, normed),
+        inputs={
+            f"{m} rows": (normal((m, 64)).astype(np.float32), normal(64).astype(np.float32))
+            for m in (1, 5, 16)
+        },
+        reference=numpy_form,
+        fires={"layer_norm_fusion": 1},
+        ulps=CAST_ULPS + 64 * ULPS_PER_TERM,
+        # The broadcast is a dispatch of its own.
+        dispatches=2,
+    )
+
+
 def cases() -> list[Case]:
     plain = [
         make(f"{writing}_{dtype}_{stats}", writing, dtype=dtype, stats=stats)
@@ -221,7 +256,7 @@ def cases() -> list[Case]:
             ("rms_norm", "f16", True),
         ]
     ]
-    return [*plain, *shapes, *static, *adds]
+    return [*plain, *shapes, *static, *adds, read_elsewhere()]
 
 
 CASES = {case.name: case for case in cases()}
