@@ -133,6 +133,16 @@ def test_symbolic_size_is_dynamic():
     check(imported, model, (inputs(1),), (inputs(3),))
 
 
+def test_half_precision_product_of_dynamic_size():
+    (batch,) = jax.export.symbolic_shape("batch")
+    rng = np.random.default_rng(0)
+    weight = rng.random((4096, 8)).astype(np.float16)
+    x = rng.random((3, 2, 4096)).astype(np.float16)
+    shape = jax.ShapeDtypeStruct((batch, 2, 4096), np.float16)
+    (got,) = stock_program(import_model(lambda x: x @ jnp.asarray(weight), (shape,)))(x)
+    assert relative_error(got, x.astype(np.float64) @ weight.astype(np.float64)) < 1e-3
+
+
 def test_reshape_that_only_jax_knows_how_to_do_is_refused():
     (n,) = jax.export.symbolic_shape("n")
     shape = jax.ShapeDtypeStruct((n, 6, 4), np.float32)

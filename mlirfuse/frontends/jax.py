@@ -184,7 +184,7 @@ def _take_weights(module: Any, weights: Weights) -> None:
             continue
         element = str(jax_ir.ShapedType(value.type).element_type)
         bits = re.fullmatch(r"(?:u?i|b?f)(\d+)(?:E\w+)?", element)
-        # float64 stays inline: IREE turns it into float32 there, but not in resources.
+        # Not float64: IREE turns its data into float32, and has to have it for that.
         if not bits or int(bits[1]) % 8 or element == "f64":
             continue
         if len(value) * int(bits[1]) // 8 < INLINE_BYTES:

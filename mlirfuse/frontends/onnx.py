@@ -126,6 +126,7 @@ def _without_weights(
     import onnx
 
     types = onnx.TensorProto
+    # Not float64: IREE turns its data into float32, and has to have it for that.
     whole_bytes = {
         types.FLOAT,
         types.FLOAT16,
@@ -215,15 +216,11 @@ def _write(
     source: str,
 ) -> None:
     """Writes the graph as a module of the torch dialect, with stand-ins for large tensors."""
-    import onnx
     from iree.compiler import ir
     from iree.compiler.extras import onnx_importer
 
     class Cache(onnx_importer.ContextCache):  # type: ignore[misc]
         def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
-            if tensor.data_type == onnx.TensorProto.DOUBLE:
-                # IREE turns float64 into float32, in inline data but not in resources.
-                return ir.DenseElementsAttr.get(onnx.numpy_helper.to_array(tensor))
             if tensor.name not in arrays or any(getattr(tensor, field) for field in _DATA_FIELDS):
                 return super().tensor_proto_to_attr(tensor)
             tensor_type = str(self.tensor_proto_to_builtin_type(tensor))

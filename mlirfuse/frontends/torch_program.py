@@ -38,7 +38,9 @@ def fx_module(
             if literal.numel() < 2 or literal.dtype == torch.bool or literal.dtype.is_complex:
                 return None
             if literal.dtype == torch.float64:
-                return self.literal(importer, literal, _inline(literal))
+                # IREE turns it into float32, in inline data but not in resources.
+                array = np.ascontiguousarray(literal.detach().cpu().numpy())
+                return self.literal(importer, literal, ir.DenseElementsAttr.get(array))
             if literal.nbytes < INLINE_BYTES:
                 return None
             key = (
@@ -63,10 +65,6 @@ def fx_module(
                 results=[importer._cc.tensor_to_vtensor_type(tensor)],
                 attributes={"value": value},
             ).result
-
-    def _inline(tensor: torch.Tensor) -> ir.Attribute:
-        # IREE turns float64 into float32, in inline data but not in resources.
-        return ir.DenseElementsAttr.get(np.ascontiguousarray(tensor.detach().cpu().numpy()))
 
     with context:
         importer = fx_importer.FxImporter(context=context, hooks=Hooks())
