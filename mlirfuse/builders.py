@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.core import MlirfuseError
 from mlirfuse.structured import ops, slices
 
 
@@ -48,6 +49,10 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         inside = [u for u in ops.users(value) if _outer(u, group[0].block) in members]
         value.replace_all_uses_except(new, inside) if inside else value.replace_all_uses_with(new)
     for op in reversed(group):
+        # Erasing an op that is still read would leave dangling operands: an error, not a crash.
+        readers = [u.name for r in op.results for u in ops.users(r)]
+        if readers:
+            raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
         op.erase()
     return region
 
@@ -110,11 +115,34 @@ def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
         return list(op.operands)
     if op is not None and op.name == "tensor.expand_shape":
         return list(op.operands)[1:]
+    if op is not None and op.name == "tensor.collapse_shape":
+        return _merged_sizes(op)
     if op is not None and op.name.startswith(("linalg.", "iree_linalg_ext.")):
         number = next(i for i, r in enumerate(op.results) if r == value)
         count = len(op.results)
         return dynamic_sizes(list(op.operands)[-count:][number])
     return [_dim(value, d) for d in range(tensor.rank) if tensor.is_dynamic_dim(d)]
+
+
+def _merged_sizes(collapse_shape: ir.Operation) -> list[ir.Value]:
+    """Products of the sizes that the reshape merges, for its dynamic dimensions."""
+    source = collapse_shape.operands[0]
+    sizes = ops.shape(source)
+    unknown = iter(dynamic_sizes(source))
+    values = {d: next(unknown) for d, size in enumerate(sizes) if size is None}
+    merged: list[ir.Value] = []
+    for group in ops.reassociation(collapse_shape):
+        dynamic = [values[d] for d in group if d in values]
+        if not dynamic:
+            continue
+        known = product([sizes[d] for d in group if d not in values])
+        total = dynamic[0]
+        for factor in dynamic[1:] if known == 1 else [*dynamic[1:], _index(known)]:
+            total = ir.Operation.create(
+                "arith.muli", results=[total.type], operands=[total, factor]
+            ).results[0]
+        merged.append(total)
+    return merged
 
 
 def dimension(value: ir.Value, axis: int) -> ir.Value:
@@ -123,14 +151,17 @@ def dimension(value: ir.Value, axis: int) -> ir.Value:
 
 
 def _dim(value: ir.Value, dimension: int) -> ir.Value:
+    return ir.Operation.create(
+        "tensor.dim", results=[ir.IndexType.get()], operands=[value, _index(dimension)]
+    ).results[0]
+
+
+def _index(number: int | None) -> ir.Value:
     index = ir.IndexType.get()
-    number = ir.Operation.create(
+    return ir.Operation.create(
         "arith.constant",
         results=[index],
-        attributes={"value": ir.IntegerAttr.get(index, dimension)},
-    )
-    return ir.Operation.create(
-        "tensor.dim", results=[index], operands=[value, number.results[0]]
+        attributes={"value": ir.IntegerAttr.get(index, number)},
     ).results[0]
 
 

@@ -45,3 +45,22 @@ func.func @no_rewrite_batched_alone(%p: tensor<8x16x16xf16>, %v: tensor<8x16x4xf
   %c = linalg.batch_matmul ins(%p, %v : tensor<8x16x16xf16>, tensor<8x16x4xf16>) outs(%f : tensor<8x16x4xf16>) -> tensor<8x16x4xf16>
   return %c : tensor<8x16x4xf16>
 }
+
+// -----
+
+// Sizes are not seen through a barrier: a batched product of dynamic size is not fenced.
+// CHECK-LABEL: @no_rewrite_dynamic_batch
+// CHECK: linalg.batch_matmul ins
+// CHECK-NOT: util.optimization_barrier
+// CHECK: linalg.matmul {iree.opt.data_tiling}
+func.func @no_rewrite_dynamic_batch(%p: tensor<?x16x16xf32>, %v: tensor<?x16x4xf32>, %w: tensor<4x32xf32>, %b: index, %m: index) -> tensor<?x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%b) : tensor<?x16x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x16x4xf32>) -> tensor<?x16x4xf32>
+  %c = linalg.batch_matmul ins(%p, %v : tensor<?x16x16xf32>, tensor<?x16x4xf32>) outs(%f : tensor<?x16x4xf32>) -> tensor<?x16x4xf32>
+  %x = tensor.collapse_shape %c [[0, 1], [2]] : tensor<?x16x4xf32> into tensor<?x4xf32>
+  %ey = tensor.empty(%m) : tensor<?x32xf32>
+  %fy = linalg.fill ins(%zero : f32) outs(%ey : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<?x4xf32>, tensor<4x32xf32>) outs(%fy : tensor<?x32xf32>) -> tensor<?x32xf32>
+  return %y : tensor<?x32xf32>
+}
