@@ -24,7 +24,7 @@ from mlirfuse import builders
 from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import Apply, Const, Element, Expr, Reduce, number, start
 from mlirfuse.structured.masks import type_of
-from mlirfuse.structured.row_softmax import Body, RowSoftmax, at_column
+from mlirfuse.structured.row_softmax import Body, RowSoftmax, at_column, without_nans
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Tiles:
 
 
 def form_softmax(
-    found: RowSoftmax, group: Sequence[ir.Operation], tiles: Tiles | None
+    found: RowSoftmax, group: Sequence[ir.Operation], tiles: Tiles | None, *, max_skips_nan: bool
 ) -> ir.Operation:
     """Puts a softmax into one new `flow.dispatch.region` and removes what it replaces.
 
@@ -55,13 +55,14 @@ def form_softmax(
       found: the softmax.
       group: the ops that it replaces, in block order.
       tiles: for a CPU; None leaves tiling to IREE.
+      max_skips_nan: whether the target's maximum along a row may pass over a NaN.
 
     Returns:
       The region. Its location is the fusion of the group's locations.
     """
     location = ir.Location.fused([op.location for op in group], context=found.root.context)
     with ir.InsertionPoint(found.root), location:
-        region, result = _Builder(found, Body(found, group), tiles).build()
+        region, result = _Builder(found, Body(found, group), tiles, max_skips_nan).build()
     found.root.results[0].replace_all_uses_with(result)
     for op in reversed(group):
         op.erase()
@@ -87,7 +88,9 @@ _Known = Mapping[Expr, _Operand]
 class _Builder:
     """One construction, at the current insertion point and location."""
 
-    def __init__(self, found: RowSoftmax, body: Body, tiles: Tiles | None) -> None:
+    def __init__(
+        self, found: RowSoftmax, body: Body, tiles: Tiles | None, max_skips_nan: bool
+    ) -> None:
         self.found = found
         self.body = body
         self.tiles = tiles
@@ -96,6 +99,8 @@ class _Builder:
         self.terms = {
             reduce: at_column(reduce, found.column) for reduce in (found.highest, found.total)
         }
+        if max_skips_nan and found.tests_maximum:
+            self.terms[found.highest] = without_nans(found.highest, self.terms[found.highest])
         self.sizes = ops.shape(found.root.results[0])
         values = iter(builders.dynamic_sizes(found.root.results[0]))
         self.size_values = {d: next(values) for d, s in enumerate(self.sizes) if s is None}

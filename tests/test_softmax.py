@@ -1,6 +1,7 @@
 """What `softmax_fusion` decides beyond what its lit file shows on whole functions."""
 
 import pytest
+from attention_text import Graph, K, M
 from iree.compiler import ir
 from linalg_text import Function, Tensor
 
@@ -85,3 +86,16 @@ def test_a_lone_op_is_rewritten_for_a_cpu_alone():
     assert softmax_op("cpu").taken
     assert softmax_op("cuda").reason is Reason.SINGLE_OP
     assert softmax_op("cuda", single_op_groups=True).taken
+
+
+@pytest.mark.parametrize(("target", "guarded"), [("cpu", False), ("cuda", False), ("rocm", True)])
+def test_a_maximum_that_skips_nans_is_guarded(target, guarded):
+    f = Graph("f", (1, 1, 1, 32, 1, 1, 64))
+    x = f.argument((M, K), "f32")
+    with ir.Context() as context:
+        module = ir.Module.parse(f.finish(f.safe(x, f.softmax(x))), context)
+        options = FusionOptions(pipeline="softmax_fusion")
+        fused, _ = engine.run(module, target=targets.parse(target), options=options)
+        text = str(fused)
+    assert "arith.ori" not in text
+    assert ("arith.cmpf uno" in text) == guarded

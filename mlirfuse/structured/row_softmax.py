@@ -50,6 +50,7 @@ class RowSoftmax:
       total: the sum of the exponentials along a row.
       given: expressions that stand for others: the result of a `linalg.softmax`, and a test for a
         row of -inf throughout, which the maximum answers.
+      tests_maximum: whether there is such a test, for which a NaN in the row must show.
       stops: tensors that the softmax reads: the scores and the conditions of selects.
     """
 
@@ -59,6 +60,7 @@ class RowSoftmax:
     power: Apply
     total: Reduce
     given: Mapping[Expr, Expr]
+    tests_maximum: bool
     stops: frozenset[ir.Value]
 
     @property
@@ -149,17 +151,26 @@ def _assemble(
     if parts.axis != rank - 1:
         return NoMatch(Reason.WRONG_AXIS, f"runs over axis {parts.axis} of a rank {rank} tensor")
     stops = {v for e in (parts.scores, *parts.masks) for v in tensors(e)}
+    tests_maximum = False
     for select, kept in outer:
         condition = select.args[0]
         if _tells_closed_rows(parts, condition):
             minus_infinity = Const(-math.inf, type_of(parts.highest.init))
             closed = Apply("arith.cmpf", (parts.highest, minus_infinity), OEQ, "i1", select.owner)
             given[condition] = closed
+            tests_maximum = True
         else:
             stops.update(tensors(condition))
         stops.update(tensors(select.args[3 - kept]))
     return RowSoftmax(
-        root, parts.scores, parts.highest, parts.power, parts.total, given, frozenset(stops)
+        root,
+        parts.scores,
+        parts.highest,
+        parts.power,
+        parts.total,
+        given,
+        tests_maximum,
+        frozenset(stops),
     )
 
 
@@ -352,3 +363,19 @@ def at_column(reduce: Reduce, column: int) -> Expr:
         return expr
 
     return move(reduce.arg)
+
+
+def without_nans(reduce: Reduce, term: Expr) -> Expr:
+    """The term with +inf in place of NaN: the maximum tells of a NaN even where `max` skips it.
+
+    Everything in such a row comes out as NaN all the same: a finite score less +inf has an
+    exponential of zero, and the NaN makes the sum one.
+    """
+    kind = type_of(reduce.init)
+    is_nan = Apply("arith.cmpf", (term, term), _UNO, "i1", reduce.owner)
+    infinity = Const(math.inf, kind)
+    return Apply("arith.select", (is_nan, infinity, term), "", kind, reduce.owner)
+
+
+_UNO = "14 : i64"
+"""`unordered` as a predicate of `arith.cmpf`."""

@@ -184,3 +184,21 @@ def outcomes():
 @pytest.mark.parametrize("name", [case.name for case in CASES])
 def test_cpu(name, outcomes):
     outcomes[name].check()
+
+
+VULKAN = [
+    case
+    for case in CASES
+    if case.name
+    in ("safe_f32", "safe_f16", "log_f32", "masked_static_safe", "masked_dynamic_plain")
+]
+
+
+@pytest.fixture(scope="module")
+def vulkan_outcomes(vulkan):
+    return Batch(cases=VULKAN, pipeline="softmax_fusion", target=vulkan).run()
+
+
+@pytest.mark.parametrize("name", [case.name for case in VULKAN])
+def test_vulkan(name, vulkan_outcomes):
+    vulkan_outcomes[name].check()
