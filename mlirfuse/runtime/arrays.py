@@ -8,6 +8,7 @@ imported here: whoever passes their arrays has imported them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import sys
@@ -69,7 +70,12 @@ def common_kind(values: Iterable[Any]) -> Kind:
 
 def dtype_name(value: Any) -> str:
     """The element type of an array in MLIR's spelling."""
-    name = getattr(value.dtype, "name", None) or str(value.dtype).removeprefix("torch.")
+    return _dtype_name(value.dtype)
+
+
+@functools.cache
+def _dtype_name(dtype: Any) -> str:
+    name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
     return _MLIR.get(name, name)
 
 
@@ -111,6 +117,7 @@ def checked(value: Any, spec: TensorSpec, where: str) -> Any:
     return value
 
 
+@functools.cache
 def _signless(dtype: str) -> str:
     return re.sub(r"^[su](?=i\d)", "", dtype)
 
@@ -310,6 +317,7 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
+@functools.cache
 def _element_type(dtype: np.dtype[Any]) -> Any:
     from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
