@@ -78,6 +78,16 @@ def test_transformer_block_with_closed_over_weights(dtype, tolerance):
     assert b"elided" not in content
 
 
+def test_float64_becomes_float32():
+    """As IREE does by default; the signature says what the program takes."""
+    with jax.enable_x64(True):
+        weight = np.random.default_rng(0).random((16, 16))
+        imported = import_model(lambda x: x @ weight, (np.ones((2, 16)),))
+    assert [s.dtype for s in imported.inputs + imported.outputs] == ["f32", "f32"]
+    (result,) = stock_program(imported)(np.ones((2, 16), np.float32))
+    assert relative_error(result, np.ones((2, 16)) @ weight) < 1e-5
+
+
 def test_weights_as_arguments():
     imported = import_model(
         block, (weights(), jax.ShapeDtypeStruct((2, TOKENS, WIDTH), np.float32))
