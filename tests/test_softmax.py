@@ -70,6 +70,16 @@ def test_exact_numerics_leave_it_alone():
     assert only.reason is Reason.NUMERICS_LIMIT
 
 
+@pytest.mark.parametrize("addends", [6, 7])
+def test_operands_count_for_both_of_their_shapes(addends):
+    f = Function("f", (32, 64))
+    total = f.argument((0, 1), "f32")
+    for _ in range(addends):
+        total = f.apply("arith.addf", total, f.argument((0, 1), "f32"))
+    (only,) = decisions(f.finish(quotient(f, total, 1)))
+    assert only.reason is (None if addends == 6 else Reason.TOO_MANY_OPERANDS)
+
+
 def softmax_op(target: str, **switches):
     text = """
     func.func @f(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {

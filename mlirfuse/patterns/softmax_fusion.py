@@ -96,7 +96,12 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     if ops.shape(results[0])[found.column] is None:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the row's length is dynamic")
     types = [type_of(found.highest.init), type_of(found.total.init)]
-    for leaf in _leaves(found, group):
+    leaves = _leaves(found, group)
+    bound = _VIEWS * sum(isinstance(leaf, Element) for leaf in leaves) + len(results)
+    if bound > ctx.target.max_operands:
+        limit = ctx.target.max_operands
+        return NoMatch(Reason.TOO_MANY_OPERANDS, f"up to {bound} operands, the limit is {limit}")
+    for leaf in leaves:
         if isinstance(leaf, Element):
             types.append(ops.element_type(leaf.value))
             index = [d for d in leaf.index if isinstance(d, int)]
@@ -108,6 +113,10 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     if wrong:
         return NoMatch(Reason.ELEMENT_TYPE, wrong[0])
     return None
+
+
+_VIEWS = 2
+"""Times that an operand may be bound: with its rows whole, and split into lanes."""
 
 
 def _leaves(found: RowSoftmax, group: list[ir.Operation]) -> list[Expr]:
