@@ -20,6 +20,9 @@ PREDICATES = {
 }
 """Masks of indices: whether query `%i` sees key `%j`."""
 
+FILLS = {"boolean": -np.inf, "lowest": LOWEST, "billion": -1e9}
+"""Boolean masks: the score that a select writes where the mask is false."""
+
 
 class Graph(Function):
     """One attention that is being written; scores are f32."""
@@ -45,17 +48,18 @@ class Graph(Function):
         return self._write(body, "%r", [a, b], shape, filled, loops, kinds)
 
     def select(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
-        """`yes` where the condition holds, else `no`; one of them is a number."""
-        given = yes if isinstance(yes, Tensor) else no
-        assert isinstance(given, Tensor)
+        """`yes` where the condition holds, else `no`; two numbers are f32."""
+        tensors = [x for x in (yes, no) if isinstance(x, Tensor)]
+        dtype = tensors[0].dtype if tensors else "f32"
         names = [
-            "%a1" if isinstance(x, Tensor) else self._constant(x, given.dtype) for x in (yes, no)
+            f"%a{1 + tensors.index(x)}" if isinstance(x, Tensor) else self._constant(x, dtype)
+            for x in (yes, no)
         ]
-        body = f"%r = arith.select %a0, {names[0]}, {names[1]} : {given.dtype}\n    "
-        loops = tuple(sorted({*condition.axes, *given.axes}))
-        shape = Tensor("", loops, given.dtype)
+        body = f"%r = arith.select %a0, {names[0]}, {names[1]} : {dtype}\n    "
+        inputs = [condition, *tensors]
+        loops = tuple(sorted({a for t in inputs for a in t.axes}))
+        shape = Tensor("", loops, dtype)
         kinds = ["parallel"] * len(loops)
-        inputs = [condition, given]
         return self._write(body, "%r", inputs, shape, self._empty(shape), loops, kinds)
 
     def indices(self, body: str) -> Tensor:
@@ -136,7 +140,8 @@ def write(
       extents: sizes of the loops.
       dtype: element type of q, k, v and the result.
       scale: the factor of the scores.
-      mask: key of `PREDICATES`, or `boolean`, `lowest`, `bias`; empty for none.
+      mask: key of `PREDICATES` or `FILLS`, `added` for the lowest number added where a mask is
+        false, `bias` for any numbers added; empty for none.
       writing: words of how it is written: `parts`, `divided`, `on_q`, `on_k`, `swapped`.
       zero: whether rows of -inf become zero.
       dynamic: loops of dynamic size.
@@ -157,10 +162,13 @@ def write(
     arguments = [q, k, v]
     if mask in PREDICATES:
         scores = f.select(f.indices(PREDICATES[mask]), scores, -np.inf)
-    elif mask in ("boolean", "lowest"):
+    elif mask in FILLS or mask == "added":
         keep = f.argument(kept(extents, B, M, K), "i1")
         arguments.append(keep)
-        scores = f.select(keep, scores, -np.inf if mask == "boolean" else LOWEST)
+        if mask == "added":
+            scores = f.apply("arith.addf", scores, f.select(keep, 0.0, LOWEST))
+        else:
+            scores = f.select(keep, scores, FILLS[mask])
     elif mask == "bias":
         bias = f.argument(kept(extents, B, M, K), dtype)
         arguments.append(bias)

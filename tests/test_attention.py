@@ -17,7 +17,14 @@ from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured import attention, masks, ops
 from mlirfuse.structured.domains import common_domain, digits
-from mlirfuse.structured.expressions import Const, Element, delinearize, linearize
+from mlirfuse.structured.expressions import (
+    Apply,
+    Const,
+    Element,
+    IndexOf,
+    delinearize,
+    linearize,
+)
 from mlirfuse.structured.reshapes import step
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
@@ -61,6 +68,7 @@ def with_sizes(queries: int, keys: int) -> tuple[int, ...]:
         ("window", 24, 24, True),
         ("boolean", 16, 24, True),
         ("lowest", 16, 24, False),
+        ("added", 16, 24, False),
         ("bias", 16, 24, True),
         ("", 16, 24, False),
     ],
@@ -79,6 +87,14 @@ def test_nothing_is_zeroed_unless_the_graph_does():
 def test_a_dynamic_mask_of_indices_may_close_a_row():
     text, _ = write("main", SMALL, mask="causal", zero=True, dynamic=(M, K))
     assert Parsed(text).found.closed is not None
+
+
+def test_a_mask_over_two_row_dimensions_is_not_followed():
+    """Open where batch and query have the same number: one index for both would open all rows."""
+    parsed = Parsed(write("main", SMALL, mask="causal", zero=True)[0])
+    key = parsed.found.domain.dims[parsed.found.key].base
+    keep = Apply("arith.cmpi", (IndexOf(0), IndexOf(2)), "0 : i64", "i1", parsed.root)
+    assert masks.closed_rows(keep, key, parsed.found.domain.size_of) is not None
 
 
 @pytest.mark.parametrize(

@@ -530,6 +530,60 @@ func.func @softmax_in_parts_with_a_reciprocal(%q: tensor<4x16x8xf32>, %k0: tenso
 
 // -----
 
+#id = affine_map<(b, n, m) -> (b, n, m)>
+#t = affine_map<(b, n, m) -> (b, m, n)>
+
+// The result would not be contiguous in the dimension of v: the transpose is left alone.
+// CHECK-LABEL: @transpose_of_the_head_stays_out
+// CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<4x16x8xf32>)
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]] :
+// CHECK: return %[[T]]
+func.func @transpose_of_the_head_stays_out(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %te = tensor.empty() : tensor<4x8x16xf32>
+  %t = linalg.generic {indexing_maps = [#t, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%o : tensor<4x16x8xf32>) outs(%te : tensor<4x8x16xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    linalg.yield %x : f32
+  } -> tensor<4x8x16xf32>
+  return %t : tensor<4x8x16xf32>
+}
+
+// -----
+
+#all = affine_map<(i, b, m, n) -> (i, b, m, n)>
+#one = affine_map<(i, b, m, n) -> (b, m, n)>
+
+// What repeats the result is not computed for each repetition.
+// CHECK-LABEL: @broadcast_of_the_result_stays_out
+// CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<4x16x8xf32>)
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]] :
+// CHECK: return %[[T]]
+func.func @broadcast_of_the_result_stays_out(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<3x4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %te = tensor.empty() : tensor<3x4x16x8xf32>
+  %t = linalg.generic {indexing_maps = [#one, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%o : tensor<4x16x8xf32>) outs(%te : tensor<3x4x16x8xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    linalg.yield %x : f32
+  } -> tensor<3x4x16x8xf32>
+  return %t : tensor<3x4x16x8xf32>
+}
+
+// -----
+
 // IREE compiles an attention with a dynamic number of keys slowly, to code without matrix
 // instructions: only by option.
 // CHECK-LABEL: @dynamic_keys
@@ -950,5 +1004,157 @@ func.func @no_fusion_one_v_for_all_heads_of_k(%q: tensor<4x16x8xf32>, %k: tensor
     %t = arith.addf %c, %x : f32
     linalg.yield %t : f32
   } -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+#mrow = affine_map<(b, m, n) -> (b, m)>
+
+// The softmax that can attend to nothing: not the pattern at all.
+// CHECK-LABEL: @no_fusion_sum_starts_from_one
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_sum_starts_from_one(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %unit = arith.constant 1.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %low = arith.constant 0xFF800000 : f32
+  %re = tensor.empty() : tensor<4x16xf32>
+  %lf = linalg.fill ins(%low : f32) outs(%re : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %max = linalg.generic {indexing_maps = [#id, #mrow], iterator_types = ["parallel", "parallel", "reduction"]} ins(%qk : tensor<4x16x24xf32>) outs(%lf : tensor<4x16xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    %t = arith.maximumf %x, %out : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16xf32>
+  %e = linalg.generic {indexing_maps = [#id, #mrow, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk, %max : tensor<4x16x24xf32>, tensor<4x16xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%x: f32, %h: f32, %out: f32):
+    %d = arith.subf %x, %h : f32
+    %t = math.exp %d : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %zf = linalg.fill ins(%unit : f32) outs(%re : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #mrow], iterator_types = ["parallel", "parallel", "reduction"]} ins(%e : tensor<4x16x24xf32>) outs(%zf : tensor<4x16xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    %t = arith.addf %x, %out : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16xf32>
+  %p = linalg.generic {indexing_maps = [#id, #mrow, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%e, %sum : tensor<4x16x24xf32>, tensor<4x16xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%x: f32, %h: f32, %out: f32):
+    %one = arith.constant 1.0 : f32
+    %i = arith.divf %one, %h : f32
+    %t = arith.mulf %i, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+#mrow = affine_map<(b, m, n) -> (b, m)>
+
+// Scores below zero are not shifted by their maximum: not the pattern at all.
+// CHECK-LABEL: @no_fusion_maximum_starts_from_zero
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_maximum_starts_from_zero(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %low = arith.constant 0.0 : f32
+  %re = tensor.empty() : tensor<4x16xf32>
+  %lf = linalg.fill ins(%low : f32) outs(%re : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %max = linalg.generic {indexing_maps = [#id, #mrow], iterator_types = ["parallel", "parallel", "reduction"]} ins(%qk : tensor<4x16x24xf32>) outs(%lf : tensor<4x16xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    %t = arith.maximumf %x, %out : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16xf32>
+  %e = linalg.generic {indexing_maps = [#id, #mrow, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk, %max : tensor<4x16x24xf32>, tensor<4x16xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%x: f32, %h: f32, %out: f32):
+    %d = arith.subf %x, %h : f32
+    %t = math.exp %d : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %zf = linalg.fill ins(%zero : f32) outs(%re : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #mrow], iterator_types = ["parallel", "parallel", "reduction"]} ins(%e : tensor<4x16x24xf32>) outs(%zf : tensor<4x16xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    %t = arith.addf %x, %out : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16xf32>
+  %p = linalg.generic {indexing_maps = [#id, #mrow, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%e, %sum : tensor<4x16x24xf32>, tensor<4x16xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%x: f32, %h: f32, %out: f32):
+    %one = arith.constant 1.0 : f32
+    %i = arith.divf %one, %h : f32
+    %t = arith.mulf %i, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#s = affine_map<(b, m, n, k) -> (b, m, n)>
+#q = affine_map<(b, m, n, k) -> (b, m, k)>
+#k = affine_map<(b, m, n, k) -> (b, k, n)>
+
+// The generic multiplies an input with itself: not the pattern at all.
+// CHECK-LABEL: @no_fusion_squares_of_q
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_squares_of_q(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.generic {indexing_maps = [#q, #k, #s], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %x = arith.mulf %a, %a : f32
+    %t = arith.addf %c, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#s = affine_map<(b, m, n, k) -> (b, m, n)>
+#q = affine_map<(b, m, n, k) -> (b, m, m, k)>
+#k = affine_map<(b, m, n, k) -> (b, k, n)>
+
+// q is read where its second and third index are the same.
+// CHECK-LABEL: @no_fusion_diagonal_of_q
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_diagonal_of_q
+// WHY: indexing_map
+// WHY: an operand reads a diagonal
+func.func @no_fusion_diagonal_of_q(%q: tensor<4x16x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.generic {indexing_maps = [#q, #k, #s], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<4x16x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %x = arith.mulf %a, %b : f32
+    %t = arith.addf %c, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   return %o : tensor<4x16x8xf32>
 }

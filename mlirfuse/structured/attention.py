@@ -225,13 +225,10 @@ def _finals(root: ir.Operation) -> list[ir.Operation]:
 
 
 def _moves(op: ir.Operation) -> bool:
-    """Whether the op is a transpose or a narrowing cast."""
+    """Whether the op moves or narrows the elements of one tensor."""
     if not ops.is_elementwise(op) or ops.num_inputs(op) != 1 or len(op.results) != 1:
         return False
     names = [o.operation.name for o in ops.body(op).operations]
-    source, result = ops.indexing_maps(op)
-    if source is None or result is None or sorted(map(str, source)) != sorted(map(str, result)):
-        return False
     return ops.is_projection(op) or names == ["arith.truncf", "linalg.yield"]
 
 

@@ -215,17 +215,28 @@ def scaled(expr: Expr, factor: float) -> Expr:
     return combine("arith.mulf", expr, Const(factor, "f32"))
 
 
-def combine(op: str, *args: Expr, predicate: str = "", type_: str = "f32") -> Apply:
-    """A scalar op on expressions."""
-    return Apply(op, args, predicate, type_, _any_owner(args))
+_FOLDED: dict[str, Callable[..., Any]] = {
+    "arith.addf": operator.add,
+    "arith.mulf": operator.mul,
+    "arith.negf": operator.neg,
+    "arith.maximumf": max,
+    "arith.andi": operator.and_,
+    "arith.xori": operator.xor,
+}
 
 
-def _any_owner(args: tuple[Expr, ...]) -> ir.Operation:
-    return next(owner for owner in map(_owner_of, args) if owner is not None)
+def combine(op: str, *args: Expr, predicate: str = "", type_: str = "f32") -> Expr:
+    """A scalar op on expressions, or the number that it gives when they are numbers."""
+    owner = next((o for o in map(_owner_of, args) if o is not None), None)
+    if owner is None:
+        return Const(_FOLDED[op](*(a.number for a in args if isinstance(a, Const))), type_)
+    return Apply(op, args, predicate, type_, owner)
 
 
-def select(condition: Expr, a: Expr, b: Expr) -> Apply:
+def select(condition: Expr, a: Expr, b: Expr) -> Expr:
     """`a` where the condition holds, else `b`."""
+    if isinstance(condition, Const):
+        return a if condition.number else b
     return combine("arith.select", condition, a, b, type_=type_of(a))
 
 
@@ -276,6 +287,8 @@ _OEQ = "1 : i64"
 
 def is_minus_infinity(expr: Expr) -> Expr:
     """Whether the f32 expression is -inf, as an i1 expression."""
+    if isinstance(expr, Const):
+        return TRUE if expr.number == -math.inf else FALSE
     return combine("arith.cmpf", expr, MINUS_INFINITY, predicate=_OEQ, type_="i1")
 
 
@@ -325,8 +338,9 @@ def negated(condition: Expr) -> Expr:
 
 
 def _both(a: Expr, b: Expr) -> Expr:
-    if a == TRUE or b == TRUE:
-        return b if a == TRUE else a
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Const):
+            return other if one.number else FALSE
     return combine("arith.andi", a, b, type_="i1")
 
 

@@ -248,7 +248,7 @@ class _Reader:
             return inner
         self.masked = True
         fill = number(other)
-        if fill is None or not fill <= masks.MASKING:
+        if fill is None or not fill < 0:
             return _no_fill(fill)
         finite = inner.fill if math.isinf(fill) else float(fill)
         if inner.fill not in (None, finite):
