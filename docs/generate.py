@@ -1,5 +1,8 @@
 # noqa: INP001
-"""Writes docs/passes.md and docs/reasons.md: `python docs/generate.py`."""
+"""Writes docs/passes.md and docs/reasons.md: `python docs/generate.py`.
+
+`python docs/generate.py report.html` also takes docs/images/report.png, of the demo's report.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import dataclasses
 import functools
 import re
 import shlex
+import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,10 +201,32 @@ def reasons() -> str:
 PAGES = {"passes.md": passes, "reasons.md": reasons}
 
 
+def picture(report: Path) -> None:
+    """Takes the picture of a report in headless Chromium, with a group chosen."""
+    chosen = "document.querySelectorAll('.node:not(.single)')[2].dispatchEvent(new Event('click'))"
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "report.html")
+        text = report.read_text(encoding="utf-8")
+        page.write_text(text.replace("</body>", f"<script>{chosen}</script></body>"), "utf-8")
+        arguments = (
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--user-data-dir={folder}/profile",
+            "--virtual-time-budget=5000",
+            "--window-size=1360,1180",
+            f"--screenshot={DOCS / 'images' / 'report.png'}",
+        )
+        subprocess.run(["chromium", *arguments, page.as_uri()], check=True, capture_output=True)
+
+
 def main() -> None:
-    """Writes every page."""
+    """Writes every page; with the path of a report also its picture."""
     for name, make in PAGES.items():
         (DOCS / name).write_text(make(), encoding="utf-8")
+    if len(sys.argv) > 1:
+        picture(Path(sys.argv[1]))
 
 
 if __name__ == "__main__":
