@@ -4,7 +4,7 @@
 
 // LOG: cse: {{[0-9.]+}} ms
 // LOG-NEXT: rms_norm_fusion: 0 rewrites, {{[0-9.]+}} ms
-// LOG-NEXT: util.func: {{[0-9.]+}} ms
+// LOG-NEXT: util.func(canonicalize{max-iterations=2}): {{[0-9.]+}} ms
 
 // CHECK: %[[P:.*]] = arith.addf %arg0, %arg0
 // CHECK-NEXT: arith.mulf %[[P]], %[[P]]

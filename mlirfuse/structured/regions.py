@@ -15,7 +15,7 @@ def legal_float(match: Match) -> NoMatch | None:
     """Refuses a group with tensors that are not f16, bf16 or f32."""
     for op in match.ops:
         for value in (*op.operands, *op.results):
-            if not ops.is_float(value):
+            if ops.ranked(value) is not None and not ops.is_float(value):
                 return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     return None
 
@@ -25,8 +25,9 @@ ROWS_AT_ONCE = 8
 Measured with IREE 3.13.0 on AVX-512: a layer norm whose input sum is also a result takes 96 bytes
 of stack per column of f32, an RMS norm 64."""
 
-BUFFERS_PER_RESULT = 3
-"""Copies of the rows that such a group keeps for a result that the group reads too; same source."""
+BUFFERS_PER_RESULT = 6
+"""Copies of the rows that such a group keeps at most for a result that the group reads too; a layer
+norm of dynamic rows takes 190 bytes of stack per column of f32. Same source."""
 
 
 def stack_refusal(group: Sequence[ir.Operation], limit: int | None) -> NoMatch | None:
