@@ -623,6 +623,74 @@ func.func @two_masks_and_a_bias(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, 
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+// transformers' extended masks: the lowest number of f32, which log2(e) would take to -inf. It is known,
+// so the group adds another number that no score survives, and tests nothing.
+// CHECK-LABEL: @lowest_number_added_where_masked
+// CHECK-SAME: %[[MASK:arg3]]: tensor<4x16x24xi1>
+// CHECK: flow.dispatch.region
+// CHECK: %[[M:.*]] = linalg.generic {{.*}} ins(%[[MASK]] : tensor<4x16x24xi1>)
+// CHECK: %[[LOW:.*]] = arith.constant -1.000000e+30
+// CHECK: %[[X:.*]] = arith.select %{{.*}}, %{{.*}}, %[[LOW]]
+// CHECK: linalg.yield %[[X]]
+// CHECK: iree_linalg_ext.attention
+// CHECK-SAME: ins(%arg0, %arg1, %arg2, %{{.*}}, %[[M]] :
+func.func @lowest_number_added_where_masked(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF7FFFFF : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %me = tensor.empty() : tensor<4x16x24xf32>
+  %mask = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%m : tensor<4x16x24xi1>) outs(%me : tensor<4x16x24xf32>) {
+  ^bb0(%b0: i1, %out: f32):
+    %x = arith.select %b0, %zero, %low : f32
+    linalg.yield %x : f32
+  } -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk, %mask : tensor<4x16x24xf32>, tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: f32, %b1: f32, %out: f32):
+    %x = arith.addf %b0, %b1 : f32
+    linalg.yield %x : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+// The rest of the row is masked by what is not.
+// CHECK-LABEL: @no_fusion_fill_is_plus_infinity
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_fill_is_plus_infinity
+// WHY: constant_unverified
+// WHY: masked scores are set to inf
+func.func @no_fusion_fill_is_plus_infinity(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = arith.constant 0x7F800000 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%m, %qk : tensor<4x16x24xi1>, tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: i1, %b1: f32, %out: f32):
+    %x = arith.select %b0, %b1, %c : f32
+    linalg.yield %x : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
 // A score of -100 is low, not masked: its weight can be the largest.
 // CHECK-LABEL: @no_fusion_fill_does_not_mask
 // CHECK-NOT: flow.dispatch.region

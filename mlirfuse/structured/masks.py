@@ -368,7 +368,7 @@ def _never_closes_a_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
     bases = {b for leaf in leaves(keep) if isinstance(leaf, IndexOf) for b in _bases(leaf.index)}
     rows = bases - {key}
     keys = size_of(key)
-    if any(isinstance(leaf, Element) for leaf in leaves(keep)) or len(rows) > 1 or not keys:
+    if len(rows) > 1 or not keys:
         return False
     count = 1 if not rows else size_of(next(iter(rows)))
     if count is None:
