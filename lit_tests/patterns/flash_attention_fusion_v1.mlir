@@ -623,8 +623,6 @@ func.func @two_masks_and_a_bias(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, 
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-#id = affine_map<(b, m, n) -> (b, m, n)>
-
 // transformers' extended masks: the lowest number of f32, which log2(e) would take to -inf. It is known,
 // so the group adds another number that no score survives, and tests nothing.
 // CHECK-LABEL: @lowest_number_added_where_masked
@@ -690,6 +688,8 @@ func.func @no_fusion_fill_is_plus_infinity(%q: tensor<4x16x8xf32>, %k: tensor<4x
 }
 
 // -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
 
 // A score of -100 is low, not masked: its weight can be the largest.
 // CHECK-LABEL: @no_fusion_fill_does_not_mask
