@@ -153,6 +153,15 @@ def test_a_torch_model_is_found_in_the_cache(torch_model):
     assert sorted(cache.iterdir()) == before
 
 
+def test_text_is_found_in_the_cache():
+    mlirfuse.compile(PROGRAM)
+    cache = Path(mlirfuse.backend.cache.Cache.open().directory)
+    before = sorted(cache.iterdir())
+    report = mlirfuse.compile(PROGRAM).report
+    assert sorted(cache.iterdir()) == before
+    assert {place.partition(":")[0] for d in report.decisions for place in d.ops} == {"given.mlir"}
+
+
 def test_a_jax_function():
     import jax.numpy as jnp
 

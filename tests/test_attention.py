@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import time
 
 import pytest
 from attention_text import K, M, write
@@ -30,6 +31,9 @@ from mlirfuse.structured.reshapes import step
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 COMPILE_SECONDS = 120
 """Time limit of one run of the compiler."""
+
+FOLLOWED_SECONDS = 2.0
+"""Far above what a bounded walk takes, far below what 2^60 steps take."""
 
 SMALL = (2, 3, 1, 16, 8, 8, 24)
 """Batch, heads of k, heads of q each, queries, width of v and of q, keys."""
@@ -128,6 +132,19 @@ def test_lowest_is_as_low_as_the_factor_allows():
     largest = 3.4028234663852886e38
     assert masks.LOWEST * math.log2(math.e) > -largest
     assert 1.05 * masks.LOWEST * math.log2(math.e) < -largest
+
+
+def test_a_mask_of_shared_parts_is_read_in_bounded_time():
+    """The bias squared sixty times, in the body that adds it: a tree of 2^60 leaves."""
+    text, _ = write("main", SMALL, mask="bias")
+    add = next(line for line in text.splitlines() if "arith.addf %a0, %a1" in line)
+    squares = ["%s0 = arith.mulf %a1, %a1 : f32"]
+    squares += [f"%s{n} = arith.mulf %s{n - 1}, %s{n - 1} : f32" for n in range(1, 60)]
+    text = text.replace(add, "\n".join([*squares, add.replace("%a1", "%s59")]))
+    began = time.perf_counter()
+    found = Parsed(text).found
+    assert time.perf_counter() - began < FOLLOWED_SECONDS
+    assert found.refusal.reason is Reason.STRUCTURE
 
 
 # --- dimensions ----------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ class Compiler:
         self._run(
             "dispatch-creation",
             source,
-            Path(os.devnull),
+            workdir / "count.mlirbc",
             _CONTINUE,
             "--compile-to=stream",
             "--emit-mlir-bytecode",

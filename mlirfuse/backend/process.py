@@ -62,6 +62,7 @@ def run_tool(
     stage: str,
     timeout: float | None = None,
     stdin: bytes | None = None,
+    cwd: Path | None = None,
 ) -> str:
     """Runs a tool to its end and returns what it wrote on stderr; its stdout is dropped.
 
@@ -71,6 +72,7 @@ def run_tool(
       stage: what the tool is doing, for the error: `import`, `global-optimization`, `codegen`.
       timeout: seconds until the tool and everything it started are killed; None for no limit.
       stdin: bytes for the tool's standard input; None for an empty one.
+      cwd: directory that the tool runs in; None for the caller's.
 
     Raises:
       CompileFailedError: the tool is missing, refused, died or ran out of time.
@@ -81,6 +83,7 @@ def run_tool(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        cwd=cwd,
     )
     assert process.stderr is not None
     kept = bytearray()

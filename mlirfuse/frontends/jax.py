@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlirfuse.backend.process import run_tool
-from mlirfuse.core import CallError, CompileFailedError, ImportFailedError, UsageError
+from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
 from mlirfuse.frontends.lowering import (
-    explained,
+    convert,
     lower,
     mlir_message,
     one_line,
@@ -153,10 +151,8 @@ def _check(module: bytes, source: str, timeout: float | None) -> None:
     with WorkDirectory() as folder:
         path = Path(folder, "module.mlirbc")
         path.write_bytes(module)
-        try:
-            run_tool("iree-opt", [str(path), "-o", os.devnull], stage="import", timeout=timeout)
-        except CompileFailedError as error:
-            raise explained(error, source, path) from error
+        read = path.with_name("read.mlir")
+        convert("iree-opt", path, (), read, source=source, timeout=timeout)
 
 
 def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -7,6 +7,7 @@ bytecode. Weights are not sent there and back: `Weights` puts them in afterwards
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,15 +79,14 @@ def lower(
     from iree.compiler import ir
 
     path, lowered = Path(workdir.name, "model.mlirbc"), Path(workdir.name, "lowered.mlirbc")
-    try:
-        run_tool(
-            "iree-compile",
-            [str(unlowered), f"--iree-input-type={input_type}", *_LOWER, "-o", str(lowered)],
-            stage="import",
-            timeout=timeout,
-        )
-    except CompileFailedError as error:
-        raise explained(error, source, unlowered) from error
+    convert(
+        "iree-compile",
+        unlowered,
+        (f"--iree-input-type={input_type}", *_LOWER),
+        lowered,
+        source=source,
+        timeout=timeout,
+    )
     if unlowered.parent == path.parent:
         unlowered.unlink()
     with ir.Context():
@@ -113,14 +113,52 @@ def lower(
     )
 
 
-def explained(error: CompileFailedError, source: str, path: Path) -> MlirfuseError:
+def convert(
+    tool: str,
+    given: Path,
+    arguments: Sequence[str],
+    result: Path,
+    *,
+    source: str,
+    timeout: float | None,
+) -> None:
+    """Runs a tool from one file of MLIR to another.
+
+    Args:
+      tool: `iree-compile` or `iree-opt`.
+      given: MLIR text or bytecode. In the result's directory, a temporary one, the tool is given
+        its bare name: locations in the text that it reads must not differ from run to run.
+      arguments: the tool's flags.
+      result: where the tool writes.
+      source: the model's name, for errors.
+      timeout: seconds for the tool; None for no limit.
+
+    Raises:
+      ImportFailedError: IREE does not take the module; the message names the op.
+      CompileFailedError: the tool died or ran out of time.
+    """
+    inside = given.parent == result.parent
+    name, cwd = (given.name, result.parent) if inside else (str(given), None)
+    try:
+        run_tool(
+            tool,
+            [name, *arguments, "-o", str(result)],
+            stage="import",
+            timeout=timeout,
+            cwd=cwd,
+        )
+    except CompileFailedError as error:
+        raise _explained(error, source, name) from error
+
+
+def _explained(error: CompileFailedError, source: str, name: str) -> MlirfuseError:
     """What to raise for a subprocess that refused a module: which op it does not take, and where.
 
     Deaths and timeouts are the subprocess's own and stay as they are.
     """
     if error.returncode is None or error.returncode < 0:
         return error
-    found = _ERROR.search(error.diagnostics.replace(str(path), source))
+    found = _ERROR.search(error.diagnostics.replace(name, source))
     if not found:
         return ImportFailedError(f"{source}: {one_line(error)}")
     where = found["where"] if found["loc"] is None else found["loc"].strip('"')

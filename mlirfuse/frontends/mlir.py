@@ -6,11 +6,10 @@ import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.backend.process import run_tool
-from mlirfuse.core import CompileFailedError, ImportFailedError
+from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import (
-    explained,
+    convert,
     lower,
     mlir_message,
     write_module,
@@ -115,15 +114,7 @@ def _normalized(
     from iree.compiler import ir
 
     result = Path(workdir.name, "model.mlirbc")
-    try:
-        run_tool(
-            "iree-opt",
-            [str(path), "--emit-bytecode", "-o", str(result)],
-            stage="import",
-            timeout=timeout,
-        )
-    except CompileFailedError as error:
-        raise explained(error, source, path) from error
+    convert("iree-opt", path, ("--emit-bytecode",), result, source=source, timeout=timeout)
     with ir.Context():
         try:
             module = ir.Module.parseFile(str(result))

@@ -92,7 +92,7 @@ class _Reader:
         if computed is not None:
             return computed
         if not isinstance(expr, Element):
-            return self.apply(expr) if isinstance(expr, Apply) else None
+            return self.apply(expr) if isinstance(expr, Apply) and self.left > 0 else None
         element, definition = _deepest(expr)
         if isinstance(definition, Apply) and definition.op in _LOGIC and self.left > 0:
             return self.apply(definition) or element
