@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree.compiler import ir
 
+from mlirfuse.structured import activations, norms, ops
 from mlirfuse.structured import expressions as ex
-from mlirfuse.structured import norms, ops
 
 SECONDS = 2.0
 """Far above what bounded walks take, far below what 2^60 steps take."""
@@ -627,6 +627,13 @@ def test_sixty_doublings_are_walked_quickly(make, quick):
     assert ex.loops(node) == {0, 1}
     assert len(set(ex.tensors(node))) == 1
     assert norms.find_norm(f.result) is None
+
+
+@pytest.mark.parametrize("make", [chain, body_chain])
+@pytest.mark.parametrize("depth", [60, 1000])
+def test_doublings_are_no_activation(make, depth, quick):
+    f = make(depth)
+    assert activations.classify(ex.start(f.result), ex.start(f.arguments[0])) is None
 
 
 def test_sixty_doublings_of_sums_are_no_norm(quick):

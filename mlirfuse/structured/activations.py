@@ -36,6 +36,9 @@ _SAMPLES = tuple(i * 0.37 - 5.9 for i in range(33))
 # three of them in one function.
 _TOLERANCE = {"f32": 1e-6, "f64": 1e-12, "f16": 3e-3, "bf16": 2e-2}
 
+_NODES = 100
+"""Ops that are looked at: far above what an activation is made of, and bounds the recursion."""
+
 _UNARY: dict[str, Function] = {
     "math.erf": math.erf,
     "math.tanh": math.tanh,
@@ -64,51 +67,61 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
 def classify(expr: Expr, variable: Expr) -> str | None:
     """The name of the activation that `expr` is of `variable`, or None.
 
-    The expression may read nothing but the variable and constants.
+    The expression may read nothing but the variable and constants. Shared parts are looked at once.
     """
-    names = list(DEFINITIONS)
-    limit = _TOLERANCE[_narrowest(expr, variable)]
-    for x in _SAMPLES:
-        try:
-            value = _evaluate(expr, variable, x)
-        except (ArithmeticError, ValueError):
-            return None
-        if value is None:
-            return None
-        names = [
-            n
-            for n in names
-            if abs(value - DEFINITIONS[n](x)) <= limit * (1.0 + abs(DEFINITIONS[n](x)))
-        ]
-        if not names:
-            return None
-    return names[0]
-
-
-def _narrowest(expr: Expr, variable: Expr) -> str:
-    found = "f32"
-    node = expr if expr == variable else define(expr)
-    if isinstance(node, Apply) and not same(node, variable):
-        for part in (node.type, *(_narrowest(a, variable) for a in node.args)):
-            if _TOLERANCE.get(part, 0.0) > _TOLERANCE[found]:
-                found = part
-    return found
-
-
-def _evaluate(expr: Expr, variable: Expr, x: float) -> float | None:
-    if expr == variable or (isinstance(expr, Element) and same(expr, variable)):
-        return x
-    node = define(expr)
-    if isinstance(node, Const):
-        return float(node.number)
-    if not isinstance(node, Apply):
+    reader = _Reader(variable)
+    try:
+        values = reader.values(expr)
+    except (ArithmeticError, ValueError):
         return None
-    args = [_evaluate(a, variable, x) for a in node.args]
-    values = [a for a in args if a is not None]
-    if len(values) != len(args):
+    if values is None:
         return None
-    if node.op in _UNARY:
-        return _UNARY[node.op](values[0])
-    if node.op in _BINARY:
-        return _BINARY[node.op](values[0], values[1])
+    limit = max(_TOLERANCE.get(kind, 0.0) for kind in ("f32", *reader.types))
+    for name, definition in DEFINITIONS.items():
+        wanted = [definition(x) for x in _SAMPLES]
+        near = (abs(v - w) <= limit * (1.0 + abs(w)) for v, w in zip(values, wanted, strict=True))
+        if all(near):
+            return name
     return None
+
+
+class _Reader:
+    """Evaluates expressions of one variable at all sample points.
+
+    Attributes:
+      types: the element types of the ops on the way.
+    """
+
+    def __init__(self, variable: Expr) -> None:
+        self.variable = variable
+        self.types: set[str] = set()
+        # Keyed by object identity: the memos of the elements keep every node alive.
+        self.known: dict[int, list[float] | None] = {}
+
+    def values(self, expr: Expr) -> list[float] | None:
+        """The value at each sample; None for what reads more than the variable."""
+        if expr == self.variable or (isinstance(expr, Element) and same(expr, self.variable)):
+            return list(_SAMPLES)
+        node = define(expr)
+        if isinstance(node, Const):
+            return [float(node.number)] * len(_SAMPLES)
+        if not isinstance(node, Apply):
+            return None
+        if id(node) not in self.known and len(self.known) < _NODES:
+            self.known[id(node)] = None
+            self.known[id(node)] = self._apply(node)
+        return self.known.get(id(node))
+
+    def _apply(self, node: Apply) -> list[float] | None:
+        self.types.add(node.type)
+        args = []
+        for arg in node.args:
+            values = self.values(arg)
+            if values is None:
+                return None
+            args.append(values)
+        if node.op in _UNARY:
+            return [_UNARY[node.op](a) for a in args[0]]
+        if node.op in _BINARY:
+            return [_BINARY[node.op](a, b) for a, b in zip(*args, strict=True)]
+        return None
