@@ -520,6 +520,29 @@ def test_a_path_that_cannot_be_written(add, tmp_path):
         add.save(tmp_path / "missing" / "add.vmfb")
 
 
+def test_another_function_of_the_program(tmp_path):
+    text = """
+    func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = arith.addf %x, %x : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    func.func @square(%x: tensor<4xi32>) -> tensor<4xi32> {
+      %y = arith.muli %x, %x : tensor<4xi32>
+      return %y : tensor<4xi32>
+    }"""
+    path = tmp_path / "two.vmfb"
+    mlirfuse.compile(text, function="twice", cache=False).save(path)
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(mlirfuse.load(path)(x), x + x)
+    square = mlirfuse.load(path, function="square")
+    n = np.arange(4, dtype=np.int32)
+    np.testing.assert_array_equal(square(n), n * n)
+    with pytest.raises(CallError, match="is 4xf32; expected 4xi32"):
+        square(x)
+    with pytest.raises(UsageError, match=r"no function 'squares'; did you mean 'square'\?"):
+        mlirfuse.load(path, function="squares")
+
+
 def test_a_program_of_iree_compile(many, tmp_path):
     (tmp_path / "bare.vmfb").write_bytes(many._image.data)
     loaded = mlirfuse.load(tmp_path / "bare.vmfb")

@@ -37,7 +37,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import resolve
 from mlirfuse.pipelines.spec import PipelineItem
-from mlirfuse.structured import ops, regions, slices
+from mlirfuse.structured import expressions, ops, regions, slices
 from mlirfuse.targets.base import Target
 
 PASS_ATTRIBUTE = "mlirfuse.pass"
@@ -90,6 +90,7 @@ def run(
                 listener(done)
     finally:
         ops.forget()
+        expressions.forget()
     return state.module, report
 
 
@@ -123,6 +124,8 @@ class _Run:
             manager.run(self.module.operation)
         except ir.MLIRError as error:
             raise PassFailedError(f"pass '{item}' failed: {_first_line(error)}") from error
+        finally:
+            expressions.forget()
         after = self._text() if self.dump_dir is not None else ""
         if before != after:
             self._dump(item.name, before, after)
@@ -248,6 +251,7 @@ class _PassRun:
                     settled.update(self.candidate(root, context))
             if self.rewrites != changed:
                 slices.remove_dead(block)
+                expressions.forget()
 
     def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
         """Decides about one root; returns the identities of the ops that need no look any more.
@@ -320,7 +324,10 @@ class _PassRun:
         return None
 
     def apply(self, match: Match, number: int, context: PassContext) -> None:
-        new = self.fusion.rewrite(match, context)
+        try:
+            new = self.fusion.rewrite(match, context)
+        finally:
+            expressions.forget()
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)
         self.rewrites += 1

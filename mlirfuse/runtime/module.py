@@ -296,33 +296,45 @@ def _spec(text: str, name: str) -> TensorSpec:
 
 
 def load(
-    path: str | os.PathLike[str], *, device: str | None = None, threads: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    function: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
 
     Args:
       path: written by `FusedModule.save` or `mlirfuse-compile`; a program of `iree-compile` works
         too when its functions declare their types.
+      function: which function to call; None for the one that the program was compiled for.
       device: URI of the device; None for the one of its target, or the CPU.
       threads: number of threads on the CPU, before this process used it; None for
         `MLIRFUSE_THREADS`, or for iree-runtime's choice.
 
     Raises:
-      UsageError: the file cannot be read.
+      UsageError: the file cannot be read, or has no such function.
       MlirfuseError: it is no program.
     """
     path = Path(path)
     image = Image(path)
     manifest = manifests.read(path)
     image.has_manifest = manifest is not None
-    manifest = manifest or _foreign(image)
+    if manifest is None or function not in (None, manifest.function):
+        manifest = _declared(image, function, manifest)
     if device is not None:
         manifest = dataclasses.replace(manifest, device=device)
     return FusedModule(image, manifest, threads=threads)
 
 
-def _foreign(image: Image) -> Manifest:
-    """The manifest of a program that mlirfuse did not compile."""
+def _declared(image: Image, function: str | None, manifest: Manifest | None) -> Manifest:
+    """The manifest for a function that mlirfuse was not asked to compile, from its declaration.
+
+    Args:
+      image: the program.
+      function: name of the function; None for `main` or the first.
+      manifest: of another function of the program; None when the program has none.
+    """
     import iree.runtime as rt
 
     from mlirfuse.runtime.devices import first_line
@@ -336,20 +348,26 @@ def _foreign(image: Image) -> Manifest:
     names = [
         n for n in module.function_names if not n.startswith("__") and not n.endswith("$async")
     ]
-    function = "main" if "main" in names or not names else names[0]
+    if function is None:
+        function = "main" if "main" in names or not names else names[0]
+    elif function not in names:
+        raise UsageError(f"{image.path} has no function '{function}'{nearest(function, names)}")
     found = module.lookup_function(function)
     declaration = found.reflection.get("iree.abi.declaration") if found is not None else None
     if declaration is None:
         raise MlirfuseError(
-            f"{image.path}: no function declares its types; compile it with mlirfuse-compile"
+            f"{image.path}: function '{function}' does not declare its types; compile it with"
+            " mlirfuse-compile"
         )
     inputs, outputs = _parameters(declaration)
     return Manifest(
-        device="local-task",
+        device="local-task" if manifest is None else manifest.device,
         function=function,
         inputs=tuple(_spec(text, "") for text in inputs),
         outputs=tuple(_spec(text, "") for text in outputs),
         structure=None,
-        source=image.path.name,
-        report=Report(target="unknown", iree="unknown", options={}),
+        source=image.path.name if manifest is None else manifest.source,
+        report=Report(target="unknown", iree="unknown", options={})
+        if manifest is None
+        else manifest.report,
     )

@@ -21,6 +21,7 @@ import collections
 import dataclasses
 import functools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -68,7 +69,7 @@ Index: TypeAlias = int | Loop | Lin | Part | None
 
 
 class Memo:
-    """What one analysis has looked at already. It lives as long as the analysis's expressions."""
+    """What has been looked at already: steps from element to element, and decoded ops."""
 
     __slots__ = ("forms", "steps")
 
@@ -77,13 +78,31 @@ class Memo:
         self.forms: dict[ir.Operation, _Form] = {}
 
 
+class _Shared(threading.local):
+    """The memo of the analyses of this thread, from one change of the IR to the next."""
+
+    def __init__(self) -> None:
+        self.memo = Memo()
+
+
+_shared = _Shared()
+
+
+def forget() -> None:
+    """Drops what is remembered of the IR; to be called whenever an op was erased.
+
+    An op made later can lie where an erased one was, and what is remembered keeps modules alive.
+    """
+    _shared.memo = Memo()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a tensor. Elements that stem from one `start` share its memo."""
+    """One element of a tensor. Elements that stem from one another share their memo."""
 
     value: ir.Value
     index: tuple[Index, ...]
-    memo: Memo = dataclasses.field(default_factory=Memo, compare=False, repr=False)
+    memo: Memo = dataclasses.field(default_factory=lambda: _shared.memo, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

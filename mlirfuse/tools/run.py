@@ -50,7 +50,9 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of random values (default: 0)"
     )
-    group.add_argument("--function", metavar="NAME", help="function to call")
+    group.add_argument(
+        "--function", metavar="NAME", help="function to call (default: that of the model)"
+    )
     group.add_argument(
         "--device", metavar="URI", help="IREE's device: local-task, cuda, hip, vulkan"
     )
@@ -117,9 +119,7 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
 
     from mlirfuse.runtime import load
 
-    program = load(name, device=args.device)
-    if args.function not in (None, program.function):
-        raise UsageError(f"{name} has no function '{args.function}' (known: {program.function})")
+    program = load(name, function=args.function, device=args.device)
     if args.verbose:
         print(program, file=sys.stderr)
     return [np.asarray(leaf) for leaf in _leaves(program(*inputs))]
