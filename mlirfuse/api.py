@@ -247,6 +247,7 @@ class _Work:
 
         from mlirfuse.explain import graph
         from mlirfuse.pipelines import engine
+        from mlirfuse.structured import contractions
 
         grouped = self.folder / "grouped.mlirbc"
         with ir.Context():
@@ -257,8 +258,11 @@ class _Work:
             report.graph = graph.of_module(fused).to_dict()
             with grouped.open("wb") as file:
                 fused.operation.write_bytecode(file)
+            hinted = contractions.has_hints(fused)
             del module, fused
-        report.dispatches["fused"] = self.compiler.generate(grouped, self.program, fused=True)
+        report.dispatches["fused"] = self.compiler.generate(
+            grouped, self.program, fused=True, data_tiling=hinted
+        )
         return report
 
     def _count_stock(self, report: Report) -> None:

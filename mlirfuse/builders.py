@@ -389,7 +389,7 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
 
 
 def fence(value: ir.Value) -> None:
-    """Puts an optimization barrier between the value and its readers: IREE fuses nothing across."""
+    """Puts a compute barrier between the value and its readers: IREE fuses nothing across."""
     op = ops.defining_op(value)
     readers = ops.users(value)
     if op is None or not readers:
@@ -399,6 +399,6 @@ def fence(value: ir.Value) -> None:
     ]
     with ir.InsertionPoint(first), op.location:
         barrier = ir.Operation.create(
-            "util.optimization_barrier", results=[value.type], operands=[value]
+            "iree_tensor_ext.compute_barrier.start", results=[value.type], operands=[value]
         )
     value.replace_all_uses_except(barrier.results[0], [barrier])

@@ -2,13 +2,13 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --disable-pass=data_tiling_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
 // OFF-NOT: iree.opt.data_tiling
-// OFF-NOT: util.optimization_barrier
+// OFF-NOT: iree_tensor_ext.compute_barrier.start
 
 // Probabilities times values, heads joined, output projection with its bias: the projection is
 // marked inside its group, the batched product fenced.
 // CHECK-LABEL: @output_projection
 // CHECK: %[[C:.*]] = linalg.batch_matmul ins
-// CHECK: %[[Z:.*]] = util.optimization_barrier %[[C]]
+// CHECK: %[[Z:.*]] = iree_tensor_ext.compute_barrier.start %[[C]]
 // CHECK: %[[X:.*]] = tensor.collapse_shape %[[Z]]
 // CHECK: flow.dispatch.region
 // CHECK: linalg.matmul {iree.opt.data_tiling} ins(%[[X]]
@@ -36,7 +36,7 @@ func.func @output_projection(%p: tensor<8x16x16xf32>, %v: tensor<8x16x4xf32>, %w
 // A batched product that feeds no product of matrices stays as it is.
 // CHECK-LABEL: @no_rewrite_batched_alone
 // CHECK: linalg.batch_matmul ins
-// CHECK-NOT: util.optimization_barrier
+// CHECK-NOT: iree_tensor_ext.compute_barrier.start
 // CHECK: return
 func.func @no_rewrite_batched_alone(%p: tensor<8x16x16xf16>, %v: tensor<8x16x4xf16>) -> tensor<8x16x4xf16> {
   %zero = arith.constant 0.0 : f16
@@ -51,7 +51,7 @@ func.func @no_rewrite_batched_alone(%p: tensor<8x16x16xf16>, %v: tensor<8x16x4xf
 // Sizes are not seen through a barrier: a batched product of dynamic size is not fenced.
 // CHECK-LABEL: @no_rewrite_dynamic_batch
 // CHECK: linalg.batch_matmul ins
-// CHECK-NOT: util.optimization_barrier
+// CHECK-NOT: iree_tensor_ext.compute_barrier.start
 // CHECK: linalg.matmul {iree.opt.data_tiling}
 func.func @no_rewrite_dynamic_batch(%p: tensor<?x16x16xf32>, %v: tensor<?x16x4xf32>, %w: tensor<4x32xf32>, %b: index, %m: index) -> tensor<?x32xf32> {
   %zero = arith.constant 0.0 : f32

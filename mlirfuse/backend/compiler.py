@@ -88,7 +88,13 @@ class Compiler:
         )
 
     def generate(
-        self, source: Path, output: Path, *, fused: bool, input_type: str | None = None
+        self,
+        source: Path,
+        output: Path,
+        *,
+        fused: bool,
+        data_tiling: bool = True,
+        input_type: str | None = None,
     ) -> int:
         """Compiles a module into a program.
 
@@ -97,6 +103,8 @@ class Compiler:
             `input_type` is given.
           output: the file for the program, a `.vmfb`.
           fused: whether our passes ran on it.
+          data_tiling: whether IREE may pack operands; without a marked contraction in the module it
+            chooses by a rule of its own, which for attention is a bad one.
           input_type: value of `--iree-input-type`, to run all phases.
 
         A program that IREE refuses with data tiling is compiled without: a matmul whose epilogue
@@ -111,7 +119,7 @@ class Compiler:
         statistics = output.with_suffix(".csv")
         start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
         arguments = (start, *_statistics_flags(statistics))
-        flags = self.flags(fused=fused)
+        flags = self.flags(fused=fused, data_tiling=data_tiling)
         try:
             self._run("codegen", source, output, *arguments, *flags)
         except CompileFailedError as error:

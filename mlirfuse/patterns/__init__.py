@@ -19,6 +19,7 @@ from mlirfuse.patterns import (
     rms_norm_fusion,
     softmax_fusion,
     transpose_matmul_fusion,
+    weight_packing_rewrite,
 )
 
 PASSES: dict[str, FusionPass] = {
@@ -39,5 +40,6 @@ PASSES: dict[str, FusionPass] = {
         rms_norm_fusion,
         softmax_fusion,
         transpose_matmul_fusion,
+        weight_packing_rewrite,
     )
 }

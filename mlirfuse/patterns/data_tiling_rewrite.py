@@ -4,7 +4,7 @@
     %x = tensor.collapse_shape %c'                     tensor<MxKxT>
     %y = linalg.matmul ins(%x, %w)                     tensor<MxNxT>
   becomes
-    %c = util.optimization_barrier (linalg.batch_matmul ins(%p, %v))
+    %c = iree_tensor_ext.compute_barrier.start (linalg.batch_matmul ins(%p, %v))
     %y = linalg.matmul {iree.opt.data_tiling} ins(%x, %w)
 
 Root: a contraction, or the group that holds it. Marked: contractions of two matrices. IREE's own
@@ -27,13 +27,11 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, ops
 
-HINT = "iree.opt.data_tiling"
-
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction of two matrices, or a batched one that feeds such a contraction."""
     contraction = _contraction(root)
-    if contraction is None or HINT in contraction.attributes:
+    if contraction is None or contractions.DATA_TILING_HINT in contraction.attributes:
         return None
     if _is_plain(contraction):
         return Match(root, (root,), _Mark(contraction))
@@ -100,7 +98,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Marks the contraction, or fences its result."""
     if isinstance(match.data, _Mark):
         with match.root.context:
-            match.data.contraction.attributes[HINT] = ir.UnitAttr.get()
+            match.data.contraction.attributes[contractions.DATA_TILING_HINT] = ir.UnitAttr.get()
     else:
         builders.fence(match.data.value)
     return match.root

@@ -67,7 +67,7 @@ def _in_place(op: ir.Operation, group: list[ir.Operation]) -> bool:
 
 
 def bias(op: ir.Operation, value: ir.Value) -> ir.Value | None:
-    """The rank-1 addend when the op adds one to `value` along one dimension, else None."""
+    """The rank-1 addend, perhaps split, when the op adds one to `value`, else None."""
     names = [o.operation.name for o in ops.body(op).operations]
     if [n for n in names if n not in ("arith.extf", "arith.truncf")] not in (
         ["arith.addf", "linalg.yield"],
@@ -80,6 +80,9 @@ def bias(op: ir.Operation, value: ir.Value) -> ir.Value | None:
     if len(others) != 1:
         return None
     addend, index_map = others[0]
+    expand = ops.defining_op(addend)
+    if expand is not None and expand.name == "tensor.expand_shape":
+        return addend if len(ops.shape(expand.operands[0])) == 1 else None
     return addend if index_map is not None and len(index_map) == 1 else None
 
 
@@ -127,6 +130,28 @@ def view(contraction: ir.Operation, number: int) -> View | None:
 
 def _simple(index: Index) -> bool:
     return isinstance(index, int) or (isinstance(index, Part) and isinstance(index.index, int))
+
+
+DATA_TILING_HINT = "iree.opt.data_tiling"
+"""Attribute that has IREE pack the operands of a contraction; with one, only those with it."""
+
+
+def has_hints(module: ir.Module) -> bool:
+    """Whether a contraction of the module is marked for IREE's data tiling."""
+    return any(
+        DATA_TILING_HINT in op.attributes
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for outer in block.operations
+        for op in (outer.operation, *_grouped(outer.operation))
+    )
+
+
+def _grouped(op: ir.Operation) -> list[ir.Operation]:
+    """The ops of a group; none for an op that is no group."""
+    if op.name != ops.REGION:
+        return []
+    return [o.operation for o in op.regions[0].blocks[0].operations]
 
 
 def batch_loops(op: ir.Operation) -> frozenset[int]:

@@ -253,6 +253,11 @@ def body(op: ir.Operation) -> ir.Block:
     return op.regions[0].blocks[0]
 
 
+def reads_inits(op: ir.Operation) -> bool:
+    """Whether the scalar body reads what the outs hold before."""
+    return any(list(a.uses) for a in list(body(op).arguments)[num_inputs(op) :])
+
+
 def is_projection(op: ir.Operation) -> bool:
     """Whether the generic only moves data: it yields its one input unchanged."""
     if not is_elementwise(op) or num_inputs(op) != 1 or len(op.results) != 1:
@@ -314,6 +319,16 @@ def constant(value: ir.Value) -> float | int | None:
     if op.name != "arith.constant":
         return None
     return attribute_number(op.attributes["value"])
+
+
+def is_constant_data(value: ir.Value) -> bool:
+    """Whether the value is known when the program is loaded: a constant or an immutable global."""
+    op = defining_op(value)
+    if op is None:
+        return False
+    return op.name == "arith.constant" or (
+        op.name == "util.global.load" and "is_immutable" in op.attributes
+    )
 
 
 def _initial_value(load: ir.Operation) -> float | int | None:

@@ -6,6 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tile:
+    """What a product keeps in registers: rows of the left operand times columns of the right."""
+
+    rows: int
+    columns: int
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
     """One machine to compile for: capabilities, modelled rates, and how IREE is told.
@@ -26,6 +34,8 @@ class Target:
       stack_limit: bytes of a CPU thread's stack that a dispatch may use; None where it does not
         apply.
       shared_memory: bytes of workgroup memory; None where it does not apply.
+      packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
+        measurement shows that packing pays.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       source: where the rates come from.
     """
@@ -43,6 +53,7 @@ class Target:
     max_operands: int = 16
     stack_limit: int | None = None
     shared_memory: int | None = None
+    packed_tiles: tuple[Tile, ...] = ()
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str = ""
 
