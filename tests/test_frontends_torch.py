@@ -18,6 +18,7 @@ from torch.export import Dim
 from torch.nn import functional as F
 from transformers import AutoModel
 
+import mlirfuse
 from benchmarks.import_memory import measure
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends import import_model
@@ -577,3 +578,9 @@ def test_without_torch_a_program_names_the_extra(archive, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match=r"needs torch: pip install 'mlirfuse\[torch\]'$"):
         import_model(archive[0])
+
+
+def test_a_tensor_given_twice_is_two_arguments():
+    x = torch.ones(4)
+    program = mlirfuse.compile(lambda a, b: a - 2 * b, (x, x), cache=False)
+    np.testing.assert_array_equal(program(x, 3 * x), x - 6 * x)

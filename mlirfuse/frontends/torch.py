@@ -13,7 +13,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
@@ -59,7 +59,7 @@ def import_module(
     if not isinstance(model, torch.nn.Module):
         model = _as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
-    args, kwargs = _example_arguments(example_inputs, source)
+    args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
     try:
         with quiet(), torch.no_grad():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
@@ -170,7 +170,10 @@ def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
     return FunctionModule().eval()
 
 
-def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+_Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _example_arguments(example_inputs: Any, source: str) -> _Arguments:
     import torch
 
     if example_inputs is None:
@@ -188,6 +191,27 @@ def _example_arguments(example_inputs: Any, source: str) -> tuple[tuple[Any, ...
         f"{source}: example inputs are of type {type(example_inputs).__name__}; a tuple of "
         "arguments or a mapping of keyword arguments would be accepted"
     )
+
+
+def _without_aliases(arguments: _Arguments) -> _Arguments:
+    """The arguments with a copy of each tensor that comes again.
+
+    Of a tensor given twice the export makes one argument, and ignores the other in every call.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    seen: set[int] = set()
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        again = id(value) in seen
+        seen.add(id(value))
+        return value.clone() if again else value
+
+    copies: _Arguments = pytree.tree_map(copied, arguments)
+    return copies
 
 
 def _decomposed(

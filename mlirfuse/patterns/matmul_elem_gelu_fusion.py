@@ -34,7 +34,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def _has_activation(chain: list[ir.Operation]) -> bool:
     values = [op.results[0] for op in chain]
-    return any(
+    return any(map(activations.may_hold_one, chain[1:])) and any(
         activations.classify(start(after), start(before)) is not None
         for i, before in enumerate(values)
         for after in values[i + 1 :]

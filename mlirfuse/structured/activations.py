@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from iree.compiler import ir
+
+from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import (
     Apply,
     Const,
@@ -51,6 +54,8 @@ _UNARY: dict[str, Function] = {
     "arith.truncf": lambda a: a,
 }
 
+_TRANSCENDENTAL = frozenset({"math.erf", "math.tanh", "math.exp"})
+
 _BINARY: dict[str, Callable[[float, float], float]] = {
     "arith.addf": lambda a, b: a + b,
     "arith.subf": lambda a, b: a - b,
@@ -62,6 +67,11 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
     "arith.maxnumf": max,
     "arith.minnumf": min,
 }
+
+
+def may_hold_one(op: ir.Operation) -> bool:
+    """Whether the op computes a function that every activation here is made with."""
+    return any(o.operation.name in _TRANSCENDENTAL for o in ops.body(op).operations)
 
 
 def classify(expr: Expr, variable: Expr) -> str | None:

@@ -46,20 +46,25 @@ def ranked(value: ir.Value) -> ir.RankedTensorType | None:
     return value.type if isinstance(value.type, ir.RankedTensorType) else None
 
 
+@functools.cache
+def _decode_type(kind: ir.Type) -> tuple[tuple[int | None, ...], str]:
+    """Sizes and element type of a ranked tensor type; no sizes for another type."""
+    if not isinstance(kind, ir.RankedTensorType):
+        return (), str(kind)
+    sizes = tuple(
+        None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)
+    )
+    return sizes, str(kind.element_type)
+
+
 def shape(value: ir.Value) -> tuple[int | None, ...]:
     """Sizes of a ranked tensor; None for a dynamic one. Empty for what is not a tensor."""
-    tensor = ranked(value)
-    if tensor is None:
-        return ()
-    return tuple(
-        None if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)
-    )
+    return _decode_type(value.type)[0]
 
 
 def element_type(value: ir.Value) -> str:
     """Element type in MLIR's spelling; the type itself for what is not a tensor."""
-    tensor = ranked(value)
-    return str(tensor.element_type if tensor is not None else value.type)
+    return _decode_type(value.type)[1]
 
 
 def is_float(value: ir.Value) -> bool:
@@ -203,8 +208,9 @@ def _decode_iterators(attribute: ir.ArrayAttr) -> tuple[str, ...]:
 
 
 def forget() -> None:
-    """Drops what is remembered of attributes: they keep their context, and its weights, alive."""
+    """Drops what is remembered of attributes and types: they keep their context alive."""
     _decode_map.cache_clear()
+    _decode_type.cache_clear()
     _decode_iterators.cache_clear()
 
 
