@@ -388,6 +388,49 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
     old.replace_all_uses_with(collapse(wide, wanted))
 
 
+def at_load_time(source: ir.Value, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
+    """What `build` makes of a constant, computed once when the program is loaded.
+
+    Args:
+      source: the result of an `arith.constant`, or of a load of an immutable global.
+      build: builds the computation at the current insertion point.
+      name: of the global that keeps the result; a number is added where it is taken.
+
+    Returns:
+      A load of the global, at the current insertion point.
+    """
+    function = module = ir.InsertionPoint.current.block.owner.operation
+    while module.name != "builtin.module":
+        function, module = module, module.parent.operation
+    constant = ops.defining_op(source)
+    assert constant is not None
+    with ir.InsertionPoint(function):
+        kept = ir.Operation.create(
+            "util.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "type": ir.TypeAttr.get(source.type),
+            },
+        )
+        symbol = ir.FlatSymbolRefAttr.get(ir.SymbolTable(module).insert(kept).value)
+        initializer = ir.Operation.create(
+            "util.initializer",
+            attributes={"function_type": ir.TypeAttr.get(ir.FunctionType.get([], []))},
+            regions=1,
+        )
+    with ir.InsertionPoint(initializer.regions[0].blocks.append()):
+        result = build(constant.clone().results[0])
+        ir.Operation.create("util.global.store", operands=[result], attributes={"global": symbol})
+        ir.Operation.create("util.return")
+    kept.attributes["type"] = ir.TypeAttr.get(result.type)
+    return ir.Operation.create(
+        "util.global.load",
+        results=[result.type],
+        attributes={"global": symbol, "is_immutable": ir.UnitAttr.get()},
+    ).results[0]
+
+
 def fence(value: ir.Value) -> None:
     """Puts a compute barrier between the value and its readers: IREE fuses nothing across."""
     op = ops.defining_op(value)

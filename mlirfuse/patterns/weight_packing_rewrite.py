@@ -3,7 +3,7 @@
     %c = linalg.matmul ins(%x, %w)                     %w: tensor<KxNxT>, constant
     %y = linalg.generic {epilogue} ins(%c, %bias)      tensor<MxNxT>
   becomes
-    %p = linalg.generic {transpose} ins(expand(%w))    tensor<N1xKx32xT>, computed at load time
+    %p = util.global.load @packed_weight               tensor<N1xKx32xT>, %w transposed at load time
     %d = linalg.generic {mulf, addf} ins(%x, %p)       tensor<MxN1x32xT>, with a lowering config
     %z = linalg.generic {epilogue} ins(%d, expand(%bias))
     %y = tensor.collapse_shape %z                      tensor<MxNxT>, moves no data
@@ -119,33 +119,39 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 def _product(root: ir.Operation, plan: _Plan) -> ir.Value:
     """The contraction of the packed weight: a tensor of rows, tiles of columns, columns."""
     x, weight, init = root.operands
-    (rows, columns), (_, depth) = ops.shape(init), ops.shape(x)
+    rows, columns = ops.shape(init)
     assert rows is not None
     assert columns is not None
     width = plan.tile.columns
     tiles = columns // width
     with ir.InsertionPoint(root), root.location:
-        axis = 0 if plan.columns_first else 1
-        split = _expanded(weight, axis, width)
-        read = (0, 2, 1) if plan.columns_first else (1, 0, 2)
-        packed = builders.generic(
-            [split],
-            [builders.empty([tiles, depth, width], "f32")],
-            [read, (0, 1, 2)],
-            ["parallel"] * 3,
-            lambda arguments: arguments[:1],
-        )
+        packed = builders.at_load_time(weight, lambda w: _packed(w, plan), "packed_weight")
         start = ops.constant(init)
         assert start is not None
         zero = builders.scalar_constant(start, "f32")
         return builders.generic(
-            [x, packed.results[0]],
+            [x, packed],
             [builders.fill(zero, builders.empty([rows, tiles, width], "f32"))],
             [(0, 3), (1, 3, 2), (0, 1, 2)],
             ["parallel", "parallel", "parallel", "reduction"],
             builders.body_of(root),
             {"compilation_info": _tiling(rows, tiles, plan.tile)},
         ).results[0]
+
+
+def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
+    """The weight as tiles of columns, in each the rows one after another."""
+    width = plan.tile.columns
+    split = _expanded(weight, 0 if plan.columns_first else 1, width)
+    read = (0, 2, 1) if plan.columns_first else (1, 0, 2)
+    sizes = ops.shape(split)
+    return builders.generic(
+        [split],
+        [builders.empty([sizes[read.index(d)] for d in range(3)], "f32")],
+        [read, (0, 1, 2)],
+        ["parallel"] * 3,
+        lambda arguments: arguments[:1],
+    ).results[0]
 
 
 def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:

@@ -18,8 +18,6 @@ PIPELINE: tuple[str, ...] = (
     "softmax_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
-    # Packed weights become globals: IREE would fold the packing into the product again.
-    "iree-util-hoist-into-globals",
     # The epilogue with an activation is the longer one; the bias alone takes what is left.
     "matmul_elem_gelu_fusion",
     "matmul_elem_biasadd_fusion",
