@@ -32,16 +32,15 @@ class Gain:
 
 def gain(group: list[ir.Operation]) -> Gain:
     """Models what the group saves as one dispatch."""
+    working = [op for op in group if not (slices.is_cheap(op) or op.name in ops.RESHAPES)]
+    if len(working) < 2:
+        return Gain(0, 0)
     alone = 0
-    launches = 0
-    for op in group:
-        if slices.is_cheap(op) or op.name in ops.RESHAPES:
-            continue
-        launches += 1
+    for op in working:
         read = [v for v in ops.external_operands(op) if not _is_cheap_value(v)]
         alone += sum(_bytes(v) for v in (*read, *op.results))
     together = sum(_bytes(v) for v in (*slices.operands_of(group), *slices.results_of(group)))
-    return Gain(max(0, alone - together), max(0, launches - 1))
+    return Gain(max(0, alone - together), len(working) - 1)
 
 
 def _is_cheap_value(value: ir.Value) -> bool:

@@ -23,6 +23,7 @@ from mlirfuse.structured.expressions import (
     Index,
     Lin,
     Loop,
+    remembered,
     start,
 )
 from mlirfuse.structured.scores import (
@@ -185,6 +186,7 @@ def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
 # --- the contraction with v ----------------------------------------------------------------------
 
 
+@remembered
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 

@@ -23,7 +23,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from iree.compiler import ir
 
@@ -71,9 +71,10 @@ Index: TypeAlias = int | Loop | Lin | Part | None
 class Memo:
     """What has been looked at already: steps from element to element, and decoded ops."""
 
-    __slots__ = ("forms", "steps")
+    __slots__ = ("answers", "forms", "steps")
 
     def __init__(self) -> None:
+        self.answers: dict[tuple[object, object], Any] = {}
         self.steps: dict[Element, Expr | None] = {}
         self.forms: dict[ir.Operation, _Form] = {}
 
@@ -94,6 +95,25 @@ def forget() -> None:
     An op made later can lie where an erased one was, and what is remembered keeps modules alive.
     """
     _shared.memo = Memo()
+
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
+    """Has a function of one value or op answer once, until the IR changes."""
+
+    @functools.wraps(ask)
+    def answer(question: Question) -> Answer:
+        answers = _shared.memo.answers
+        key = (ask, question)
+        if key not in answers:
+            answers[key] = ask(question)
+        found: Answer = answers[key]
+        return found
+
+    return answer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

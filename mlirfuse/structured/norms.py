@@ -26,6 +26,7 @@ from mlirfuse.structured.expressions import (
     loops,
     mean,
     number,
+    remembered,
     same,
     scaled_sum,
     source,
@@ -72,6 +73,7 @@ class NearNorm:
     refusal: NoMatch
 
 
+@remembered
 def find_norm(value: ir.Value) -> Norm | NearNorm | None:
     """Recognizes the normalization whose result the value is.
 

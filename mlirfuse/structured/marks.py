@@ -1,0 +1,77 @@
+"""What marks an op carries: its `mlirfuse.id` and the blocks of the model's source around it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from iree.compiler import ir
+
+from mlirfuse.marks import FUSE, LAYER, PREFIX
+from mlirfuse.structured import ops
+
+ID_ATTRIBUTE = "mlirfuse.id"
+
+_MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A `with mlirfuse.region(name, fuse):` block that an op comes from.
+
+    Attributes:
+      name: the block's name.
+      fuse: a word of `mlirfuse.marks.FUSE`.
+    """
+
+    name: str
+    fuse: str
+
+
+def of(op: ir.Operation) -> tuple[Mark, ...]:
+    """The marks of an op, each once, in the order in which its location has them."""
+    found: dict[Mark, None] = {}
+    for frame in ops.source_frames(op.location):
+        if PREFIX in frame:
+            found.update((Mark(name, fuse), None) for fuse, name in _MARK.findall(frame))
+    return tuple(found)
+
+
+def names(op: ir.Operation, fuse: str) -> tuple[str, ...]:
+    """Names of the blocks around the op that ask for `fuse`."""
+    return tuple(mark.name for mark in of(op) if mark.fuse == fuse)
+
+
+def is_called(op: ir.Operation, name: str) -> bool:
+    """Whether `--never-fuse` and `--must-fuse` mean the op when they say `name`.
+
+    That is its `mlirfuse.id`, the name of a block or of a PyTorch module around it (`blocks.0`
+    means the modules inside it too), a name in its location, or a source position that ends so.
+    """
+    if ID_ATTRIBUTE in op.attributes and op.attributes[ID_ATTRIBUTE].value == name:
+        return True
+    for frame in ops.source_frames(op.location):
+        if frame == name or frame.endswith("/" + name):
+            return True
+        if frame.startswith(name + ":") or ("/" + name + ":") in frame:
+            return True
+        if f"{frame}.".startswith(f"{LAYER}{name}."):
+            return True
+        if PREFIX in frame and any(found == name for _, found in _MARK.findall(frame)):
+            return True
+    return False
+
+
+def layer(op: ir.Operation) -> str:
+    """The part of the model that an op comes from, `blocks/0/norm`; empty when it is not known.
+
+    That is the path of PyTorch's module, or JAX's scopes without functions, marks and the op.
+    """
+    for frame in ops.source_frames(op.location):
+        if frame.startswith(LAYER):
+            return frame.removeprefix(LAYER).replace(".", "/")
+        first, *scopes = frame.split("/")
+        if first.startswith("jit(") and scopes:
+            kept = (s for s in scopes[:-1] if not s.startswith((PREFIX, "jit(")))
+            return "/".join(kept)
+    return ""
