@@ -78,19 +78,19 @@ def run(
     )
     state = _Run(clone(module), target, options, report, dump_dir)
     try:
-        for item in resolve(options.pipeline):
-            began = time.perf_counter()
-            if item.name in PASSES:
-                done = state.fusion_pass(PASSES[item.name], item)
-            else:
-                done = state.mlir_pass(item)
-            done.seconds = time.perf_counter() - began
-            report.passes.append(done)
-            if listener is not None:
-                listener(done)
+        with expressions.remembering():
+            for item in resolve(options.pipeline):
+                began = time.perf_counter()
+                if item.name in PASSES:
+                    done = state.fusion_pass(PASSES[item.name], item)
+                else:
+                    done = state.mlir_pass(item)
+                done.seconds = time.perf_counter() - began
+                report.passes.append(done)
+                if listener is not None:
+                    listener(done)
     finally:
         ops.forget()
-        expressions.forget()
     return state.module, report
 
 

@@ -18,6 +18,7 @@ op, once in an analysis. Every walk here is bounded, because expressions share p
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import operator
@@ -80,21 +81,37 @@ class Memo:
 
 
 class _Shared(threading.local):
-    """The memo of the analyses of this thread, from one change of the IR to the next."""
+    """The memo of the analyses of this thread; None outside `remembering`."""
 
     def __init__(self) -> None:
-        self.memo = Memo()
+        self.memo: Memo | None = None
 
 
 _shared = _Shared()
 
 
-def forget() -> None:
-    """Drops what is remembered of the IR; to be called whenever an op was erased.
+@contextlib.contextmanager
+def remembering() -> Iterator[None]:
+    """Lets all analyses of this thread share what they look at; `forget` when the IR changes.
 
-    An op made later can lie where an erased one was, and what is remembered keeps modules alive.
+    Outside each analysis looks for itself: values do not keep their module alive, and another
+    module's can lie where they were.
     """
-    _shared.memo = Memo()
+    before, _shared.memo = _shared.memo, Memo()
+    try:
+        yield
+    finally:
+        _shared.memo = before
+
+
+def forget() -> None:
+    """Drops what is remembered of the IR: an op made later can lie where an erased one was."""
+    if _shared.memo is not None:
+        _shared.memo = Memo()
+
+
+def _memo() -> Memo:
+    return Memo() if _shared.memo is None else _shared.memo
 
 
 Question = TypeVar("Question")
@@ -106,6 +123,8 @@ def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer
 
     @functools.wraps(ask)
     def answer(question: Question) -> Answer:
+        if _shared.memo is None:
+            return ask(question)
         answers = _shared.memo.answers
         key = (ask, question)
         if key not in answers:
@@ -122,7 +141,7 @@ class Element:
 
     value: ir.Value
     index: tuple[Index, ...]
-    memo: Memo = dataclasses.field(default_factory=lambda: _shared.memo, compare=False, repr=False)
+    memo: Memo = dataclasses.field(default_factory=_memo, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
