@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Report,
         UsageError,
     )
+    from mlirfuse.marks import region
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.module import FusedModule
 
@@ -51,6 +52,7 @@ _WHERE = {
         "mlirfuse.core",
     ),
     "FusionOptions": "mlirfuse.options",
+    "region": "mlirfuse.marks",
     "FusedModule": "mlirfuse.runtime.module",
 }
 
@@ -73,6 +75,7 @@ __all__ = [
     "list_passes",
     "load",
     "options",
+    "region",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.marks import LAYER, of_metadata
 
 if TYPE_CHECKING:
     import torch
@@ -66,10 +67,32 @@ def fx_module(
                 attributes={"value": value},
             ).result
 
+    class Cache(fx_importer.ContextCache):  # type: ignore[misc]
+        def get_node_location(self, node: torch.fx.Node) -> ir.Location:
+            return _located(super().get_node_location(node), node, context)
+
     with context:
         importer = fx_importer.FxImporter(context=context, hooks=Hooks())
+        importer._cc = Cache(context, py_attr_tracker=importer._py_attr_tracker)
         importer.import_program(program, func_name=function)
     return importer.module
+
+
+def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Context) -> ir.Location:
+    """Adds to a node's source position the module that it is in and the marks on it."""
+    from iree.compiler import ir
+
+    location = position or ir.Location.unknown(context)
+    layer = _module_path(node)
+    for name in (*([LAYER + layer] if layer else []), *of_metadata(node.meta.get("custom"))):
+        location = ir.Location.name(name, location, context=context)
+    return location
+
+
+def _module_path(node: torch.fx.Node) -> str:
+    """The submodule whose code made the node, e.g. `blocks.0.norm`; empty for the model's own."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]).removeprefix("L['self']").lstrip(".") if stack else ""
 
 
 def tensor_names(specs: Any) -> list[str]:

@@ -37,12 +37,11 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import resolve
 from mlirfuse.pipelines.spec import PipelineItem
-from mlirfuse.structured import expressions, ops, regions, slices
+from mlirfuse.structured import expressions, marks, ops, regions, slices
 from mlirfuse.targets.base import Target
 
 PASS_ATTRIBUTE = "mlirfuse.pass"
 MATCH_ATTRIBUTE = "mlirfuse.match"
-ID_ATTRIBUTE = "mlirfuse.id"
 
 _UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
 
@@ -76,7 +75,7 @@ def run(
     report = Report(
         target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
     )
-    state = _Run(clone(module), target, options, report, dump_dir)
+    state = _Run(clone(module), target, options, report, dump_dir, marks.any_in(module))
     try:
         with expressions.remembering():
             for item in resolve(options.pipeline):
@@ -112,6 +111,7 @@ class _Run:
     options: FusionOptions
     report: Report
     dump_dir: Path | None
+    has_marks: bool = False
     applied: int = 0
     dumps: int = 0
 
@@ -307,9 +307,11 @@ class _PassRun:
             for kind in skipped:
                 if kind in kinds:
                     return NoMatch(Reason.SKIPPED_OP_KIND, kind)
-            for mark in marked:
-                if is_marked(op, mark):
-                    return NoMatch(Reason.NEVER_FUSE, mark)
+            for name in marked:
+                if marks.is_called(op, name):
+                    return NoMatch(Reason.NEVER_FUSE, name)
+            if self.run.has_marks and (blocks := marks.names(op, "never")):
+                return NoMatch(Reason.NEVER_FUSE, f"mlirfuse.region '{blocks[0]}'")
         return None
 
     def permit(self, number: int) -> NoMatch | None:
@@ -394,19 +396,6 @@ def _convert(text: str, default: Any, where: str) -> object:
         raise UsageError(
             f"{where}: '{text}' is not a value of type {type(default).__name__}"
         ) from None
-
-
-def is_marked(op: ir.Operation, mark: str) -> bool:
-    """Whether the op carries the mark: its `mlirfuse.id`, or a source position that ends so."""
-    if ID_ATTRIBUTE in op.attributes and op.attributes[ID_ATTRIBUTE].value == mark:
-        return True
-    return any(
-        frame == mark
-        or frame.endswith("/" + mark)
-        or frame.startswith(mark + ":")
-        or ("/" + mark + ":") in frame
-        for frame in ops.source_frames(op.location)
-    )
 
 
 def _launches(group: list[ir.Operation]) -> int:

@@ -42,6 +42,16 @@ def names(op: ir.Operation, fuse: str) -> tuple[str, ...]:
     return tuple(mark.name for mark in of(op) if mark.fuse == fuse)
 
 
+def any_in(module: ir.Module) -> bool:
+    """Whether an op of the module's functions carries a mark of a block."""
+    return any(
+        of(op.operation)
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for op in block.operations
+    )
+
+
 def is_called(op: ir.Operation, name: str) -> bool:
     """Whether `--never-fuse` and `--must-fuse` mean the op when they say `name`.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterator
 
 from iree.compiler import ir
@@ -425,17 +426,24 @@ def source_frames(location: ir.Location) -> Iterator[str]:
 
 
 _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
+_POSITION = re.compile(r":\d+:\d+$")
 
 
 def location_name(location: ir.Location) -> str:
-    """The position in the model's own source: the innermost outside the framework, or `-`."""
-    innermost = "-"
+    """The position in the model's own source: the innermost outside the framework, or `-`.
+
+    Without one it is the innermost name (ONNX's nodes have names), without that the framework's
+    own position.
+    """
+    name, inside = "", ""
     for frame in source_frames(location):
-        if not any(part in frame for part in _FRAMEWORKS):
+        if not _POSITION.search(frame):
+            name = name or frame
+        elif not any(part in frame for part in _FRAMEWORKS):
             return frame
-        if innermost == "-":
-            innermost = frame
-    return innermost
+        else:
+            inside = inside or frame
+    return name or inside or "-"
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
