@@ -195,6 +195,7 @@ class _Work:
       folder: private directory for what lies between the phases.
       stock: whether to leave our passes out.
       count_stock: whether the number of dispatches without our passes is asked for.
+      transient: whether the program fell back from a failure that may not happen again.
     """
 
     compiler: Compiler
@@ -202,6 +203,7 @@ class _Work:
     folder: Path
     stock: bool
     count_stock: bool
+    transient: bool = False
 
     @property
     def program(self) -> Path:
@@ -243,26 +245,11 @@ class _Work:
         )
 
     def _build_fused(self) -> Report:
-        from iree.compiler import ir
+        from mlirfuse.backend.fallback import Fallback
 
-        from mlirfuse.explain import graph
-        from mlirfuse.pipelines import engine
-        from mlirfuse.structured import contractions
-
-        grouped = self.folder / "grouped.mlirbc"
-        with ir.Context():
-            module = ir.Module.parseFile(os.fspath(self.normalized))
-            fused, report = engine.run(
-                module, target=self.compiler.target, options=self.compiler.options
-            )
-            report.graph = graph.of_module(fused).to_dict()
-            with grouped.open("wb") as file:
-                fused.operation.write_bytecode(file)
-            hinted = contractions.has_hints(fused)
-            del module, fused
-        report.dispatches["fused"] = self.compiler.generate(
-            grouped, self.program, fused=True, data_tiling=hinted
-        )
+        work = Fallback(self.compiler, self.normalized, self.folder)
+        report = work.build(self.program)
+        self.transient = work.transient
         return report
 
     def _count_stock(self, report: Report) -> None:
@@ -286,6 +273,8 @@ class _Work:
                 found = self._find(store, key)
                 if found is None:
                     found = self.build()
+                    if self.transient:
+                        return found
                     store.store(key, self.program, {"report": found[1].to_dict()})
                     return found
         image, report = found

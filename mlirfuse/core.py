@@ -222,6 +222,11 @@ class Reason(enum.Enum):
         "the group would keep more in a CPU thread's stack than the target allows",
         "make the innermost dimension smaller or the group shorter",
     )
+    FELL_BACK = (
+        "fell_back",
+        "IREE's code generation failed on the program with this rewrite, so it was undone",
+        "see IREE's message in the detail; --disable-feature=fallback makes it an error",
+    )
 
     def __init__(self, code: str, text: str, hint: str) -> None:
         self.code = code

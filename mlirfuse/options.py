@@ -37,7 +37,7 @@ NUMERICS_LIMITS = ("exact", "reassociating", "any")
 FEATURES: Mapping[str, tuple[bool, bool, str]] = {
     "fma": (True, True, "contract a multiply and an add into one rounding"),
     "data_tiling": (True, True, "lay matmul operands out in the target's tiles"),
-    "fallback": (False, False, "compile a group again without fusion when it fails"),
+    "fallback": (True, True, "undo what IREE's code generation fails on, and compile again"),
     "guard": (False, False, "check a fused program against the unfused one when it is called"),
     "kernels": (False, False, "replace groups by kernels of a provider"),
 }

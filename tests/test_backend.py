@@ -1,5 +1,4 @@
 import contextlib
-import logging
 import os
 import stat
 import sys
@@ -256,28 +255,6 @@ def test_data_tiling_is_for_fused_programs_only():
     assert flag not in work.flags(fused=False)
     off = Compiler(targets.parse("cpu"), FusionOptions(disable_feature=("data_tiling",)))
     assert flag not in off.flags(fused=True)
-
-
-def test_what_data_tiling_cannot_compile_is_compiled_without_it(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING, "mlirfuse"):
-        compile_with(MASKED_MATMUL, tmp_path)
-    assert len(caplog.records) == 1
-    assert caplog.records[0].getMessage().endswith("; compiling again without data tiling")
-    assert (tmp_path / "out.vmfb").stat().st_size
-
-
-def test_a_timeout_is_not_tried_again(tmp_path, monkeypatch):
-    calls = []
-
-    def run(tool, arguments, *, stage, timeout):
-        calls.append(arguments)
-        raise CompileFailedError("slow", stage=stage)
-
-    monkeypatch.setattr(compiler, "run_tool", run)
-    work = Compiler(targets.parse("cpu"), FusionOptions(), timeout=1)
-    with pytest.raises(CompileFailedError, match="slow"):
-        work.generate(tmp_path / "a", tmp_path / "b", fused=True)
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("spec", ["cpu:foo", "cpu:cortex-a76"])

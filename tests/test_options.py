@@ -285,7 +285,6 @@ def test_bad_values_and_contradictions(switches, said):
         ({"horizontal": True}, "--horizontal=on is not available in this version"),
         ({"enable_feature": "kernels"}, "feature 'kernels' is not available in this version"),
         ({"disable_feature": "guard"}, "feature 'guard' is not available in this version"),
-        ({"enable_feature": "fallback"}, "feature 'fallback' is not available in this version"),
     ],
 )
 def test_a_switch_without_behaviour_is_an_error(switches, said):
@@ -322,7 +321,11 @@ def test_features():
     assert not FusionOptions().feature("kernels")
     with pytest.raises(UsageError, match="unknown feature 'fmas'"):
         options.feature("fmas")
-    assert {name for name, (_, present, _) in FEATURES.items() if present} == {"fma", "data_tiling"}
+    assert {name for name, (_, present, _) in FEATURES.items() if present} == {
+        "fma",
+        "data_tiling",
+        "fallback",
+    }
 
 
 def test_the_dictionary_is_json_and_gives_the_options_back():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import logging
 import os
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.targets.base import Target
 
 TOOL = "iree-compile"
-
-_log = logging.getLogger("mlirfuse")
 
 # The op that a diagnostic is about can be a whole function; the line of the error is what we show.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
@@ -50,7 +47,8 @@ class Compiler:
         Raises:
           UsageError: a feature is off that this target cannot do without.
         """
-        known = self.target.feature_flags
+        # The one feature that is ours and not the code generator's: every target has it.
+        known = {"fallback": (), **self.target.feature_flags}
         for feature in self.options.disable_feature:
             if feature not in known:
                 raise UsageError(
@@ -107,9 +105,6 @@ class Compiler:
             chooses by a rule of its own, which for attention is a bad one.
           input_type: value of `--iree-input-type`, to run all phases.
 
-        A program that IREE refuses with data tiling is compiled without: a matmul whose epilogue
-        reads a tensor of i1 is one.
-
         Returns:
           The number of dispatches of a call.
 
@@ -120,15 +115,7 @@ class Compiler:
         start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
         arguments = (start, *_statistics_flags(statistics))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
-        try:
-            self._run("codegen", source, output, *arguments, *flags)
-        except CompileFailedError as error:
-            without = self.flags(fused=fused, data_tiling=False)
-            timed_out = error.returncode is None
-            if timed_out or without == flags:
-                raise
-            _log.warning("%s; compiling again without data tiling", error)
-            self._run("codegen", source, output, *arguments, *without)
+        self._run("codegen", source, output, *arguments, *flags)
         return _count(statistics)
 
     def count(self, source: Path, workdir: Path) -> int:

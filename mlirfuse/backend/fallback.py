@@ -1,0 +1,275 @@
+"""What happens when code generation of a grouped module fails: the guilty rewrites are undone.
+
+IREE's code generation refuses some groups, aborts on others, and now and then never ends. The
+steps, each recorded as decisions with the reason `fell_back` and IREE's message:
+
+1. the rewrites at the places that the diagnostics name are switched off by their match, and the
+   module is grouped and compiled again;
+2. where the diagnostics name none, stock IREE is tried: a model that it refuses too is an error;
+   then data tiling is left out; then the applied rewrites are halved by `fusion_limit`;
+3. after `MAX_COMPILES` compiles whole functions are left unfused, then the stock program is taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import re
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from mlirfuse.backend.compiler import Compiler
+from mlirfuse.backend.grouping import Grouped, group
+from mlirfuse.core import CompileFailedError, Decision, Reason, Report
+from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import PASSES
+
+MAX_COMPILES = 16
+"""Compiles after the first failure until whole functions are given up. Two rewrites of some
+hundred are found in it by halving, and as many as it says where the diagnostics name them."""
+
+DATA_TILING = "data_tiling_rewrite"
+"""The pass whose marks let IREE pack operands; without a mark nothing is packed."""
+
+_log = logging.getLogger("mlirfuse")
+
+_PLACE = re.compile(r"^(?P<place>\S.*?:\d+:\d+): error: ", re.MULTILINE)
+_NAME = re.compile(r'^loc\("(?P<place>[^"]+)"[^\n]*?\): error: ', re.MULTILINE)
+_DISPATCH = re.compile(r"\b(?P<function>[A-Za-z_][\w.]*)(?:\$async)?_dispatch_\d+")
+
+Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+"""Pass, function, places and names of the ops: what a rewrite keeps when others are undone, which
+its number may not. Rewrites that share it came from the same lines and fail alike."""
+
+
+def key(decision: Decision) -> Key:
+    """What identifies a rewrite whatever else is switched off."""
+    return decision.pass_name, decision.function, decision.ops, decision.op_names
+
+
+@dataclasses.dataclass(slots=True)
+class Fallback:
+    """Compiles a module with its groups, or with those of them that IREE can compile.
+
+    Attributes:
+      compiler: the compiler, target and options.
+      source: the module at global-optimization level.
+      folder: private directory for what lies between the phases.
+      transient: whether a compile ran out of time or was killed, which may not happen again.
+    """
+
+    compiler: Compiler
+    source: Path
+    folder: Path
+    transient: bool = False
+    _undone: dict[Key, str] = dataclasses.field(default_factory=dict)
+    _unfused: dict[str, str] = dataclasses.field(default_factory=dict)
+    _stock: int | None = None
+    _compiles: int = 0
+
+    def build(self, program: Path) -> Report:
+        """Compiles into `program`.
+
+        Raises:
+          CompileFailedError: stock IREE cannot compile the module either, or the feature
+            `fallback` is off.
+        """
+        grouped = self._group()
+        try:
+            return self._generated(grouped, program)
+        except CompileFailedError as error:
+            if not self.compiler.options.feature("fallback") or not self._counts(error):
+                raise
+            return self._recovered(grouped, error, program)
+
+    def _recovered(self, grouped: Grouped, error: CompileFailedError, program: Path) -> Report:
+        while self._compiles < MAX_COMPILES:
+            guilty = self._named(grouped, error) or self._unnamed(grouped, error)
+            if not guilty:
+                break
+            self._undo(guilty, error)
+            grouped = self._group()
+            try:
+                return self._generated(grouped, program)
+            except CompileFailedError as again:
+                if not self._counts(again):
+                    raise
+                error = again
+        self._require_stock(error)
+        return self._without_functions(grouped, error, program)
+
+    def _counts(self, error: CompileFailedError) -> bool:
+        """Whether another program could do better: not when the compiler is missing."""
+        self._compiles += 1
+        self.transient |= error.returncode in (None, -signal.SIGKILL)
+        return error.stage == "codegen"
+
+    def _undo(self, guilty: Iterable[Decision], error: CompileFailedError) -> None:
+        for decision in guilty:
+            if key(decision) not in self._undone:
+                self._undone[key(decision)] = str(error)
+                _log.warning(
+                    "%s; undone: %s at %s",
+                    error,
+                    f"{decision.pass_name}@match={decision.match} of {decision.function}",
+                    decision.ops[-1] if decision.ops else "-",
+                )
+
+    # --- grouping and compiling -----------------------------------------------------------------
+
+    def _group(self, limit: int | None = None) -> Grouped:
+        """Groups the module without what was undone.
+
+        A rewrite that is undone can change the numbers of matches of later passes, never of its own
+        or earlier ones: the numbers are right after as many rounds as there are passes.
+        """
+        options = self.compiler.options
+        if limit is not None:
+            options = dataclasses.replace(options, fusion_limit=limit)
+        whole = [f"{name}@func={f}" for name, f in itertools.product(PASSES, self._unfused)]
+        chosen: tuple[str, ...] = ()
+        for _ in range(len(PASSES) + 1):
+            off = (*options.disable_pass, *whole, *chosen)
+            grouped = group(
+                self.source,
+                self.folder / "grouped.mlirbc",
+                target=self.compiler.target,
+                options=dataclasses.replace(options, disable_pass=off),
+            )
+            found = tuple(
+                f"{d.pass_name}@match={d.match}"
+                for d in grouped.report.decisions
+                if d.match is not None and key(d) in self._undone
+            )
+            if found == chosen:
+                break
+            chosen = found
+        self._explain(grouped.report)
+        return grouped
+
+    def _explain(self, report: Report) -> None:
+        """Gives what was switched off here its reason."""
+        report.options = self.compiler.options.to_dict()
+        for index, decision in enumerate(report.decisions):
+            message = self._undone.get(key(decision)) or self._unfused.get(decision.function)
+            if message and decision.reason is Reason.DISABLED and self._was_on(decision):
+                report.decisions[index] = dataclasses.replace(
+                    decision, reason=Reason.FELL_BACK, detail=message
+                )
+
+    def _was_on(self, decision: Decision) -> bool:
+        options: FusionOptions = self.compiler.options
+        name, number = decision.pass_name, decision.match
+        return options.pass_switch(name) is not False and (
+            number is None or options.allows(name, decision.function, number)
+        )
+
+    def _generated(self, grouped: Grouped, program: Path) -> Report:
+        grouped.report.dispatches["fused"] = self.compiler.generate(
+            grouped.path, program, fused=True, data_tiling=grouped.hinted
+        )
+        return grouped.report
+
+    def _compiles_with(self, grouped: Grouped) -> bool:
+        try:
+            self._generated(grouped, self.folder / "trial.vmfb")
+        except CompileFailedError as error:
+            if not self._counts(error):
+                raise
+            return False
+        self._compiles += 1
+        return True
+
+    # --- who is guilty --------------------------------------------------------------------------
+
+    @staticmethod
+    def _named(grouped: Grouped, error: CompileFailedError) -> list[Decision]:
+        """The applied rewrites at the places of the diagnostics: groups, else other rewrites."""
+        places = {
+            found["place"]
+            for pattern in (_PLACE, _NAME)
+            for found in pattern.finditer(error.diagnostics)
+        }
+        taken = [d for d in grouped.report.decisions if d.taken and d.match is not None]
+        groups = {name for name, at in grouped.positions.items() if not places.isdisjoint(at)}
+        inside = [d for d in taken if (d.pass_name, d.match) in groups]
+        return inside or [
+            d
+            for d in taken
+            if (d.pass_name, d.match) not in grouped.positions and not places.isdisjoint(d.ops)
+        ]
+
+    def _unnamed(self, grouped: Grouped, error: CompileFailedError) -> list[Decision]:
+        """The rewrite without which all before it compile, by halving."""
+        self._require_stock(error)
+        taken = [d for d in grouped.report.decisions if d.taken]
+        tiling = [d for d in taken if d.pass_name == DATA_TILING]
+        if tiling and len(tiling) < len(taken):
+            before = dict(self._undone)
+            self._undone.update((key(d), str(error)) for d in tiling)
+            helps = self._compiles_with(self._group())
+            self._undone = before
+            if helps:
+                return tiling
+        good, bad = 0, len(taken)
+        while bad - good > 1:
+            if self._compiles >= MAX_COMPILES:
+                return []
+            middle = (good + bad) // 2
+            if self._compiles_with(self._group(middle)):
+                good = middle
+            else:
+                bad = middle
+        return taken[good:bad]
+
+    # --- the last steps -------------------------------------------------------------------------
+
+    def _require_stock(self, error: CompileFailedError) -> None:
+        """Compiles without any pass of ours.
+
+        Raises:
+          CompileFailedError: that fails too.
+        """
+        if self._stock is not None:
+            return
+        try:
+            self._stock = self.compiler.generate(self.source, self._stock_program, fused=False)
+        except CompileFailedError as stock:
+            said = str(stock).replace(" error: ", " ")
+            raise CompileFailedError(
+                f"stock IREE cannot compile this model either: {said}",
+                stage=stock.stage,
+                returncode=stock.returncode,
+                diagnostics=stock.diagnostics,
+            ) from error
+
+    @property
+    def _stock_program(self) -> Path:
+        return self.folder / "stock.vmfb"
+
+    def _without_functions(
+        self, grouped: Grouped, error: CompileFailedError, program: Path
+    ) -> Report:
+        """Leaves one function after the other unfused: those of the diagnostics come first."""
+        named = {found["function"] for found in _DISPATCH.finditer(error.diagnostics)}
+        waiting = sorted(
+            dict.fromkeys(d.function for d in grouped.report.decisions if d.taken),
+            key=lambda f: f.removesuffix("$async") not in named,
+        )
+        for number, function in enumerate(waiting):
+            self._unfused[function] = str(error)
+            _log.warning("%s; unfused: %s", error, function)
+            grouped = self._group()
+            if number == len(waiting) - 1:
+                break
+            try:
+                return self._generated(grouped, program)
+            except CompileFailedError as again:
+                if not self._counts(again):
+                    raise
+                error = again
+        self._stock_program.replace(program)
+        grouped.report.dispatches |= {"stock": self._stock, "fused": self._stock}
+        return grouped.report

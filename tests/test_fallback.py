@@ -1,0 +1,188 @@
+"""A program that IREE cannot compile as grouped is compiled without the guilty rewrite."""
+
+import logging
+
+import numpy as np
+import planted
+import pytest
+from test_backend import MASKED_MATMUL
+
+import mlirfuse
+from mlirfuse import api
+from mlirfuse.backend import fallback
+from mlirfuse.backend.compiler import Compiler
+from mlirfuse.core import CompileFailedError, Reason
+
+STAGES = 4
+
+
+def arguments(stages=STAGES):
+    generator = np.random.default_rng(3)
+    for i in range(stages):
+        shape = (planted.ROWS, planted.width(i))
+        yield generator.standard_normal(shape).astype(np.float32)
+        yield generator.integers(0, 2, shape).astype(np.bool_)
+
+
+def check(program):
+    values = list(arguments())
+    results = program(*values)
+    for x, mask, y in zip(values[::2], values[1::2], results, strict=True):
+        wide = x.astype(np.float64)
+        expected = np.where(mask, wide * (wide * wide).sum(1, keepdims=True), 0.0)
+        np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+def fell_back(program):
+    return {
+        (d.pass_name, d.match): d.detail
+        for d in program.report.decisions
+        if d.reason is Reason.FELL_BACK
+    }
+
+
+def compiled(text=None, **switches):
+    return mlirfuse.compile(text or planted.model(STAGES), cache=False, **switches)
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """Records every code generation: whether it was fused."""
+    seen = []
+    generate = Compiler.generate
+
+    def record(self, source, output, *, fused, **rest):
+        seen.append(fused)
+        return generate(self, source, output, fused=fused, **rest)
+
+    monkeypatch.setattr(Compiler, "generate", record)
+    return seen
+
+
+@pytest.fixture
+def mute(monkeypatch):
+    """The compiler does not say where it failed: it dies, runs out of time or of memory."""
+
+    def install(returncode):
+        generate = Compiler.generate
+
+        def die(self, source, output, **rest):
+            try:
+                return generate(self, source, output, **rest)
+            except CompileFailedError as error:
+                raise CompileFailedError(
+                    "iree-compile died", stage="codegen", returncode=returncode
+                ) from error
+
+        monkeypatch.setattr(Compiler, "generate", die)
+
+    return install
+
+
+def test_the_group_that_the_diagnostic_names_is_undone(monkeypatch, compiles, caplog):
+    planted.plant(monkeypatch, planted.uncompilable, 2)
+    with caplog.at_level(logging.WARNING, "mlirfuse"):
+        program = compiled()
+    ((name, number),) = fell_back(program)
+    assert name == planted.GROUPS
+    assert program.report.counts() == {planted.GROUPS: STAGES - 1}
+    assert "math.erf" in fell_back(program)[name, number]
+    assert compiles == [True, True]
+    assert "undone: reduction_fusion@match=" in caplog.text
+    check(program)
+
+
+def test_several_are_undone_at_once(monkeypatch, compiles):
+    planted.plant(monkeypatch, planted.uncompilable, 0, 3)
+    program = compiled()
+    assert len(fell_back(program)) == 2
+    assert len(compiles) <= 3
+    check(program)
+
+
+@pytest.mark.parametrize("returncode", [-6, -9, None])
+def test_a_failure_without_a_place_is_found_by_halving(monkeypatch, compiles, mute, returncode):
+    planted.plant(monkeypatch, planted.uncompilable, 1)
+    mute(returncode)
+    program = compiled()
+    assert [name for name, _ in fell_back(program)] == [planted.GROUPS]
+    assert program.report.counts() == {planted.GROUPS: STAGES - 1}
+    assert compiles.count(False) == 1
+    assert len(compiles) == 5
+    check(program)
+
+
+def test_what_may_not_happen_again_is_not_cached(monkeypatch, mute, tmp_path):
+    monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path))
+    planted.plant(monkeypatch, planted.uncompilable, 1)
+    mute(None)
+    mlirfuse.compile(planted.model(2))
+    assert not list(tmp_path.rglob("*.vmfb"))
+
+
+def test_the_stock_program_is_the_last_resort(monkeypatch, mute):
+    planted.plant(monkeypatch, planted.uncompilable, *range(STAGES))
+    mute(-11)
+    monkeypatch.setattr(fallback, "MAX_COMPILES", 3)
+    program = compiled()
+    assert len(fell_back(program)) == STAGES
+    assert not program.report.counts()
+    assert program.report.dispatches["fused"] == program.report.dispatches["stock"]
+    check(program)
+
+
+def test_a_function_is_left_unfused_before_the_program_is(monkeypatch, mute, tmp_path):
+    planted.plant(monkeypatch, planted.uncompilable, 1)
+    mute(-11)
+    monkeypatch.setattr(fallback, "MAX_COMPILES", 0)
+    one = planted.model(2)
+    two = one.replace("@main", "@other").partition("func.func")[2]
+    other = two.replace(f"x{planted.width(1)}x", "x40x")
+    program = compiled(f"{one}func.func{other}", function="main")
+    kept = {d.function for d in program.report.decisions if d.taken}
+    left = {d.function for d in program.report.decisions if d.reason is Reason.FELL_BACK}
+    assert (kept, left) == ({"other"}, {"main"})
+
+
+def test_data_tiling_is_left_out_where_it_fails(caplog):
+    program = compiled(MASKED_MATMUL)
+    assert [name for name, _ in fell_back(program)] == ["data_tiling_rewrite"]
+
+
+def test_without_the_feature_it_fails(monkeypatch):
+    planted.plant(monkeypatch, planted.uncompilable, 2)
+    with pytest.raises(CompileFailedError, match=r"math\.erf"):
+        compiled(disable_feature="fallback")
+
+
+def test_a_model_that_stock_iree_refuses(monkeypatch, compiles):
+    def refuse(self, source, output, *, fused, **rest):
+        compiles.append(fused)
+        raise CompileFailedError("refused: m.mlir:3:5: error: 'x.y' op", stage="codegen")
+
+    monkeypatch.setattr(Compiler, "generate", refuse)
+    with pytest.raises(CompileFailedError) as caught:
+        compiled()
+    said = str(caught.value)
+    assert said == "stock IREE cannot compile this model either: refused: m.mlir:3:5: 'x.y' op"
+    assert compiles == [True, False]
+
+
+def test_a_missing_compiler_is_no_reason_to_try_again(monkeypatch, compiles):
+    def missing(self, source, output, **rest):
+        compiles.append(True)
+        raise CompileFailedError("iree-compile is not installed", stage="start")
+
+    monkeypatch.setattr(Compiler, "generate", missing)
+    with pytest.raises(CompileFailedError, match="not installed"):
+        compiled()
+    assert compiles == [True]
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90", "rocm:gfx942", "vulkan:ampere"])
+def test_every_target_has_the_feature(target):
+    machine = api.targets.parse(target)
+    options = mlirfuse.FusionOptions(disable_feature="fallback")
+    assert Compiler(machine, options).flags(fused=True) == Compiler(
+        machine, mlirfuse.FusionOptions()
+    ).flags(fused=True)
