@@ -190,7 +190,7 @@ class Opaque:
 
 Expr: TypeAlias = Element | Const | IndexOf | Apply | Reduce | Opaque
 
-_TYPE_ONLY = frozenset({"arith.extf", "arith.truncf"})
+CASTS = frozenset({"arith.extf", "arith.truncf"})
 
 
 def start(value: ir.Value) -> Element:
@@ -216,7 +216,7 @@ def uncast(expr: Expr) -> Expr:
     """Defines the expression; drops floating-point casts and decided selections on the way."""
     expr = define(expr)
     while isinstance(expr, Apply):
-        if expr.op in _TYPE_ONLY:
+        if expr.op in CASTS:
             expr = define(expr.args[0])
         elif expr.op == "arith.select" and (condition := literal(expr.args[0])) is not None:
             expr = define(expr.args[1 if condition.number else 2])
@@ -232,7 +232,7 @@ def source(expr: Expr) -> Expr:
     """
     while True:
         step = step_through(expr) if isinstance(expr, Element) else expr
-        if isinstance(step, Apply) and step.op in _TYPE_ONLY:
+        if isinstance(step, Apply) and step.op in CASTS:
             expr = step.args[0]
         elif isinstance(expr, Element) and isinstance(step, Element):
             rest = iter(expr.index)
