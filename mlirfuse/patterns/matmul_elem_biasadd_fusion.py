@@ -5,7 +5,7 @@
   becomes
     %y = flow.dispatch.region { both }
 
-Root: the contraction. The bias has rank one and is added by the first op of the epilogue; the
+Root: the contraction. The bias has rank one and is a term of the sum that starts the epilogue; the
 elementwise ops after it come along as long as only the last of them is read elsewhere. Any
 contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_biasadd_fusion.
@@ -17,18 +17,15 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import contractions, ops
+from mlirfuse.structured import contractions
 from mlirfuse.structured.regions import legal_float
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose first reader adds a rank-1 bias."""
-    if not ops.is_contraction(root):
-        return None
-    chain = contractions.epilogue(root, ctx.target.max_operands)
-    if not chain or contractions.bias(chain[0], root.results[0]) is None:
-        return None
-    return Match(root, (root, *chain))
+    """Finds a contraction whose epilogue starts by adding a rank-1 bias."""
+    return contractions.matched(
+        root, ctx, lambda group: contractions.has_addend(group, contractions.is_bias)
+    )
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:

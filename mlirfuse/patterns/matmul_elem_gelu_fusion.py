@@ -19,26 +19,14 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import activations, contractions, ops
-from mlirfuse.structured.expressions import start
+from mlirfuse.structured import activations, contractions
 from mlirfuse.structured.regions import legal_float
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose epilogue contains an activation."""
-    if not ops.is_contraction(root):
-        return None
-    chain = contractions.epilogue(root, ctx.target.max_operands)
-    return Match(root, (root, *chain)) if _has_activation([root, *chain]) else None
-
-
-def _has_activation(chain: list[ir.Operation]) -> bool:
-    values = [op.results[0] for op in chain]
-    return any(map(activations.may_hold_one, chain[1:])) and any(
-        activations.classify(start(after), start(before)) is not None
-        for i, before in enumerate(values)
-        for after in values[i + 1 :]
-        if ops.shape(before) == ops.shape(after)
+    """Finds a contraction whose epilogue contains a smooth activation."""
+    return contractions.matched(
+        root, ctx, lambda group: contractions.has_activation(group, activations.SMOOTH)
     )
 
 

@@ -20,6 +20,8 @@ PIPELINE: tuple[str, ...] = (
     "weight_packing_rewrite",
     # The epilogue with an activation is the longer one; the bias alone takes what is left.
     "matmul_elem_gelu_fusion",
+    "matmul_elem_relu_fusion",
+    "matmul_elem_add_fusion",
     "matmul_elem_biasadd_fusion",
     # What no pattern took: rows first, since a reduction needs its elementwise neighbours.
     "reduction_fusion",

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Collection
 
 from iree.compiler import ir
 
-from mlirfuse.structured import ops, slices
-from mlirfuse.structured.expressions import Element, Index, Part, step_through
+from mlirfuse.core import Match, PassContext
+from mlirfuse.structured import activations, ops, slices
+from mlirfuse.structured.expressions import (
+    PRODUCT_NODES,
+    Apply,
+    Element,
+    Expr,
+    Index,
+    Part,
+    source,
+    start,
+    step_through,
+)
 
 ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
 """Names of the ops at which passes look for a contraction."""
@@ -66,24 +78,91 @@ def _in_place(op: ir.Operation, group: list[ir.Operation]) -> bool:
     return all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v in values)
 
 
-def bias(op: ir.Operation, value: ir.Value) -> ir.Value | None:
-    """The rank-1 addend, perhaps split, when the op adds one to `value`, else None."""
-    names = [o.operation.name for o in ops.body(op).operations]
-    if [n for n in names if n not in ("arith.extf", "arith.truncf")] not in (
-        ["arith.addf", "linalg.yield"],
-        ["arith.addi", "linalg.yield"],
-    ):
+def matched(
+    root: ir.Operation, ctx: PassContext, accepts: Callable[[list[ir.Operation]], bool]
+) -> Match | None:
+    """The contraction with its epilogue, when there is one and it is accepted.
+
+    Args:
+      root: any op.
+      ctx: the target limits the operands.
+      accepts: says whether the contraction and the epilogue behind it are what the pass is for.
+    """
+    if not ops.is_contraction(root):
         return None
-    others = [
-        (v, m) for v, m in zip(ops.inputs(op), ops.indexing_maps(op), strict=False) if v != value
-    ]
-    if len(others) != 1:
+    group = [root, *epilogue(root, ctx.target.max_operands)]
+    return Match(root, tuple(group)) if len(group) > 1 and accepts(group) else None
+
+
+def has_activation(group: list[ir.Operation], names: Collection[str]) -> bool:
+    """Whether the epilogue computes one of the activations of a value of the group."""
+    values = [op.results[0] for op in group]
+    return any(activations.may_hold_one(op, names) for op in group[1:]) and any(
+        activations.classify(start(after), start(before), names) is not None
+        for i, before in enumerate(values)
+        for after in values[i + 1 :]
+        if ops.shape(before) == ops.shape(after)
+    )
+
+
+def has_addend(group: list[ir.Operation], accepts: Callable[[Element], bool]) -> bool:
+    """Whether the epilogue starts with a sum of the contraction and an accepted tensor."""
+    for op in group[1:]:
+        added = addends(start(op.results[0]), group[0].results[0])
+        if added is None:
+            return False
+        if any(isinstance(a, Element) and accepts(a) for a in map(source, added)):
+            return True
+    return False
+
+
+_SUMS = frozenset({"arith.addf", "arith.addi"})
+_CASTS = frozenset({"arith.extf", "arith.truncf", "arith.extsi", "arith.trunci"})
+
+
+def addends(expr: Expr, value: ir.Value) -> list[Expr] | None:
+    """What is added to the value to make the expression, casts left out; None for another form."""
+    known: dict[int, list[Expr] | None] = {}
+
+    def walk(expr: Expr) -> list[Expr] | None:
+        while isinstance(expr, Element):
+            if expr.value == value:
+                return []
+            step = step_through(expr)
+            if step is None:
+                return None
+            expr = step
+        if id(expr) not in known:
+            known[id(expr)] = look(expr) if len(known) < PRODUCT_NODES else None
+        return known[id(expr)]
+
+    def look(expr: Expr) -> list[Expr] | None:
+        if not isinstance(expr, Apply):
+            return None
+        if expr.op in _CASTS:
+            return walk(expr.args[0])
+        if expr.op not in _SUMS:
+            return None
+        for one, other in (expr.args, expr.args[::-1]):
+            below = walk(one)
+            if below is not None:
+                return [*below, other]
         return None
-    addend, index_map = others[0]
-    expand = ops.defining_op(addend)
-    if expand is not None and expand.name == "tensor.expand_shape":
-        return addend if len(ops.shape(expand.operands[0])) == 1 else None
-    return addend if index_map is not None and len(index_map) == 1 else None
+
+    return walk(expr)
+
+
+def is_bias(addend: Element) -> bool:
+    """Whether the addend has one value per index of one dimension, perhaps split in several."""
+    op = ops.defining_op(addend.value)
+    if op is not None and op.name == "tensor.expand_shape":
+        return len(ops.shape(op.operands[0])) == 1
+    return len(addend.index) == 1
+
+
+def is_residual(addend: Element, rank: int) -> bool:
+    """Whether the addend has a value of its own at each of `rank` loops."""
+    return {i for i in addend.index if isinstance(i, int)} == set(range(rank))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

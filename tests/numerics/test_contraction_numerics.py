@@ -10,7 +10,8 @@ from linalg_text import Function, Tensor
 M, N, K = 24, 48, 32
 PASSES = (
     "expand_dims_hoist_rewrite,transpose_matmul_fusion,batch_matmul_transpose_fusion,"
-    "matmul_elem_gelu_fusion,matmul_elem_biasadd_fusion"
+    "matmul_elem_gelu_fusion,matmul_elem_relu_fusion,matmul_elem_add_fusion,"
+    "matmul_elem_biasadd_fusion"
 )
 
 erf = np.vectorize(math.erf)
@@ -37,6 +38,18 @@ def tanh(f: Function, x: Tensor) -> Tensor:
     return f.apply("math.tanh", x)
 
 
+def relu(f: Function, x: Tensor) -> Tensor:
+    return f.apply("arith.maximumf", x, 0.0)
+
+
+def relu6(f: Function, x: Tensor) -> Tensor:
+    return f.apply("arith.minimumf", relu(f, x), 6.0)
+
+
+def leaky(f: Function, x: Tensor) -> Tensor:
+    return f.apply("arith.maximumf", x, f.apply("arith.mulf", x, 0.125))
+
+
 ACTIVATIONS = {
     "gelu": (gelu, lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2)))),
     "gelu_tanh": (
@@ -45,6 +58,9 @@ ACTIVATIONS = {
     ),
     "silu": (silu, lambda x: x / (1 + np.exp(-x))),
     "tanh": (tanh, np.tanh),
+    "relu": (relu, lambda x: np.maximum(x, 0)),
+    "relu6": (relu6, lambda x: np.clip(x, 0, 6)),
+    "leaky": (leaky, lambda x: np.where(x > 0, x, 0.125 * x)),
 }
 
 
@@ -86,7 +102,8 @@ def epilogue(name: str, activation: str | None, dtype: str, dynamic: bool, resid
         return ((ACTIVATIONS[activation][1](x) if activation else x) * gate,)
 
     shapes = [(M, K), (K, N), (N,)] + ([(M, N)] if residual else [])
-    fires = "matmul_elem_gelu_fusion" if activation else "matmul_elem_biasadd_fusion"
+    kind = "relu" if activation in ("relu", "relu6", "leaky") else "gelu"
+    fires = f"matmul_elem_{kind if activation else 'biasadd'}_fusion"
     return Case(
         name=name,
         text=f.finish(y),
@@ -96,6 +113,28 @@ def epilogue(name: str, activation: str | None, dtype: str, dynamic: bool, resid
         ulps=K / 2,
         computed=dtype,
         hostile=frozenset({"hostile", "big"}),
+        dispatches=1,
+    )
+
+
+def residual(name: str, dtype: str, dynamic: bool, biased: bool) -> Case:
+    """Matmul, perhaps a bias, and a tensor of the product's shape added to it."""
+    f = Function(name, (None if dynamic else M, N, K))
+    a, b, r = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((0, 1), dtype)
+    y = f.contract(a, b, (0, 1))
+    if biased:
+        y = f.apply("arith.addf", f.argument((1,), dtype), y)
+    y = f.apply("arith.addf", r, y)
+    return Case(
+        name=name,
+        text=f.finish(y),
+        inputs=inputs(M, dtype, (M, K), (K, N), (M, N), *([(N,)] if biased else [])),
+        reference=lambda a, b, r, bias=0.0: (a @ b + bias + r,),
+        fires={"matmul_elem_add_fusion": 1},
+        ulps=K / 2,
+        computed=dtype,
+        hostile=frozenset({"hostile", "big"}),
+        exact=frozenset({"whole", "zeros"}),
         dispatches=1,
     )
 
@@ -156,7 +195,7 @@ def reshaped_epilogue(name: str, dtype: str) -> Case:
         text=f.finish(y),
         inputs=inputs(b, dtype, (b * s, K), (K, N), (N,), (b, s, N)),
         reference=lambda x, w, bias, r: ((x @ w + bias).reshape(b, s, N) + r,),
-        fires={"expand_dims_hoist_rewrite": 2, "matmul_elem_biasadd_fusion": 1},
+        fires={"expand_dims_hoist_rewrite": 2, "matmul_elem_add_fusion": 1},
         ulps=K / 2,
         computed=dtype,
         hostile=frozenset({"hostile", "big"}),
@@ -174,6 +213,12 @@ CASES = {
         epilogue("bias_f32", None, "f32", False, False),
         epilogue("bias_f16_gated_dynamic", None, "f16", True, True),
         epilogue("bias_bf16", None, "bf16", False, False),
+        epilogue("relu_f16_dynamic", "relu", "f16", True, False),
+        epilogue("relu6_bf16", "relu6", "bf16", False, True),
+        epilogue("leaky_f16", "leaky", "f16", False, False),
+        residual("residual_f32", "f32", False, True),
+        residual("residual_f16_dynamic", "f16", True, False),
+        residual("residual_bf16", "bf16", False, True),
         attention_scores("scores_f32", "f32"),
         attention_scores("scores_f16", "f16"),
         attention_output("output_f32", "f32"),
@@ -197,6 +242,8 @@ def test_contraction(name, outcomes):
 def test_vulkan(vulkan):
     cases = [
         epilogue("vulkan_gelu", "gelu", "f32", False, False),
+        epilogue("vulkan_leaky", "leaky", "f32", False, False),
+        residual("vulkan_residual", "f32", False, True),
         attention_scores("vulkan_scores", "f32"),
         attention_output("vulkan_output", "f32"),
     ]

@@ -1,0 +1,57 @@
+"""Fuse a contraction with the residual that is added to it, in one dispatch.
+
+    %c = linalg.matmul ins(%a, %b)                     tensor<MxNxT>
+    %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional
+    %y = linalg.generic {addf} ins(%d, %r)             tensor<MxNxT>, %r tensor<MxNxT>
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the contraction. The residual has a value for each element and is a term of the sum that
+starts the epilogue; other terms may be biases. The elementwise ops after it come along as long as
+only the last of them is read elsewhere. Any contraction, batched or not; sizes static or dynamic; T
+f16, bf16, f32. Numerics: exact.
+Source: MindSpore matmul_elem_add_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import contractions, ops
+from mlirfuse.structured.regions import legal_float
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction whose epilogue starts by adding a tensor of its own shape."""
+    rank = len(ops.shape(root.results[0]))
+    return contractions.matched(
+        root,
+        ctx,
+        lambda group: contractions.has_addend(
+            group, lambda addend: contractions.is_residual(addend, rank)
+        ),
+    )
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_float(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="matmul_elem_add_fusion",
+    summary="Contraction with its bias and the residual added to it in one dispatch",
+    roots=contractions.ROOTS,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    source="MindSpore matmul_elem_add_fusion",
+)

@@ -1,0 +1,53 @@
+"""Fuse a contraction with a ramp in its elementwise epilogue, in one dispatch.
+
+    %c = linalg.matmul ins(%a, %b)                     tensor<MxNxT>
+    %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional
+    %y = linalg.generic {relu} ins(%d)                 tensor<MxNxT>
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the contraction. The ramp is relu, relu6 or leaky relu with a slope between 0 and 1, written
+with maximum and minimum or with comparisons and selections, and recognized by its values: a clamp
+elsewhere than at 6 is none. The elementwise ops before and after it come along as long as only the
+last of them is read elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16,
+bf16, f32. Numerics: exact.
+Source: MindSpore matmul_elem_relu_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import activations, contractions
+from mlirfuse.structured.regions import legal_float
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction whose epilogue contains a ramp."""
+    return contractions.matched(
+        root, ctx, lambda group: contractions.has_activation(group, activations.RAMPS)
+    )
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_float(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="matmul_elem_relu_fusion",
+    summary="Contraction with its bias and relu, relu6 or leaky relu in one dispatch",
+    roots=contractions.ROOTS,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    source="MindSpore matmul_elem_relu_fusion",
+)
