@@ -28,8 +28,22 @@ FUSE = ("auto", "must", "never")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
-def mark(name: str, fuse: str = "auto") -> str:
+_entered: dict[str, int] = {}
+"""How often each `must` block was entered since the last import of a model began."""
+
+
+def restart() -> None:
+    """Counts blocks from 0 again: a model that is imported twice has the same marks twice."""
+    _entered.clear()
+
+
+def mark(name: str, fuse: str = "auto", entry: int = 0) -> str:
     """The text of a mark.
+
+    Args:
+      name: the block's.
+      fuse: a word of `FUSE`.
+      entry: which time the block was entered: the layers of a model enter it once each.
 
     Raises:
       UsageError: a name that a location could not hold, or an unknown word.
@@ -43,7 +57,7 @@ def mark(name: str, fuse: str = "auto") -> str:
         raise UsageError(
             f"mlirfuse.region('{name}'): fuse='{fuse}' is unknown (known: {', '.join(FUSE)})"
         )
-    return f"{PREFIX}{fuse}:{name}"
+    return f"{PREFIX}{fuse}:{name}" + (f"#{entry}" if entry else "")
 
 
 @contextlib.contextmanager
@@ -57,12 +71,16 @@ def region(name: str, fuse: str = "auto") -> Iterator[None]:
     Args:
       name: what `--never-fuse`, `--must-fuse` and the explanations call the block.
       fuse: `never`: the ops join no group; `must`: they end in one group, or compiling fails with
-        the reason; `auto`: the engine decides.
+        the reason, each time that the block is entered; `auto`: the engine decides.
 
     Raises:
       UsageError: a name that is none, or an unknown word.
     """
     text = mark(name, fuse)
+    if fuse == "must":
+        entry = _entered.get(name, 0)
+        _entered[name] = entry + 1
+        text = mark(name, fuse, entry)
     # Plain `with` statements: PyTorch's compiler, which a strict export runs, traces nothing else.
     if "torch" not in sys.modules:
         with _jax_scope(text):

@@ -83,6 +83,45 @@ def test_marks_of_a_pt2_file(net, tmp_path, strict):
     normalized(path, None, tmp_path, check_marks)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["module", "strict", "jax"])
+def test_each_entry_of_a_must_block_is_a_group(tmp_path, form):
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+
+    def entered(x, tanh, exp):
+        for _ in range(3):
+            with mlirfuse.region("layer", fuse="must"):
+                x = tanh(x)
+            x = exp(x)
+        return x
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return entered(x, torch.tanh, torch.exp)
+
+    def check(module):
+        return [
+            (function, mark, sum(op.name == "linalg.generic" for op in group))
+            for (function, mark), group in sorted(marks.must_fuse(module).items())
+        ]
+
+    def f(x):
+        return entered(x, jax.numpy.tanh, jax.numpy.exp)
+
+    model, inputs = Net(), (torch.ones(8),)
+    if form == "strict":
+        model, inputs = torch.export.export(model, inputs, strict=True), None
+    elif form == "jax":
+        model, inputs = f, (jax.numpy.ones(8),)
+    found = normalized(model, inputs, tmp_path, check)
+    # The user's own export counts on from the exports before it.
+    first = found[0][1].entry if form == "strict" else 0
+    assert [(mark, count) for _, mark, count in found] == [
+        (Mark("layer", "must", first + entry), 1) for entry in range(3)
+    ]
+    assert normalized(model, inputs, tmp_path, check) == found
+
+
 def test_a_region_changes_no_result_of_pytorch(net):
     import torch
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
@@ -64,6 +65,7 @@ def import_function(
     symbolic = any(
         not isinstance(size, int) for _, leaf in leaves for size in getattr(leaf, "shape", ())
     )
+    marks.restart()
     try:
         if symbolic:
             exported = jax.export.export(jitted)(*args, **kwargs)

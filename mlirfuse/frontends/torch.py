@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mlirfuse import marks
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
@@ -60,6 +61,7 @@ def import_module(
         model = _as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
+    marks.restart()
     try:
         with quiet(), torch.no_grad():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)

@@ -83,6 +83,9 @@ def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Cont
     from iree.compiler import ir
 
     location = position or ir.Location.unknown(context)
+    # An argument's location becomes the function's, and that one a part of many ops'.
+    if node.op != "call_function":
+        return location
     layer = _module_path(node)
     for name in (*([LAYER + layer] if layer else []), *of_metadata(node.meta.get("custom"))):
         location = ir.Location.name(name, location, context=context)

@@ -12,7 +12,7 @@ from mlirfuse.structured import ops
 
 ID_ATTRIBUTE = "mlirfuse.id"
 
-_MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)")
+_MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -22,10 +22,12 @@ class Mark:
     Attributes:
       name: the block's name.
       fuse: a word of `mlirfuse.marks.FUSE`.
+      entry: which time a `must` block was entered, from 0; each time is a group of its own.
     """
 
     name: str
     fuse: str
+    entry: int = 0
 
 
 def of(op: ir.Operation) -> tuple[Mark, ...]:
@@ -33,13 +35,27 @@ def of(op: ir.Operation) -> tuple[Mark, ...]:
     found: dict[Mark, None] = {}
     for frame in ops.source_frames(op.location):
         if PREFIX in frame:
-            found.update((Mark(name, fuse), None) for fuse, name in _MARK.findall(frame))
+            for fuse, name, entry in _MARK.findall(frame):
+                found[Mark(name, fuse, int(entry or 0))] = None
     return tuple(found)
 
 
 def names(op: ir.Operation, fuse: str) -> tuple[str, ...]:
     """Names of the blocks around the op that ask for `fuse`."""
     return tuple(mark.name for mark in of(op) if mark.fuse == fuse)
+
+
+def must_fuse(module: ir.Module) -> dict[tuple[str, Mark], list[ir.Operation]]:
+    """The ops that have to end in one group: by function and `must` block, in block order."""
+    found: dict[tuple[str, Mark], list[ir.Operation]] = {}
+    for function in ops.functions(module):
+        for block in ops.blocks(function):
+            for view in block.operations:
+                for mark in of(view.operation):
+                    if mark.fuse == "must":
+                        key = (ops.symbol_name(function), mark)
+                        found.setdefault(key, []).append(view.operation)
+    return found
 
 
 def any_in(module: ir.Module) -> bool:
@@ -67,7 +83,7 @@ def is_called(op: ir.Operation, name: str) -> bool:
             return True
         if f"{frame}.".startswith(f"{LAYER}{name}."):
             return True
-        if PREFIX in frame and any(found == name for _, found in _MARK.findall(frame)):
+        if PREFIX in frame and any(found == name for _, found, _ in _MARK.findall(frame)):
             return True
     return False
 
