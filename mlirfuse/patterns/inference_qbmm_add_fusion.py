@@ -1,0 +1,108 @@
+"""Fuse an i8 contraction with the scale that makes numbers of its sums, and its bias.
+
+    %c = linalg.matmul ins(%a, %b)                     tensor<MxNxi32>, %a and %b i8
+    %d = linalg.generic {sitofp, mulf} ins(%c, %s)     tensor<MxNxT>
+    %y = linalg.generic {addf} ins(%d, %bias)          tensor<MxNxT>, optional
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the contraction. The scale is a number, or has one value per tensor, row or channel; several
+scales may multiply. The bias has at most one dimension and is added before or after the scale, as
+the graph has it. The elementwise ops behind it come along as long as only the last of them is read
+elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics:
+exact.
+Source: MindSpore inference_qbmm_add_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import contractions, ops
+from mlirfuse.structured.expressions import (
+    Apply,
+    Divisor,
+    Element,
+    Expr,
+    Factor,
+    define,
+    factors,
+    source,
+    start,
+    uncast,
+)
+
+_TYPES = frozenset({"i8", "i32", "f16", "bf16", "f32"})
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction of i8 whose sums are converted and scaled."""
+    if not ops.is_contraction(root):
+        return None
+    if [ops.element_type(value) for value in root.operands] != ["i8", "i8", "i32"]:
+        return None
+    product = root.results[0]
+    found = contractions.matched(
+        root,
+        ctx,
+        lambda group: any(_is_scaled(start(op.results[0]), product) for op in group[1:]),
+    )
+    return found or NoMatch(Reason.STRUCTURE, "the sums are not converted and scaled at once")
+
+
+def _is_scaled(expr: Expr, product: ir.Value) -> bool:
+    """Whether the expression is the converted product times scales, plus biases."""
+    node = uncast(expr)
+    if isinstance(node, Apply) and node.op == "arith.addf":
+        for one, other in (node.args, node.args[::-1]):
+            if _is_narrow(other) and _is_scaled(one, product):
+                return True
+        return False
+    return any(
+        others and _is_converted(factor, product) and all(map(_is_narrow, others))
+        for factor, others in factors(expr)
+    )
+
+
+def _is_converted(expr: Expr, product: ir.Value) -> bool:
+    node = define(expr)
+    if not isinstance(node, Apply) or node.op != "arith.sitofp":
+        return False
+    added = contractions.addends(node.args[0], product)
+    return added is not None and all(map(_is_narrow, added))
+
+
+def _is_narrow(factor: Factor) -> bool:
+    """Whether it is a number or a tensor that at most one loop indexes."""
+    end = source(factor.expr if isinstance(factor, Divisor) else factor)
+    return not isinstance(end, Apply) and (
+        not isinstance(end, Element) or len([i for i in end.index if i is not None]) < 2
+    )
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    for op in match.ops:
+        for value in (*op.operands, *op.results):
+            if ops.ranked(value) is not None and ops.element_type(value) not in _TYPES:
+                return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
+    return None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="inference_qbmm_add_fusion",
+    summary="Contraction of i8 with its scale and bias in one dispatch",
+    roots=contractions.ROOTS,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    source="MindSpore inference_qbmm_add_fusion",
+)
