@@ -7,7 +7,7 @@ import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,12 +70,50 @@ def compile(
       CompileFailedError: the compiler refused, died or ran out of time.
       PassFailedError: a pass of the pipeline failed.
     """
+    with opened(
+        model,
+        example_inputs,
+        target=target,
+        options=resolved(options, switches),
+        dynamic_shapes=dynamic_shapes,
+        function=function,
+        attention=attention,
+        timeout=timeout,
+        stock=stock,
+        count_stock=count_stock,
+    ) as work:
+        if cache:
+            from mlirfuse.backend.cache import Cache
+
+            image, report = work.cached(Cache.open())
+        else:
+            image, report = work.build()
+        return work.module(image, report)
+
+
+@contextlib.contextmanager
+def opened(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    target: str | Target,
+    options: FusionOptions,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    attention: str = "auto",
+    timeout: float | None = None,
+    stock: bool = False,
+    count_stock: bool = False,
+) -> Iterator[Work]:
+    """Imports a model, with a private folder for compiling it; arguments are those of `compile`.
+
+    Raises:
+      UsageError, ImportFailedError: as `compile`.
+    """
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.frontends import import_model
 
-    machine = targets.parse(target)
-    resolved = _resolve(options, switches)
-    compiler = Compiler(machine, resolved, timeout)
+    compiler = Compiler(targets.parse(target), options, timeout)
     compiler.flags(fused=not stock)
     imported = import_model(
         model,
@@ -89,14 +127,7 @@ def compile(
         imported.workdir or contextlib.nullcontext(),
         tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder,
     ):
-        work = _Work(compiler, imported, Path(folder), stock, count_stock)
-        if cache:
-            from mlirfuse.backend.cache import Cache
-
-            image, report = work.cached(Cache.open())
-        else:
-            image, report = work.build()
-        return work.module(image, report)
+        yield Work(compiler, imported, Path(folder), stock, count_stock)
 
 
 def fuse(
@@ -126,8 +157,8 @@ def fuse(
     from mlirfuse.pipelines import engine
 
     machine = targets.parse(target)
-    resolved = _resolve(options, switches)
-    return engine.run(_parsed(module), target=machine, options=resolved)
+    switched = resolved(options, switches)
+    return engine.run(_parsed(module), target=machine, options=switched)
 
 
 def candidates(
@@ -148,12 +179,17 @@ def candidates(
 
 def list_passes() -> list[dict[str, Any]]:
     """Name, aliases, summary, numerics, targets and options of every pass."""
-    from mlirfuse.patterns import PASSES
+    from mlirfuse.patterns import loading
 
-    return [entry.to_dict() for entry in PASSES.values()]
+    return [entry.to_dict() for entry in loading.passes().values()]
 
 
-def _resolve(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
+def resolved(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
+    """The options, or the switches resolved.
+
+    Raises:
+      UsageError: both are given, or a switch is unknown or malformed.
+    """
     if options is not None and switches:
         raise UsageError(
             f"options= and {next(iter(switches))}= are both given; put the switch into the options"
@@ -186,7 +222,7 @@ def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
 
 
 @dataclasses.dataclass(slots=True)
-class _Work:
+class Work:
     """One compilation.
 
     Attributes:

@@ -388,6 +388,30 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
     old.replace_all_uses_with(collapse(wide, wanted))
 
 
+def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
+    """Copies of producers that only the group reads, in place of the originals.
+
+    Args:
+      copied: elementwise ops in block order; they stay for their other readers.
+      group: ops of the same block that read them.
+
+    Returns:
+      The copies and the group, in block order. Each copy stands before its original.
+    """
+    copies: dict[ir.Value, ir.Value] = {}
+    made = []
+    for op in copied:
+        new = op.clone(ir.InsertionPoint(op)).operation
+        copies.update(zip(op.results, new.results, strict=True))
+        made.append(new)
+    for op in (*made, *group):
+        for user in (op, *ops.nested_ops(op)):
+            for number, value in enumerate(user.operands):
+                if value in copies:
+                    user.operands[number] = copies[value]
+    return slices.in_order([*made, *group])
+
+
 def at_load_time(source: ir.Value, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
     """What `build` makes of a constant, computed once when the program is loaded.
 

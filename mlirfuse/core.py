@@ -272,6 +272,10 @@ class PassContext:
     single_op_groups: bool = False
 
 
+def _no_pattern(root: ir.Operation, ctx: PassContext) -> None:
+    return None
+
+
 def _no_objection(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
@@ -279,6 +283,34 @@ def _no_objection(match: Match, ctx: PassContext) -> NoMatch | None:
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoOptions:
     """The options of a pass that has none."""
+
+
+def _any_op(op: ir.Operation) -> bool:
+    return True
+
+
+def _admit_all(group: list[ir.Operation]) -> NoMatch | None:
+    return None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class GroupRules:
+    """Which groups a pass allows when the engine searches for them by modelled time.
+
+    Attributes:
+      roots: names of the ops that are asked for.
+      takes: whether an op may be in a group; the reason where somebody may ask for it.
+      joins: why a producer and a reader of its value may not be in one group; None when they may.
+        The last argument says that the value is read outside too, and becomes a result.
+      admits: why these ops, in block order, may not be one group as a whole.
+      needs: an op of which every group holds one; other groups are another pass's.
+    """
+
+    roots: tuple[str, ...]
+    takes: Callable[[ir.Operation], bool | NoMatch]
+    joins: Callable[[ir.Operation, ir.Operation, ir.Value, bool], NoMatch | None]
+    admits: Callable[[list[ir.Operation]], NoMatch | None] = _admit_all
+    needs: Callable[[ir.Operation], bool] = _any_op
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -291,14 +323,13 @@ class FusionPass:
       roots: op names at which `match` is tried.
       match: structure. `None` when the op has nothing to do with the pattern, `NoMatch` when it
         starts like it and differs, `Match` when it fits.
+      rules: for a pass without a pattern: the engine searches for the groups that pay.
       rewrite: builds the new ops, erases exactly `match.ops`, and returns the op that takes their
         place.
       legal: would the rewrite be wrong? Returns the reason, or None.
       profitable: would it not pay? Returns the reason, or None.
       numerics: how far it changes results.
       kind: the word of the decision schema for what it forms.
-      retries: whether a group that may not be formed is tried again from an op inside it. True
-        for groups that grow as far as they can; false for patterns, whose parts are no pattern.
       takes_single_op: whether the rewrite gives even a group of one op a better form.
       targets: names of the targets where it is on by default.
       aliases: other names it answers to (MindSpore's, old ones).
@@ -309,13 +340,13 @@ class FusionPass:
     name: str
     summary: str
     roots: tuple[str, ...]
-    match: Callable[[ir.Operation, PassContext], Match | NoMatch | None]
     rewrite: Callable[[Match, PassContext], ir.Operation]
+    match: Callable[[ir.Operation, PassContext], Match | NoMatch | None] = _no_pattern
+    rules: GroupRules | None = None
     legal: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     profitable: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
-    retries: bool = False
     takes_single_op: bool = False
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()

@@ -1,8 +1,18 @@
-"""Modelled memory traffic and time of groups of ops."""
+"""Modelled work and time of groups of ops on a target.
+
+A group reads each tensor from outside once and writes each value that others read once; what stays
+inside costs nothing. Time is a launch, plus the longer of moving the bytes and computing: a core
+or multiprocessor does one while it waits for the other. Work with fewer independent iterations than
+the device needs runs at that part of its rates.
+Source: S. Williams, A. Waterman and D. Patterson, Roofline, 2009.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
+from collections.abc import Iterable
 
 from iree.compiler import ir
 
@@ -12,41 +22,142 @@ from mlirfuse.targets.base import Target
 DYNAMIC_SIZE = 128
 """Elements that a dynamic dimension counts for in a model of time."""
 
+SHARED_REDUCTION = 1024
+"""Most iterations of one row's reduction that run at once: the threads of a GPU's workgroup."""
+
+# Scalar ops that take tens of instructions: polynomials, divisions, roots.
+_TRANSCENDENTAL = re.compile(
+    "math.(a?(cos|sin|tan)h?|atan2|cbrt|erfc?|exp(2|m1)?|log(10|1p|2)?|powf|r?sqrt)"
+)
+_DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divf", "divsi", "divui", "remf", "remsi", "remui")
+)
+
+_FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """What an op or a group does in one call.
+
+    Attributes:
+      bytes: memory traffic.
+      matrix: multiplies and adds of contractions.
+      kind: element type of the contractions' operands.
+      vector: other arithmetic operations.
+      special: exponentials, divisions, roots and the like.
+      parallel: independent iterations: those of the parallel loops.
+      launches: dispatches.
+    """
+
+    bytes: int
+    matrix: int = 0
+    kind: str = "f32"
+    vector: int = 0
+    special: int = 0
+    parallel: int = 1
+    launches: int = 1
+
+    def microseconds(self, target: Target) -> float:
+        """Modelled time on the target."""
+        rate = target.matmul_rate.get(self.kind, target.vector_rate)
+        compute = (
+            self.matrix / rate
+            + self.vector / target.vector_rate
+            + self.special / target.special_rate
+        )
+        filled = min(1.0, self.parallel / target.parallelism)
+        seconds = max(self.bytes / target.bandwidth, compute) / filled
+        return seconds * 1e6 + self.launches * target.launch_us
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gain:
     """What making one dispatch of a group saves against one dispatch per op.
 
     Attributes:
-      bytes_saved: memory traffic, bytes a call; each operand counts once per op that reads it.
-      launches_saved: dispatches.
+      bytes_saved: memory traffic, bytes a call.
+      microseconds: modelled time a call; negative when the group would be slower.
     """
 
     bytes_saved: int
-    launches_saved: int
-
-    def microseconds(self, target: Target) -> float:
-        """Modelled time saved a call: traffic at the target's bandwidth, plus launches."""
-        return self.bytes_saved / target.bandwidth * 1e6 + self.launches_saved * target.launch_us
+    microseconds: float
 
 
-def gain(group: list[ir.Operation]) -> Gain:
+def gain(group: list[ir.Operation], target: Target) -> Gain:
     """Models what the group saves as one dispatch."""
-    working = [op for op in group if not (slices.is_cheap(op) or op.name in ops.RESHAPES)]
+    working = [op for op in group if does_work(op)]
     if len(working) < 2:
-        return Gain(0, 0)
-    alone = 0
-    for op in working:
-        read = [v for v in ops.external_operands(op) if not _is_cheap_value(v)]
-        alone += sum(_bytes(v) for v in (*read, *op.results))
-    together = sum(_bytes(v) for v in (*slices.operands_of(group), *slices.results_of(group)))
-    return Gain(max(0, alone - together), len(working) - 1)
+        return Gain(0, 0.0)
+    alone = [work([op]) for op in working]
+    together = work(group)
+    saved = sum(w.bytes for w in alone) - together.bytes
+    before = sum(w.microseconds(target) for w in alone)
+    return Gain(max(0, saved), before - together.microseconds(target))
 
 
-def _is_cheap_value(value: ir.Value) -> bool:
+def does_work(op: ir.Operation) -> bool:
+    """Whether the op would be a dispatch: no reshape, no empty or constant tensor."""
+    return not (slices.is_cheap(op) or op.name in ops.RESHAPES)
+
+
+def work(group: list[ir.Operation]) -> Work:
+    """The work of the ops as one dispatch."""
+    read = (v for v in slices.operands_of(group) if not is_cheap_value(v))
+    written = slices.results_of(group) or list(group[-1].results)
+    return combined([computation(op) for op in group], num_bytes([*read, *written]))
+
+
+def combined(parts: Iterable[Work], traffic: int) -> Work:
+    """The work of several ops as one dispatch that moves `traffic` bytes."""
+    parts = list(parts)
+    kinds = [p.kind for p in parts if p.matrix]
+    return Work(
+        bytes=traffic,
+        matrix=sum(p.matrix for p in parts),
+        kind=kinds[0] if kinds else "f32",
+        vector=sum(p.vector for p in parts),
+        special=sum(p.special for p in parts),
+        parallel=min((p.parallel for p in parts if p.vector or p.special or p.matrix), default=1),
+    )
+
+
+def computation(op: ir.Operation) -> Work:
+    """What one op computes; its bytes are left out."""
+    if not does_work(op):
+        return Work(0, launches=0)
+    if op.name == ops.REGION:
+        return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
+    if not ops.is_generic(op) and not ops.is_contraction(op):
+        count = max((ops.num_elements(r, DYNAMIC_SIZE) for r in op.results), default=0)
+        steps = 2 if op.name == "linalg.softmax" else 0
+        return Work(0, vector=count, special=steps * count, parallel=count)
+    sizes = [DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
+    count = math.prod(sizes)
+    kinds = ops.iterator_types(op)
+    parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
+    if parallel < count and not ops.is_contraction(op):
+        parallel *= min(count // parallel, SHARED_REDUCTION)
+    if ops.is_contraction(op):
+        return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
+    names = [o.operation.name for o in ops.body(op).operations]
+    special = sum(map(_is_special, names))
+    plain = sum(name not in _FREE for name in names) - special
+    return Work(0, vector=count * plain, special=count * special, parallel=parallel)
+
+
+def _is_special(name: str) -> bool:
+    return name in _DIVISIONS or _TRANSCENDENTAL.fullmatch(name) is not None
+
+
+def num_bytes(values: Iterable[ir.Value]) -> int:
+    """Bytes of the tensors among the values."""
+    return sum(
+        ops.num_bytes(value, DYNAMIC_SIZE) for value in values if ops.ranked(value) is not None
+    )
+
+
+def is_cheap_value(value: ir.Value) -> bool:
+    """Whether a group takes a copy of what makes the value instead of reading it."""
     op = ops.defining_op(value)
     return op is not None and slices.is_cheap(op)
-
-
-def _bytes(value: ir.Value) -> int:
-    return ops.num_bytes(value, DYNAMIC_SIZE) if ops.ranked(value) is not None else 0

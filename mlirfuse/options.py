@@ -2,8 +2,8 @@
 
 Later places win: defaults < `[tool.mlirfuse]` of `mlirfuse.toml` < the environment variable
 `MLIRFUSE_FLAGS` < `with scoped(...)` < command line or Python arguments. Pass switches and
-feature switches are overridden by name, every other switch as a whole. In one place disable
-beats enable.
+feature switches are overridden by name, loaded passes add up, every other switch is overridden as a
+whole. In one place disable beats enable.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def flag(field: str) -> str:
 
 
 def _passes() -> Mapping[str, FusionPass]:
-    from mlirfuse.patterns import PASSES
+    from mlirfuse.patterns import loading
 
-    return PASSES
+    return loading.passes()
 
 
 def find_pass(name: str) -> str | None:
-    """Returns the name in `PASSES` that `name` or an alias stands for; None when there is none."""
+    """Returns the pass that `name` or an alias stands for; None when there is none."""
     wanted = normalized(name)
     for known, entry in _passes().items():
         if any(normalized(n) == wanted for n in (known, *entry.aliases)):
@@ -78,7 +78,7 @@ class Selector:
     """A pass, or some of its matches: `name`, `name@match=3`, `name@func=main`.
 
     Attributes:
-      name: the pass's name in `PASSES`.
+      name: the pass's own name, no alias.
       match: number of the match among those of the pass; None for every match.
       func: symbol name of the function; None for every function.
     """
@@ -94,10 +94,20 @@ class Selector:
         Raises:
           UsageError: the pass is unknown, or a qualifier is neither `match=N` nor `func=NAME`.
         """
-        head, *qualifiers = text.strip().split("@")
+        head = text.strip().partition("@")[0]
         name = find_pass(head)
         if name is None:
             raise UsageError(f"unknown pass '{head.strip()}'{nearest(head.strip(), _passes())}")
+        return dataclasses.replace(cls.read(text), name=name)
+
+    @classmethod
+    def read(cls, text: str) -> Selector:
+        """Reads what `str` of a selector wrote: the name is the pass's own.
+
+        Raises:
+          UsageError: a qualifier is neither `match=N` nor `func=NAME`.
+        """
+        name, *qualifiers = text.strip().split("@")
         match: int | None = None
         func: str | None = None
         for qualifier in qualifiers:
@@ -229,6 +239,8 @@ class FusionOptions:
     checks them.
 
     Attributes:
+      load_pass: passes that are not ours: `package.module:PASS`, or the path of a file of PDL
+        patterns. What one place loads, all places can name, and places add up.
       pipeline: name of a preset, or passes in order (`a,b{opt=1},cse`).
       disable_pass: selectors (`name`, `name@match=3`, `name@func=main`) of what is off.
       enable_pass: selectors of what is on where the target would have it off. A selector with a
@@ -250,6 +262,7 @@ class FusionOptions:
         for something that this version does not do.
     """
 
+    load_pass: tuple[str, ...] = _switch((), _strings)
     pipeline: str = _switch("default", _pipeline)
     disable_pass: tuple[str, ...] = _switch((), _selectors)
     enable_pass: tuple[str, ...] = _switch((), _selectors)
@@ -268,9 +281,10 @@ class FusionOptions:
     def __post_init__(self) -> None:
         """Brings every value to its one form and refuses what cannot be done."""
         given = {name: getattr(self, name) for name in switch_names()}
-        for name, value in _read_place("", given).items():
-            object.__setattr__(self, name, value)
-        self._refuse_contradictions()
+        with _loaded([("", given)]):
+            for name, value in _read_place("", given).items():
+                object.__setattr__(self, name, value)
+            self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
         both = sorted(set(self.never_fuse) & {loc for group in self.must_fuse for loc in group})
@@ -292,7 +306,7 @@ class FusionOptions:
             )
         word = "on" if self.horizontal else "off"
         against = self.disable_pass if self.horizontal else self.enable_pass
-        for selector in map(Selector.parse, against):
+        for selector in map(Selector.read, against):
             if selector.name in siblings and (selector.whole or not self.horizontal):
                 verb = "--disable-pass" if self.horizontal else "--enable-pass"
                 raise UsageError(
@@ -313,13 +327,10 @@ class FusionOptions:
             itself.
         """
         given = {name: value for name, value in switches.items() if value is not None}
-        layers = [
-            *_config_layers(),
-            *_environment_layers(),
-            *_scopes.get(),
-            (place, _read_place("", given)),
-        ]
-        return cls(**_merge(layers))
+        places = [*_config_places(), *_environment_places(), *_scopes.get()]
+        with _loaded([*places, ("", given)]):
+            layers = [(where, _read_place(where, found)) for where, found in places]
+            return cls(**_merge([*layers, (place, _read_place("", given))]))
 
     @classmethod
     def of(cls, value: FusionOptions | Mapping[str, Any] | None) -> FusionOptions:
@@ -330,13 +341,14 @@ class FusionOptions:
         """Says whether switches turn a pass on or off; None leaves it to the target.
 
         Args:
-          name: the pass's name in `PASSES`.
+          name: the pass's own name, no alias.
         """
         if any(s.whole for s in self._named(self.disable_pass, name)):
             return False
         if self._named(self.enable_pass, name):
             return True
-        if self.horizontal is not None and _passes()[name].kind is Kind.SIBLING:
+        entry = None if self.horizontal is None else _passes().get(name)
+        if entry is not None and entry.kind is Kind.SIBLING:
             return self.horizontal
         return None
 
@@ -344,7 +356,7 @@ class FusionOptions:
         """Says whether the selectors leave this match of a pass that is on.
 
         Args:
-          name: the pass's name in `PASSES`.
+          name: the pass's own name, no alias.
           function: symbol name of the function.
           match: number of the match among those of the pass in this run, from 0.
         """
@@ -355,7 +367,7 @@ class FusionOptions:
 
     @staticmethod
     def _named(selectors: tuple[str, ...], name: str) -> list[Selector]:
-        return [s for s in map(Selector.parse, selectors) if s.name == name]
+        return [s for s in map(Selector.read, selectors) if s.name == name]
 
     def feature(self, name: str) -> bool:
         """Says whether a code generation feature is on.
@@ -388,7 +400,7 @@ def switch_names() -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(FusionOptions) if "read" in f.metadata)
 
 
-_Layer = tuple[str, dict[str, Any]]
+_Layer = tuple[str, Mapping[str, Any]]
 
 _scopes: contextvars.ContextVar[tuple[_Layer, ...]] = contextvars.ContextVar(
     "mlirfuse_scopes", default=()
@@ -407,7 +419,9 @@ def scoped(**switches: Any) -> Iterator[None]:
     """
     place = "with options(...)"
     given = {name: value for name, value in switches.items() if value is not None}
-    layer = (place, _read_place(place, given))
+    outside = [*_config_places(), *_environment_places(), *_scopes.get()]
+    with _loaded([*outside, (place, given)]):
+        layer = (place, _read_place(place, given))
     token = _scopes.set((*_scopes.get(), layer))
     try:
         yield
@@ -432,7 +446,21 @@ def _read_place(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _config_layers() -> list[_Layer]:
+def _loaded(places: Iterable[_Layer]) -> contextlib.AbstractContextManager[None]:
+    """Makes known what `--load-pass` of any place names: all places may switch it."""
+    specs: dict[str, None] = {}
+    for place, given in places:
+        for key, value in given.items():
+            if normalized(key) == normalized("load_pass"):
+                specs.update(dict.fromkeys(_read_place(place, {key: value})["load_pass"]))
+    if not specs:
+        return contextlib.nullcontext()
+    from mlirfuse.patterns import loading
+
+    return loading.scope(specs)
+
+
+def _config_places() -> list[_Layer]:
     chosen = os.environ.get(CONFIG_VARIABLE)
     if chosen == "":
         return []
@@ -450,10 +478,10 @@ def _config_layers() -> list[_Layer]:
     table = tool.get("mlirfuse", {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise UsageError(f"{path}: tool.mlirfuse must be a table of switches")
-    return [(str(path), _read_place(str(path), table))]
+    return [(str(path), table)]
 
 
-def _environment_layers() -> list[_Layer]:
+def _environment_places() -> list[_Layer]:
     text = os.environ.get(FLAGS_VARIABLE, "")
     try:
         words = shlex.split(text)
@@ -478,7 +506,7 @@ def _environment_layers() -> list[_Layer]:
             given.setdefault(name, []).append(value)
         else:
             given[name] = value
-    return [(FLAGS_VARIABLE, _read_place(FLAGS_VARIABLE, given))] if given else []
+    return [(FLAGS_VARIABLE, given)] if given else []
 
 
 _PER_NAME = (("disable_pass", "enable_pass"), ("disable_feature", "enable_feature"))
@@ -491,10 +519,15 @@ def _merge(layers: Iterable[_Layer]) -> dict[str, Any]:
     notes: list[str] = []
     per_name: dict[str, dict[str, dict[str, list[str]]]] = {d: {} for d, _ in _PER_NAME}
     places: dict[tuple[str, str], str] = {}
+    loaded: dict[str, str] = {}
     paired = {field for pair in _PER_NAME for field in pair}
     for place, layer in layers:
         for name, value in layer.items():
-            if name not in paired:
+            if name == "load_pass":
+                values[name] = tuple(dict.fromkeys((*values.get(name, ()), *value)))
+                loaded.update(dict.fromkeys(value, place))
+                origins[name] = _origin(loaded)
+            elif name not in paired:
                 values[name] = value
                 origins[name] = place
         for disable, enable in _PER_NAME:

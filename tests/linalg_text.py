@@ -125,6 +125,17 @@ class Function:
         )
         return Tensor(name, shape.axes, shape.dtype)
 
+    def part(self, tensor: Tensor, axis: int, offset: int) -> Tensor:
+        """The indices of the last axis from `offset` on, as many as the loop `axis` has."""
+        shape = Tensor("", (*tensor.axes[:-1], axis), tensor.dtype)
+        sizes = [self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in shape.axes]
+        offsets = ["0"] * (len(sizes) - 1) + [str(offset)]
+        name = self._emit(
+            f"tensor.extract_slice {tensor.name}[{', '.join(offsets)}] [{', '.join(sizes)}]"
+            f" [{', '.join('1' for _ in sizes)}] : {self.type(tensor)} to {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
     def finish(self, *results: Tensor) -> str:
         """The text of the function with these results."""
         types = ", ".join(self.type(r) for r in results)

@@ -17,6 +17,7 @@ import pytest
 
 from mlirfuse.core import MlirfuseError, Numerics, UsageError
 from mlirfuse.patterns import PASSES
+from mlirfuse.runtime import inputs
 from mlirfuse.tools import files, sections, values
 from mlirfuse.tools.compile import main as compile_main
 from mlirfuse.tools.diagnostics import Diagnostic, guard
@@ -706,7 +707,7 @@ def test_random_values_depend_on_the_seed_and_the_position_alone():
     assert (first != values.read("2x3xf32", seed=1, index=1)).any()
     whole = values.read("100xi64", seed=1)
     assert whole.min() >= 0
-    assert whole.max() < values.RANDOM_INTEGERS
+    assert whole.max() < inputs.RANDOM_INTEGERS
 
 
 def test_values_from_files(tmp_path):

@@ -214,6 +214,10 @@ def key(module: Path, *, target: Target, options: Mapping[str, Any], **others: A
       options: the resolved switches.
       **others: what else the program depends on; JSON values.
     """
+    from mlirfuse.patterns import loading
+
+    with loading.scope(options.get("load_pass", ())):
+        loaded = loading.fingerprint()
     parts = {
         "format": FORMAT,
         "module": digest(module),
@@ -222,6 +226,7 @@ def key(module: Path, *, target: Target, options: Mapping[str, Any], **others: A
         "options": dict(options),
         "iree": version("iree-base-compiler"),
         "mlirfuse": sources(),
+        "loaded": loaded,
         **others,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

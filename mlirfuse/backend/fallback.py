@@ -24,7 +24,7 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import Grouped, group
 from mlirfuse.core import CompileFailedError, Decision, Reason, Report
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import PASSES
+from mlirfuse.patterns import loading
 
 MAX_COMPILES = 16
 """Compiles after the first failure until whole functions are given up. Two rewrites of some
@@ -58,12 +58,14 @@ class Fallback:
       source: the module at global-optimization level.
       folder: private directory for what lies between the phases.
       transient: whether a compile ran out of time or was killed, which may not happen again.
+      switches: the options that made the last grouping: `compiler.options`, and what was undone.
     """
 
     compiler: Compiler
     source: Path
     folder: Path
     transient: bool = False
+    switches: FusionOptions = dataclasses.field(init=False)
     _undone: dict[Key, str] = dataclasses.field(default_factory=dict)
     _unfused: dict[str, str] = dataclasses.field(default_factory=dict)
     _stock: int | None = None
@@ -128,15 +130,18 @@ class Fallback:
         options = self.compiler.options
         if limit is not None:
             options = dataclasses.replace(options, fusion_limit=limit)
-        whole = [f"{name}@func={f}" for name, f in itertools.product(PASSES, self._unfused)]
+        with loading.scope(options.load_pass):
+            known = loading.passes()
+        whole = [f"{name}@func={f}" for name, f in itertools.product(known, self._unfused)]
         chosen: tuple[str, ...] = ()
-        for _ in range(len(PASSES) + 1):
+        for _ in range(len(known) + 1):
             off = (*options.disable_pass, *whole, *chosen)
+            self.switches = dataclasses.replace(options, disable_pass=off)
             grouped = group(
                 self.source,
                 self.folder / "grouped.mlirbc",
                 target=self.compiler.target,
-                options=dataclasses.replace(options, disable_pass=off),
+                options=self.switches,
             )
             found = tuple(
                 f"{d.pass_name}@match={d.match}"

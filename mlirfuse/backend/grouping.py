@@ -36,7 +36,14 @@ class Grouped:
     functions: tuple[str, ...]
 
 
-def group(source: Path, output: Path, *, target: Target, options: FusionOptions) -> Grouped:
+def group(
+    source: Path,
+    output: Path,
+    *,
+    target: Target,
+    options: FusionOptions,
+    observer: engine.Observer | None = None,
+) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
 
     Args:
@@ -44,13 +51,14 @@ def group(source: Path, output: Path, *, target: Target, options: FusionOptions)
       output: the file for the grouped module's bytecode.
       target: the machine that it will be compiled for.
       options: every switch.
+      observer: called around each rewrite.
 
     Raises:
       UsageError, PassFailedError: as `engine.run`.
     """
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(source))
-        fused, report = engine.run(module, target=target, options=options)
+        fused, report = engine.run(module, target=target, options=options, observer=observer)
         report.graph = graph.of_module(fused).to_dict()
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)

@@ -13,19 +13,11 @@ Source: MindSpore add_layer_norm_fusion.
 
 from __future__ import annotations
 
-import math
-
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
-from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, slices
-from mlirfuse.structured.norms import legal_norm, match_norm
-
-UNROLLED_COLUMNS = 8192
-"""Columns above which a kept sum is refused on CUDA and ROCm, unless they are a power of two: IREE
-3.13.0 unrolls the row. Its compilation for sm_80 takes 9 s at 6144 columns, 12 s at 7168, more
-than two minutes at 12288, and 2 s at 16384."""
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import legal_norm, match_norm, unrolled_refusal
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -35,22 +27,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses what code generation was not tested for, or takes minutes for."""
-    return legal_norm(match) or _unrolled(match, ctx)
-
-
-def _unrolled(match: Match, ctx: PassContext) -> NoMatch | None:
-    result = match.root.results[0]
-    sizes = [ops.shape(result)[axis] or 1 for axis in match.data.axes]
-    columns = math.prod(sizes)
-    rank = len(ops.shape(result))
-    kept = [v for v in slices.results_of(list(match.ops)) if len(ops.shape(v)) == rank]
-    if ctx.target.name not in ("cuda", "rocm") or len(kept) < 2:
-        return None
-    if columns <= UNROLLED_COLUMNS or columns.bit_count() == 1:
-        return None
-    return NoMatch(
-        Reason.TARGET_UNSUPPORTED, f"{columns} columns with the sum as a result take minutes"
-    )
+    return legal_norm(match) or unrolled_refusal(match, ctx.target)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

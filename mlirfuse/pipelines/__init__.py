@@ -22,15 +22,15 @@ def resolve(pipeline: str) -> tuple[PipelineItem, ...]:
       UsageError: the string does not parse.
     """
     from mlirfuse.options import find_pass
-    from mlirfuse.patterns import PASSES
+    from mlirfuse.patterns import loading
 
     name = pipeline.strip().replace("-", "_").lower()
-    text = ",".join(PRESETS[name]) if name in PRESETS else pipeline
+    text = ",".join(_preset(name)) if name in PRESETS else pipeline
     items = parse(text)
     # No pass of MLIR or IREE has an underscore in its name.
     ours = name not in PRESETS and len(items) == 1 and "_" in items[0].name
     if ours and find_pass(items[0].name) is None:
-        choices = {*PRESETS, *PASSES}
+        choices = {*PRESETS, *loading.passes()}
         raise UsageError(f"unknown pass or preset '{pipeline}'{nearest(name, choices)}")
     return tuple(
         PipelineItem(known, i.options, i.children)
@@ -38,3 +38,11 @@ def resolve(pipeline: str) -> tuple[PipelineItem, ...]:
         else i
         for i in items
     )
+
+
+def _preset(name: str) -> tuple[str, ...]:
+    """The passes of a preset. Loaded ones run first: they are more specific than any of ours."""
+    from mlirfuse.patterns import loading
+
+    order = PRESETS[name]
+    return (*loading.loaded(), *order) if order else order

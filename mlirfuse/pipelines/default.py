@@ -4,18 +4,30 @@ PIPELINE: tuple[str, ...] = (
     # Before anything rewrites its contractions or groups a part of it.
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",
+    # Before the reshapes in it move, and before the layer norm in it is taken without its scale.
+    "group_norm_fusion",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything groups the contraction: its form changes.
     "transpose_matmul_fusion",
     # IREE's code generation handles a transpose behind such a contraction badly.
     "batch_matmul_transpose_fusion",
-    # A norm that reads a residual add takes it along; the plain norm would leave the add alone.
+    # A norm's quantization goes with it, and a residual add that it reads; the plain norm would
+    # leave them alone.
+    "add_rms_norm_quant_fusion",
+    "rms_norm_quant_fusion",
+    "add_layer_norm_v3_fusion",
+    "add_layer_norm_ext_fusion",
     "add_layer_norm_fusion",
+    "add_cast_rms_norm_cast_fusion",
     "add_rms_norm_fusion",
     "layer_norm_fusion",
     "rms_norm_fusion",
     "softmax_fusion",
+    # It needs both contractions of the gated unit.
+    "inference_swiglu_fusion",
+    # Its parts become results, unless a gated unit takes them.
+    "inference_matmul_split_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
     # The sums of i8 need their scale: no other epilogue takes them.

@@ -17,10 +17,11 @@ from typing import Any
 
 from iree.compiler import ir, passmanager
 
-from mlirfuse import cost
+from mlirfuse import builders, cost
 from mlirfuse.core import (
     Decision,
     FusionPass,
+    GroupRules,
     Kind,
     Match,
     MlirfuseError,
@@ -34,8 +35,9 @@ from mlirfuse.core import (
     nearest,
 )
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import PASSES
+from mlirfuse.patterns import loading
 from mlirfuse.pipelines import resolve
+from mlirfuse.pipelines.search import search
 from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.structured import expressions, marks, ops, regions, slices
 from mlirfuse.targets.base import Target
@@ -47,6 +49,9 @@ _UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
 
 Listener = Callable[[PassRun], None]
 
+Observer = Callable[[FusionPass, Match, int], Callable[[], None]]
+"""Called with a match before it is rewritten; what it returns is called after."""
+
 
 def run(
     module: ir.Module,
@@ -55,6 +60,7 @@ def run(
     options: FusionOptions,
     dump_dir: Path | None = None,
     listener: Listener | None = None,
+    observer: Observer | None = None,
 ) -> tuple[ir.Module, Report]:
     """Runs the pipeline that the options name.
 
@@ -64,6 +70,7 @@ def run(
       options: every switch.
       dump_dir: existing directory for the IR before and after each pass that changed something.
       listener: called after each pass.
+      observer: called around each rewrite.
 
     Returns:
       The rewritten module, in the same context, and the report.
@@ -75,13 +82,14 @@ def run(
     report = Report(
         target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
     )
-    state = _Run(clone(module), target, options, report, dump_dir, marks.any_in(module))
+    state = _Run(clone(module), target, options, report, dump_dir, marks.any_in(module), observer)
     try:
-        with expressions.remembering():
+        with expressions.remembering(), loading.scope(options.load_pass):
+            passes = loading.passes()
             for item in resolve(options.pipeline):
                 began = time.perf_counter()
-                if item.name in PASSES:
-                    done = state.fusion_pass(PASSES[item.name], item)
+                if item.name in passes:
+                    done = state.fusion_pass(passes[item.name], item)
                 else:
                     done = state.mlir_pass(item)
                 done.seconds = time.perf_counter() - began
@@ -112,6 +120,7 @@ class _Run:
     report: Report
     dump_dir: Path | None
     has_marks: bool = False
+    observer: Observer | None = None
     applied: int = 0
     dumps: int = 0
 
@@ -145,7 +154,9 @@ class _Run:
                 last = error
         unknown = _UNKNOWN_PASS.search(str(last))
         if unknown is not None:
-            raise UsageError(f"unknown pass '{unknown[1]}'{nearest(unknown[1], PASSES)}") from last
+            raise UsageError(
+                f"unknown pass '{unknown[1]}'{nearest(unknown[1], loading.passes())}"
+            ) from last
         raise UsageError(f"pipeline item '{item}': {_first_line(last)}") from last
 
     # --- our passes ------------------------------------------------------------------------------
@@ -233,6 +244,9 @@ class _PassRun:
             single_op_groups=self.run.options.single_op_groups,
         )
         for block in list(ops.blocks(function)):
+            if self.fusion.rules is not None:
+                self.searched(block, self.fusion.rules, context)
+                continue
             roots = [
                 (hash(o.operation), o.operation)
                 for o in block.operations
@@ -253,6 +267,30 @@ class _PassRun:
                 slices.remove_dead(block)
                 expressions.forget()
 
+    def searched(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
+        """Forms the groups of the block that the search finds, the most profitable first."""
+        target = self.run.target
+        groups, refused = search(block, rules, target, lambda op: self.kept_out([op]))
+        for pair in refused:
+            self.record(list(pair.ops), pair.verdict, None)
+        changed = self.rewrites
+        for found in groups:
+            self.root = found.ops[-1]
+            copied = list(found.copied)
+            match = Match(self.root, tuple(slices.in_order([*copied, *found.ops])))
+            verdict = self.judge(match, list(match.ops), context, checked=bool(copied))
+            number = None
+            if verdict is None:
+                number, self.matches = self.matches, self.matches + 1
+                verdict = self.permit(number)
+            self.record(list(match.ops), verdict, number)
+            if verdict is None and number is not None:
+                members = builders.own_copies(copied, list(found.ops))
+                self.apply(Match(self.root, tuple(members)), number, context)
+        if self.rewrites != changed:
+            slices.remove_dead(block)
+            expressions.forget()
+
     def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
         """Decides about one root; returns the identities of the ops that need no look any more.
 
@@ -270,7 +308,7 @@ class _PassRun:
         verdict = self.judge(found, group, context)
         if verdict is not None:
             self.record(group, verdict, None)
-            return set() if self.fusion.retries else identities
+            return identities
         number, self.matches = self.matches, self.matches + 1
         verdict = self.permit(number)
         self.record(group, verdict, number)
@@ -279,9 +317,18 @@ class _PassRun:
         return identities
 
     def judge(
-        self, match: Match, group: list[ir.Operation], context: PassContext
+        self,
+        match: Match,
+        group: list[ir.Operation],
+        context: PassContext,
+        *,
+        checked: bool = False,
     ) -> NoMatch | None:
-        """Whether the match may be made at all, whatever the number of the match."""
+        """Whether the match may be made at all, whatever the number of the match.
+
+        A group that is `checked` takes copies of ops of its own: what the block says of the ops is
+        not what will be true of the group.
+        """
         kept_out = self.kept_out(group)
         if kept_out is not None:
             return kept_out
@@ -293,7 +340,7 @@ class _PassRun:
             if not alone and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
             target = self.run.target
-            refusal = slices.check(group, target.max_operands)
+            refusal = None if checked else slices.check(group, target.max_operands)
             refusal = refusal or regions.stack_refusal(group, target.stack_limit)
             if refusal is not None:
                 return refusal
@@ -326,12 +373,16 @@ class _PassRun:
         return None
 
     def apply(self, match: Match, number: int, context: PassContext) -> None:
+        observer = self.run.observer
+        done = observer(self.fusion, match, number) if observer is not None else None
         try:
             new = self.fusion.rewrite(match, context)
         finally:
             expressions.forget()
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)
+        if done is not None:
+            done()
         self.rewrites += 1
         self.run.applied += 1
 
@@ -339,7 +390,7 @@ class _PassRun:
         self, group: list[ir.Operation], verdict: NoMatch | None, number: int | None
     ) -> None:
         shown = [op for op in group if not slices.is_cheap(op)]
-        gain = cost.gain(group)
+        gain = cost.gain(group, self.run.target)
         self.run.report.decisions.append(
             Decision(
                 pass_name=self.fusion.name,
@@ -352,7 +403,7 @@ class _PassRun:
                 reason=None if verdict is None else verdict.reason,
                 detail="" if verdict is None else verdict.detail,
                 bytes_saved=gain.bytes_saved,
-                gain_us=round(gain.microseconds(self.run.target), 3),
+                gain_us=round(gain.microseconds, 3),
             )
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, PassContext
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import activations, ops, slices
 from mlirfuse.structured.expressions import (
     PRODUCT_NODES,
@@ -209,6 +209,156 @@ def view(contraction: ir.Operation, number: int) -> View | None:
 
 def _simple(index: Index) -> bool:
     return isinstance(index, int) or (isinstance(index, Part) and isinstance(index.index, int))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Split:
+    """A contraction whose columns are cut into equal parts.
+
+    Attributes:
+      contraction: the contraction.
+      chain: the casts and rank-1 biases behind it, in order.
+      reshape: what splits its rows behind them, or None.
+      slices: the parts, in the order of their columns; nothing else reads the columns.
+    """
+
+    contraction: ir.Operation
+    chain: tuple[ir.Operation, ...]
+    reshape: ir.Operation | None
+    slices: tuple[ir.Operation, ...]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """All of it, in block order."""
+        reshape = [] if self.reshape is None else [self.reshape]
+        return [self.contraction, *self.chain, *reshape, *slices.in_order(self.slices)]
+
+
+def split(contraction: ir.Operation) -> Split | NoMatch | None:
+    """Finds the equal parts that the contraction's columns are cut into.
+
+    Returns:
+      The split, why it is none, or None when the columns are not cut at all.
+    """
+    chain = biases(contraction)
+    value = [contraction, *chain][-1].results[0]
+    readers = ops.users(value)
+    reshape = None
+    if len(readers) == 1 and readers[0].name == "tensor.expand_shape":
+        reshape = readers[0]
+        if len(ops.reassociation(reshape)[-1]) > 1:
+            return None
+        value = reshape.results[0]
+        readers = ops.users(value)
+    if not readers or any(reader.name != "tensor.extract_slice" for reader in readers):
+        return None
+    *outer, columns = ops.shape(value)
+    whole = tuple((0, size) for size in outer)
+    places: list[tuple[int, int, ir.Operation]] = []
+    for reader in readers:
+        cut = ops.slice_of(reader)
+        width = None if cut is None else cut[-1][1]
+        if cut is None or width is None or columns is None:
+            return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place is not static")
+        if cut[:-1] != whole:
+            return NoMatch(Reason.WRONG_AXIS, "a part has some of the rows")
+        places.append((cut[-1][0], width, reader))
+    places.sort(key=lambda place: place[:2])
+    assert columns is not None
+    expected = range(0, columns, places[0][1])
+    if [(o, w) for o, w, _ in places] != [(o, places[0][1]) for o in expected]:
+        found = ", ".join(f"{o} to {o + w}" for o, w, _ in places)
+        return NoMatch(Reason.SHAPE_MISMATCH, f"of {columns} columns the parts are {found}")
+    if not takes_columns(contraction):
+        return NoMatch(Reason.INDEXING_MAP, "the columns are not those of the second operand")
+    return Split(contraction, tuple(chain), reshape, tuple(reader for *_, reader in places))
+
+
+def biases(contraction: ir.Operation) -> list[ir.Operation]:
+    """The casts and biases of the last dimension behind the contraction, each the only reader."""
+    product = contraction.results[0]
+    chain: list[ir.Operation] = []
+    while True:
+        value = [contraction, *chain][-1].results[0]
+        readers = ops.users(value)
+        if len(readers) != 1 or readers[0].block != contraction.block:
+            return chain
+        op = readers[0]
+        if not ops.is_elementwise(op) or len(op.results) != 1 or None in ops.indexing_maps(op):
+            return chain
+        rank = len(ops.shape(value))
+        whole = tuple(range(rank))
+        maps = ops.plain_maps(op)
+        for operand, index_map in zip(op.operands, maps, strict=True):
+            beside = operand != value and index_map != maps[-1]
+            if index_map != ((rank - 1,) if beside else whole):
+                return chain
+        added = addends(start(op.results[0]), product)
+        if added is None or not all(isinstance(a, Element) and is_bias(a) for a in added):
+            return chain
+        chain.append(op)
+
+
+def silu_of(part: ir.Operation, max_operands: int) -> list[ir.Operation]:
+    """The ops that compute SiLU of the part and are all that reads it; none when it has none."""
+    chain = epilogue(part, max_operands)
+    for end in range(1, len(chain) + 1):
+        gate = chain[:end]
+        value = gate[-1].results[0]
+        closed = slices.results_of([part, *gate]) == [value]
+        if closed and in_place(gate, {part.results[0]}, 0) and _is_silu(value, part.results[0]):
+            return gate
+    return []
+
+
+def _is_silu(value: ir.Value, of: ir.Value) -> bool:
+    return activations.classify(start(value), start(of), ("silu",)) is not None
+
+
+def in_place(group: list[ir.Operation], values: Collection[ir.Value], beside: int) -> bool:
+    """Whether the ops read the values, and one another, at the loops where they write.
+
+    Args:
+      group: elementwise ops, in block order.
+      values: what they start from.
+      beside: most dimensions of what they read besides.
+    """
+    known = set(values)
+    for op in group:
+        *read, written = ops.indexing_maps(op)
+        whole = tuple(range(len(ops.iterator_types(op))))
+        for value, index_map in zip(ops.inputs(op), read, strict=True):
+            if index_map is None or (value in known and index_map != whole):
+                return False
+            if value not in known and len(index_map) > beside:
+                return False
+        if written != whole:
+            return False
+        known.update(op.results)
+    return True
+
+
+def takes_columns(contraction: ir.Operation) -> bool:
+    """Whether the second operand alone has the last dimension, and the sums start constant."""
+    if None in ops.indexing_maps(contraction):
+        return False
+    left, right, out = ops.plain_maps(contraction)
+    starts = ops.constant(contraction.operands[2]) is not None
+    return bool(out) and out[-1] not in left and right.count(out[-1]) == 1 and starts
+
+
+def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two contractions have the first operand and all loops but the columns in common."""
+    if not (takes_columns(one) and takes_columns(other)):
+        return False
+    (left, _, out), (other_left, _, other_out) = ops.plain_maps(one), ops.plain_maps(other)
+    return (
+        one.operands[0] == other.operands[0]
+        and (left, out) == (other_left, other_out)
+        and ops.iterator_types(one) == ops.iterator_types(other)
+        and ops.element_type(one.operands[1]) == ops.element_type(other.operands[1])
+        and ops.element_type(one.results[0]) == ops.element_type(other.results[0])
+    )
 
 
 DATA_TILING_HINT = "iree.opt.data_tiling"

@@ -1,11 +1,10 @@
-"""Growing a group from its last op towards producers."""
+"""Which ops grow together to groups: elementwise ops and reductions over rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from iree.compiler import ir
 
+from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured import ops, slices
 
 _SCALAR = ("arith.", "math.")
@@ -57,37 +56,32 @@ def is_window(op: ir.Operation) -> bool:
     return ops.is_generic(op) and None in ops.indexing_maps(op)
 
 
-def grow(
-    root: ir.Operation, accept: Callable[[ir.Operation, ir.Operation, ir.Value], bool]
-) -> list[ir.Operation]:
-    """The root and the producers that `accept(producer, reader, value)` lets in, in block order.
+def parts(
+    producer: ir.Operation,
+    reader: ir.Operation,
+    value: ir.Value,
+    kept: bool,
+    *,
+    leading: bool = False,
+) -> NoMatch | None:
+    """Why a loop nest over the reader's loops cannot compute the value where it is read.
 
-    Nearest producers come first. A producer that others read too comes in only when no cycle
-    arises and its value can be written by the group; it then becomes a further result.
+    Args:
+      producer: the op that computes it.
+      reader: the op that reads it.
+      value: what is read.
+      kept: whether others read it too.
+      leading: whether a value of the leading loops alone may be kept, as a row's sum may.
     """
-    group: dict[ir.Operation, None] = {root: None}
-    work = [root]
-    while work:
-        reader = work.pop(0)
-        for value in reader.operands:
-            op = ops.defining_op(value)
-            if op is None or op in group or op.block != root.block or slices.is_cheap(op):
-                continue
-            if not ops.is_generic(op) or not accept(op, reader, value):
-                continue
-            trial = slices.in_order([*group, op])
-            if not _only_read_by(op, group) and slices.cycle(trial) is not None:
-                continue
-            group[op] = None
-            work.append(op)
-    grown = slices.in_order(group)
-    while (wide := slices.wider_result(grown)) is not None:
-        grown.remove(wide)
-    return grown
-
-
-def _only_read_by(op: ir.Operation, group: dict[ir.Operation, None]) -> bool:
-    return all(user in group for result in op.results for user in ops.users(result))
+    index_map = read_map(reader, value)
+    if index_map is None or None in index_map:
+        return NoMatch(Reason.INDEXING_MAP, f"{reader.name} reads the value in more than one way")
+    if list(index_map) != sorted(d for d in index_map if d is not None):
+        return NoMatch(Reason.INDEXING_MAP, f"{reader.name} reads the value transposed")
+    loops = len(index_map) if leading else len(ops.iterator_types(reader))
+    if kept and not is_identity(index_map, loops):
+        return NoMatch(Reason.EXTRA_USERS, f"{producer.name} is broadcast, and others read it too")
+    return None
 
 
 def read_map(reader: ir.Operation, value: ir.Value) -> ops.IndexMap | None:

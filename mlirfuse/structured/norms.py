@@ -9,15 +9,19 @@ and association; casts between them do not matter.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
 from mlirfuse.structured import ops, slices
 from mlirfuse.structured.expressions import (
+    CASTS,
     Apply,
     Binding,
     Divisor,
+    Element,
     Expr,
     Factor,
     Mean,
@@ -31,9 +35,11 @@ from mlirfuse.structured.expressions import (
     scaled_sum,
     source,
     start,
+    step_through,
     tensors,
     uncast,
 )
+from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,17 +87,26 @@ def find_norm(value: ir.Value) -> Norm | NearNorm | None:
       The norm; a refusal when the value is a norm up to a constant or an axis; None when it is
       something else.
     """
-    result = start(value)
+    return norm_of(start(value), len(ops.shape(value)))
+
+
+def norm_of(result: Expr, rank: int, *, trailing: bool = True) -> Norm | NearNorm | None:
+    """Recognizes a normalization from the expression of its elements, as `find_norm` does.
+
+    Args:
+      result: an element at the loops of a tensor.
+      rank: of that tensor.
+      trailing: whether the normalized axes have to be the last ones.
+    """
     near: NearNorm | None = None
     for product, beta in [(result, None), *addends(result)]:
         found = _scaled_norm(product)
         if isinstance(found, Norm):
             if beta is not None:
-                if not loops(beta) <= set(found.axes):
+                if not _varies_over(beta) <= set(found.axes):
                     continue
                 found = dataclasses.replace(found, beta=beta)
-            rank = len(ops.shape(value))
-            if found.axes == tuple(range(rank - len(found.axes), rank)):
+            if not trailing or found.axes == tuple(range(rank - len(found.axes), rank)):
                 return found
             found = _near(
                 found.centered,
@@ -102,12 +117,28 @@ def find_norm(value: ir.Value) -> Norm | NearNorm | None:
     return near
 
 
+def _varies_over(expr: Expr) -> set[int]:
+    """The loops that the expression depends on: none for a tensor that is one number throughout."""
+    return set() if number(expr) is not None else loops(expr)
+
+
 def _near(centered: bool, reason: Reason, detail: str) -> NearNorm:
     return NearNorm(centered, NoMatch(reason, detail))
 
 
-def _scaled_norm(product: Expr) -> Norm | NearNorm | None:
+def _scaled_norm(product: Expr, *, by_channel: bool = False) -> Norm | NearNorm | None:
     near: NearNorm | None = None
+    for variance, rest in _variances(product):
+        for moment, shift in [*addends(variance), (variance, None)]:
+            found = _match_moment(moment, shift, rest, by_channel)
+            if isinstance(found, Norm):
+                return found
+            near = near or found
+    return near
+
+
+def _variances(product: Expr) -> Iterator[tuple[Expr, tuple[Factor, ...]]]:
+    """What a product divides by the square root of, with the other factors."""
     for inner, others in factors(product):
         variance = _under_reciprocal_root(inner)
         rest = others
@@ -117,14 +148,8 @@ def _scaled_norm(product: Expr) -> Norm | NearNorm | None:
                 if variance is not None:
                     rest = (inner, *(o for o in others if o is not divisor))
                     break
-        if variance is None:
-            continue
-        for moment, shift in [*addends(variance), (variance, None)]:
-            found = _match_moment(moment, shift, rest)
-            if isinstance(found, Norm):
-                return found
-            near = near or found
-    return near
+        if variance is not None:
+            yield variance, rest
 
 
 def _under_root(expr: Expr) -> Expr | None:
@@ -146,7 +171,7 @@ def _under_reciprocal_root(expr: Expr) -> Expr | None:
 
 
 def _match_moment(
-    moment: Expr, shift: Expr | None, rest: tuple[Factor, ...]
+    moment: Expr, shift: Expr | None, rest: tuple[Factor, ...], by_channel: bool
 ) -> Norm | NearNorm | None:
     squared = _squared(moment) or _difference_of_moments(moment)
     if squared is None or isinstance(squared, NearNorm):
@@ -166,7 +191,7 @@ def _match_moment(
             if not same(squared.arg, _minuend(inner) if squared.raw else inner, binding):
                 continue
             scales = (*others, *rest[:position], *rest[position + 1 :])
-            found = _assemble(inner, squared, binding, scales, float(epsilon))
+            found = _assemble(inner, squared, binding, scales, float(epsilon), by_channel)
             if squared.raw and isinstance(found, Norm) and not found.centered:
                 continue
             return found
@@ -272,6 +297,7 @@ def _assemble(
     binding: Binding,
     scales: tuple[Factor, ...],
     epsilon: float,
+    by_channel: bool,
 ) -> Norm | NearNorm | None:
     bound_axes = {binding.get(loop) for loop in squared.average.loops}
     normalized = tuple(sorted(a for a in bound_axes if isinstance(a, int)))
@@ -279,7 +305,10 @@ def _assemble(
         return None
     gamma: list[Expr] = []
     for scale in scales:
-        if isinstance(scale, Divisor) or not loops(scale) <= set(normalized):
+        if isinstance(scale, Divisor):
+            return None
+        over = _varies_over(scale)
+        if not (over < loops(inner) if by_channel else over <= set(normalized)):
             return None
         gamma.append(scale)
     node = uncast(inner)
@@ -298,6 +327,100 @@ def _assemble(
         return _near(True, Reason.WRONG_AXIS, "mean and variance are taken over other axes")
     read = (squared.arg if squared.raw else _minuend(squared.arg), average.arg)
     return Norm(True, x, read, tuple(gamma), None, epsilon, normalized)
+
+
+# --- group norms ---------------------------------------------------------------------------------
+
+
+def find_group_norm(value: ir.Value) -> frozenset[ir.Value] | None:
+    """Recognizes a layer norm that is scaled or shifted by channel, in its own shape or another.
+
+    Each scale and shift depends on some, not on all dimensions of the result; where the shape is
+    the norm's own, one of them depends on a dimension that is not normalized.
+
+    Returns:
+      The tensors that it is computed from; None when the value is something else.
+    """
+    result = start(value)
+    everything = set(range(len(ops.shape(value))))
+    for product, beta in [(result, None), *addends(result)]:
+        if beta is not None and not _varies_over(beta) < everything:
+            continue
+        shift = () if beta is None else (beta,)
+        stops = _in_one_shape(product, shift) or _behind_reshape(product, shift, everything)
+        if stops is not None:
+            return stops
+    return None
+
+
+def _in_one_shape(product: Expr, shift: tuple[Expr, ...]) -> frozenset[ir.Value] | None:
+    norm = _scaled_norm(product, by_channel=True)
+    if not isinstance(norm, Norm) or not norm.centered:
+        return None
+    normalized = set(norm.axes)
+    over = [_varies_over(part) for part in (*norm.gamma, *shift)]
+    # A layer norm's own scale, or one by batch and normalized axis.
+    if any(axes & normalized and (axes <= normalized or 0 in axes) for axes in over):
+        return None
+    return _stops(norm, shift) if any(over) else None
+
+
+def _behind_reshape(
+    product: Expr, shift: tuple[Expr, ...], everything: set[int]
+) -> frozenset[ir.Value] | None:
+    for inner, others in factors(product):
+        value = _reshaped(inner)
+        if value is None:
+            continue
+        scales = [o for o in others if not isinstance(o, Divisor)]
+        over = [_varies_over(part) for part in (*scales, *shift)]
+        if len(scales) < len(others) or not any(over) or any(o >= everything for o in over):
+            continue
+        norm = norm_of(start(value), len(ops.shape(value)), trailing=False)
+        if isinstance(norm, Norm) and norm.centered and not any(map(_varies_over, norm.gamma)):
+            return _stops(norm, (*scales, *shift))
+    return None
+
+
+def _reshaped(expr: Expr) -> ir.Value | None:
+    """The computed tensor that the element is read from, when a reshape lies between."""
+    reshaped = False
+    while isinstance(expr, Element):
+        step = step_through(expr)
+        if isinstance(step, Element):
+            owner = ops.defining_op(expr.value)
+            reshaped = reshaped or (owner is not None and owner.name in ops.RESHAPES)
+            expr = step
+        elif reshaped:
+            return expr.value
+        elif isinstance(step, Apply) and step.op in CASTS:
+            expr = step.args[0]
+        else:
+            return None
+    return None
+
+
+def _stops(norm: Norm, parts: tuple[Expr, ...]) -> frozenset[ir.Value]:
+    ends = [_narrow_source(e) for e in (norm.x, *norm.read)]
+    ends += [source(e) for e in (*norm.gamma, *parts)]
+    return frozenset(v for e in ends for v in tensors(e))
+
+
+def _narrow_source(expr: Expr) -> Expr:
+    """The element under the lowest cast, reshapes above it passed over."""
+    lowest = source(expr)
+    while isinstance(expr, Element):
+        step = step_through(expr)
+        if isinstance(step, Apply) and step.op in CASTS:
+            lowest = source(step.args[0])
+            step = step.args[0]
+        if not isinstance(step, Element):
+            break
+        expr = step
+    return lowest
+
+
+# --- matches -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -324,13 +447,23 @@ def residual(norm: Norm) -> Residual | None:
 _LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "arith.extf"})
 
 
-def _last_scalar_op(op: ir.Operation) -> str:
+def last_scalar_op(op: ir.Operation) -> str:
     """Name of the op that the scalar body yields; empty where there is none."""
     if not ops.is_generic(op):
         return ""
     scalars = ops.body(op).operations
     yielded = ops.defining_op(scalars[len(scalars) - 1].operation.operands[0])
     return "" if yielded is None else yielded.name
+
+
+def may_end_norm(root: ir.Operation) -> bool:
+    """Whether the op's last scalar op can be a norm's.
+
+    Most ops end here, at a tenth of the cost of asking what they compute.
+    """
+    if len(root.results) != 1:
+        return False
+    return last_scalar_op(root) in _LAST and ops.is_elementwise(root)
 
 
 def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMatch | None:
@@ -341,10 +474,7 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
       centered: a layer norm if true, else an RMS norm.
       add: whether the residual add belongs to the group; a norm without one is then no match.
     """
-    if len(root.results) != 1:
-        return None
-    # Most ops end here, at a tenth of the cost of asking what they compute.
-    if _last_scalar_op(root) not in _LAST or not ops.is_elementwise(root):
+    if not may_end_norm(root):
         return None
     found = find_norm(root.results[0])
     if found is None or found.centered != centered:
@@ -361,12 +491,73 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
     return Match(root, tuple(group), found)
 
 
-def legal_norm(match: Match) -> NoMatch | None:
-    """The guard that all norm passes share: element types of the tensors and of the scalars."""
+def is_whole(match: Match) -> bool:
+    """Whether the norm ends at the match's root: no reader of it is a later op of the same norm."""
+    for reader in ops.users(match.root.results[0]):
+        if may_end_norm(reader) and isinstance(find_norm(reader.results[0]), Norm):
+            return False
+    return True
+
+
+def has_plain_affine(norm: Norm) -> bool:
+    """Whether scale and shift are both there, in the element type of what is normalized."""
+    scales = [g for g in norm.gamma if _varies_over(g)]
+    if not scales or norm.beta is None or not _varies_over(norm.beta):
+        return False
+    types = {_types(part) for part in (norm.x, *scales, norm.beta)}
+    return len(types) == 1
+
+
+def _types(expr: Expr) -> frozenset[str]:
+    """Element types under the casts: of the tensor in memory, or of those that a sum reads."""
+    return frozenset(ops.element_type(value) for value in tensors(source(expr)))
+
+
+_NARROW = frozenset({"f16", "bf16"})
+
+
+def is_narrow_outside(match: Match) -> bool:
+    """Whether a norm with its residual add reads and writes narrow tensors and computes in f32."""
+    sums = [op for op in match.ops if ops.is_generic(op) and not ops.is_elementwise(op)]
+    if {ops.element_type(op.results[0]) for op in sums} != {"f32"}:
+        return False
+    total = residual(match.data)
+    ends = [*match.root.results, *(() if total is None else total.parts)]
+    return all(ops.element_type(value) in _NARROW for value in ends)
+
+
+UNROLLED_COLUMNS = 8192
+"""Columns above which a kept sum is refused on CUDA and ROCm, unless they are a power of two: IREE
+3.13.0 unrolls the row. Its compilation for sm_80 takes 9 s at 6144 columns, 12 s at 7168, more
+than two minutes at 12288, and 2 s at 16384."""
+
+
+def unrolled_refusal(match: Match, target: Target) -> NoMatch | None:
+    """Refuses a layer norm over long rows with its input sum as a further result on a GPU."""
+    result = match.root.results[0]
+    columns = math.prod(ops.shape(result)[axis] or 1 for axis in match.data.axes)
+    rank = len(ops.shape(result))
+    kept = [v for v in slices.results_of(list(match.ops)) if len(ops.shape(v)) == rank]
+    if target.name not in ("cuda", "rocm") or len(kept) < 2:
+        return None
+    if columns <= UNROLLED_COLUMNS or columns.bit_count() == 1:
+        return None
+    return NoMatch(
+        Reason.TARGET_UNSUPPORTED, f"{columns} columns with the sum as a result take minutes"
+    )
+
+
+def legal_norm(match: Match, integers: frozenset[str] = frozenset()) -> NoMatch | None:
+    """The guard that all norm passes share: element types of the tensors and of the scalars.
+
+    Args:
+      match: of a norm.
+      integers: further element types of tensors that are allowed.
+    """
     for op in match.ops:
         tensors_of = [v for v in (*op.operands, *op.results) if ops.ranked(v) is not None]
         for value in tensors_of:
-            if not ops.is_float(value):
+            if not ops.is_float(value) and ops.element_type(value) not in integers:
                 return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
         for nested in ops.nested_ops(op):
             if any(ops.element_type(v) == "f64" for v in nested.results):

@@ -407,6 +407,22 @@ def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
 
 
+def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
+    """Offset and size along each dimension of a `tensor.extract_slice`, None for a dynamic size.
+
+    None for another op, for steps other than one, for dynamic offsets, and when dimensions drop
+    out.
+    """
+    if op.name != "tensor.extract_slice" or any(s != 1 for s in op.attributes["static_strides"]):
+        return None
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets = list(op.attributes["static_offsets"])
+    sizes = tuple(None if s == dynamic else s for s in op.attributes["static_sizes"])
+    if any(o == dynamic for o in offsets) or sizes != shape(op.results[0]):
+        return None
+    return tuple(zip(offsets, sizes, strict=True))
+
+
 # --- locations ---------------------------------------------------------------------------------
 
 

@@ -29,6 +29,8 @@ class Target:
       bandwidth: bytes per second of main memory, read and written bytes counted.
       matmul_rate: floating-point operations per second of contractions, by element type.
       vector_rate: floating-point operations per second of elementwise work, f32.
+      special_rate: exponentials, divisions, roots and the like per second, f32.
+      parallelism: independent iterations that keep the device busy.
       launch_us: microseconds that one more dispatch costs.
       max_operands: operands and results that IREE takes in one dispatch.
       stack_limit: bytes of a CPU thread's stack that a dispatch may use; None where it does not
@@ -49,6 +51,8 @@ class Target:
     bandwidth: float
     matmul_rate: Mapping[str, float]
     vector_rate: float
+    special_rate: float
+    parallelism: int
     launch_us: float
     max_operands: int = 16
     stack_limit: int | None = None

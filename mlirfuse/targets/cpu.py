@@ -17,6 +17,12 @@ widened to f32."""
 VECTOR_RATE = 3.3e10
 """Operations per second of a chain of 64 multiplies and adds over 65536 f32 values."""
 
+SPECIAL_RATE = 8.0e9
+"""Exponentials per second: the softmax of 1536x128 f32, two threads."""
+
+PARALLELISM = 32
+"""Iterations: a vector of 16 f32 on each of two cores."""
+
 LAUNCH_US = 1.8
 """Microseconds of a dispatch over two threads beyond its work: a chain of 256 matmuls of
 1024x8x8 on `local-task` against half of its time on `local-sync`."""
@@ -68,6 +74,8 @@ def create(arch: str) -> Target:
         bandwidth=BANDWIDTH,
         matmul_rate=MATMUL_RATE,
         vector_rate=VECTOR_RATE,
+        special_rate=SPECIAL_RATE,
+        parallelism=PARALLELISM,
         launch_us=LAUNCH_US,
         stack_limit=STACK_LIMIT,
         packed_tiles=_AVX512_TILES if _has_avx512(arch or "host") else (),

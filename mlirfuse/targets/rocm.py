@@ -12,6 +12,16 @@ DEFAULT_ARCH = "gfx942"
 LAUNCH_US = 8.0
 """Microseconds of one more dispatch; assumed, not measured: no AMD card was at hand."""
 
+SPECIAL_PART = 8
+"""f32 operations in the time of one exponential: transcendentals run at a quarter of the rate of
+multiply-adds. AMD instruction set guides, RDNA 3 and CDNA 3."""
+
+LANE_RATE = 3.4e9
+"""f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
+
+LANES_FILLED = 4
+"""Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
+
 
 class Rates(NamedTuple):
     """What one card can do at best.
@@ -68,6 +78,8 @@ def create(arch: str) -> Target:
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
+        special_rate=rates.single / SPECIAL_PART,
+        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         shared_memory=rates.shared,
         source=rates.source,

@@ -25,6 +25,15 @@ _DECOMPOSE_ATTENTION = (
 
 _NO_ATTENTION = "IREE's SPIR-V code generation leaves iree_linalg_ext.online_attention unlowered"
 
+SPECIAL_PART = 16
+"""f32 operations in the time of one exponential, as on NVIDIA's cards."""
+
+LANE_RATE = 3.4e9
+"""f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
+
+LANES_FILLED = 4
+"""Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
+
 
 class Rates(NamedTuple):
     """What a typical card of the family can do at best.
@@ -84,6 +93,8 @@ def create(arch: str) -> Target:
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
+        special_rate=rates.single / SPECIAL_PART,
+        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
         shared_memory=rates.shared,
         unsupported={

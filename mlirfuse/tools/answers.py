@@ -89,12 +89,13 @@ def _print_json(document: Any) -> None:
 
 def list_passes(form: str) -> None:
     """Prints the table of passes as text or JSON on stdout."""
-    from mlirfuse.patterns import PASSES
+    from mlirfuse.patterns import loading
 
+    passes = loading.passes()
     if form == "json":
-        _print_json([entry.to_dict() for entry in PASSES.values()])
+        _print_json([entry.to_dict() for entry in passes.values()])
     else:
-        sys.stdout.write(_table(PASSES))
+        sys.stdout.write(_table(passes))
 
 
 def _table(passes: Mapping[str, FusionPass]) -> str:

@@ -21,6 +21,11 @@ EXIT_CODES = "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrup
 
 _SWITCHES: tuple[tuple[str, str, str], ...] = (
     (
+        "load_pass",
+        "PASS,...",
+        "passes of your own: package.module:PASS, or a file of PDL patterns, FILE.pdl.mlir",
+    ),
+    (
         "pipeline",
         "NAME",
         f"a preset ({', '.join(PRESETS)}) or passes in order: 'a,b{{opt=1}},cse'; other names go to"

@@ -89,10 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    if args.list_passes is not None:
-        answers.list_passes(args.list_passes)
-        return 0
     options = arguments.options_from(args, PROG)
+    if args.list_passes is not None:
+        from mlirfuse.patterns import loading
+
+        with loading.scope(options.load_pass):
+            answers.list_passes(args.list_passes)
+        return 0
     if args.print_options:
         sys.stdout.write(options.describe())
         return 0

@@ -11,14 +11,12 @@ import numpy as np
 
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.runtime.inputs import random_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 PRINTED_ELEMENTS = 1024
 """Elements of a result that are printed; the rest of a longer one is left out."""
-
-RANDOM_INTEGERS = 10
-"""Random integers are from 0 up to this, exclusive: small enough to be token ids of any model."""
 
 _DTYPES: dict[str, str] = {
     "f16": "float16",
@@ -101,7 +99,7 @@ def read(text: str, *, seed: int = 0, index: int = 0) -> Array:
         raise UsageError(f"{error}; accepted: {_FORMS}") from None
     shape = tuple(n for n in spec.shape if n is not None)
     if not equals:
-        return _random(shape, dtype_of(spec.dtype), np.random.default_rng([seed, index]))
+        return random_array(shape, dtype_of(spec.dtype), seed=seed, index=index)
     return _filled(text, shape, dtype_of(spec.dtype), values)
 
 
@@ -116,14 +114,6 @@ def _load(name: str) -> Array:
         loaded.close()
         raise UsageError(f"{name}: an archive of arrays; give one .npy file for each argument")
     return loaded
-
-
-def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
-    if dtype == np.bool_:
-        return rng.integers(0, 2, shape).astype(dtype)
-    if np.issubdtype(dtype, np.integer):
-        return rng.integers(0, RANDOM_INTEGERS, shape).astype(dtype)
-    return np.asarray(rng.standard_normal(shape)).astype(dtype)
 
 
 def _filled(text: str, shape: tuple[int, ...], dtype: np.dtype[Any], values: str) -> Array:

@@ -1,0 +1,1 @@
+"""A fusion pass for mlirfuse that lives in a package of its own."""

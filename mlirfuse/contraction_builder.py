@@ -1,0 +1,133 @@
+"""Construction of contractions that share an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.structured import contractions, ops
+
+
+def side_by_side(columns: Sequence[tuple[ir.Operation, ir.Value]]) -> ir.Operation:
+    """One contraction of one left operand with several right ones, a result for each.
+
+    Args:
+      columns: for each result the contraction that it is, or is a part of, and the right operand.
+        The contractions are siblings, and the results have one shape.
+    """
+    first = columns[0][0]
+    left = first.operands[0]
+    maps = [ops.plain_maps(op) for op, _ in columns]
+    inits = [_init(op, right) for op, right in columns]
+    bodies = [builders.body_of(op) for op, _ in columns]
+    count = len(columns)
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        factor, rights, sums = arguments[0], arguments[1 : count + 1], arguments[count + 1 :]
+        return [
+            build([factor, right, total])[0]
+            for build, right, total in zip(bodies, rights, sums, strict=True)
+        ]
+
+    return builders.generic(
+        [left, *(right for _, right in columns)],
+        inits,
+        [maps[0][0], *(m[1] for m in maps), *(m[2] for m in maps)],
+        ops.iterator_types(first),
+        body,
+    )
+
+
+def _init(op: ir.Operation, right: ir.Value) -> ir.Value:
+    """The accumulator of the contraction with that right operand."""
+    start = ops.constant(op.operands[2])
+    assert start is not None
+    kind = ops.element_type(op.results[0])
+    _, read, out = ops.plain_maps(op)
+    sizes = [*ops.shape(op.results[0])[:-1], ops.shape(right)[read.index(out[-1])]]
+    wide = builders.empty(sizes, kind, builders.dynamic_sizes(op.results[0]))
+    return builders.fill(builders.scalar_constant(start, kind), wide)
+
+
+def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
+    """`tensor.extract_slice` of `size` indices of one axis from `offset` on."""
+    sizes = list(ops.shape(value))
+    dynamic = builders.dynamic_sizes(value)
+    sizes[axis] = size
+    return ir.Operation.create(
+        "tensor.extract_slice",
+        results=[builders.tensor_type(sizes, ops.element_type(value))],
+        operands=[value, *dynamic],
+        attributes={
+            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
+            "static_sizes": _numbers(
+                [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes]
+            ),
+            "static_strides": _numbers([1] * len(sizes)),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
+        },
+    )
+
+
+def _numbers(numbers: Sequence[int]) -> ir.Attribute:
+    return ir.DenseI64ArrayAttr.get(list(numbers))
+
+
+def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
+    """The elementwise op with other operands, which may have fewer dimensions than the op's.
+
+    Args:
+      op: it reads what `known` replaces at its own loops where the number of dimensions differs.
+      known: what to read instead; the one with most dimensions has the result's shape.
+    """
+    read = [known.get(value, value) for value in ops.inputs(op)]
+    like = max((known[v] for v in ops.inputs(op) if v in known), key=lambda v: len(ops.shape(v)))
+    maps = list(ops.plain_maps(op))
+    rank = len(ops.shape(like))
+    if rank != len(maps[-1]):
+        maps = [tuple(range(rank)) if m else m for m in maps]
+    sizes = ops.shape(like)
+    inits = [
+        builders.empty(sizes, ops.element_type(result), builders.dynamic_sizes(like))
+        for result in op.results
+    ]
+    return builders.generic(read, inits, maps, ["parallel"] * rank, builders.body_of(op))
+
+
+def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """The parts of a split as results of one contraction, and the ops that were made for them.
+
+    The parts have the contraction's dimensions: its reshape is left out.
+    """
+    root = split.contraction
+    weight = root.operands[1]
+    _, read, out = ops.plain_maps(root)
+    width = ops.shape(split.slices[0].results[0])[-1]
+    assert width is not None
+    axis = read.index(out[-1])
+    cut = [take(weight, axis, i * width, width) for i in range(len(split.slices))]
+    together = side_by_side([(root, op.results[0]) for op in cut])
+    made = [*cut, together]
+    values = list(together.results)
+    before = root.results[0]
+    for op in split.chain:
+        beside = [v for v in ops.inputs(op) if v != before]
+        for number, value in enumerate(values):
+            slices = {v: take(v, 0, number * width, width) for v in beside}
+            replaced = {before: value, **{v: s.results[0] for v, s in slices.items()}}
+            new = elementwise(op, replaced)
+            made += [*slices.values(), new]
+            values[number] = new.results[0]
+        before = op.results[0]
+    return made, values
+
+
+def reshaped(reshape: ir.Operation | None, value: ir.Value) -> ir.Value:
+    """The part of a split with the rows as the reshape behind the whole splits them."""
+    if reshape is None:
+        return value
+    *rows, _ = ops.shape(reshape.results[0])
+    sizes = [*rows, ops.shape(value)[-1]]
+    return builders.expand(value, ops.reassociation(reshape), sizes, list(reshape.operands)[1:])

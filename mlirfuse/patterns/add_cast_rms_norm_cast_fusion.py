@@ -1,0 +1,51 @@
+"""Fuse a residual add with the RMS norm that reads it, narrow outside and f32 inside.
+
+    %h = %x + %r                                       tensor<MxNxf16>
+    %y = truncf(rms_norm(extf(%h)) * %gamma)           tensor<MxNxf16>, statistics f32
+  becomes
+    %y, %h = flow.dispatch.region { all of it }        // %h only if read elsewhere
+
+Root: the norm's last elementwise op, a cast or the scale after it. What is added and the result are
+f16 or bf16, the statistics f32: no wide tensor is written. The add is narrow or wide, gamma before
+or after the cast. M static or dynamic, N static. The sum and the reciprocal root become further
+results where others read them. Numerics: exact (operations and their order are unchanged).
+Source: MindSpore add_cast_rms_norm_cast_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import is_narrow_outside, is_whole, legal_norm, match_norm
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the norm with narrow ends and wide statistics that ends at `root`."""
+    found = match_norm(root, centered=False, add=True)
+    if not isinstance(found, Match) or not is_narrow_outside(found) or not is_whole(found):
+        return None
+    return found
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_norm(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="add_cast_rms_norm_cast_fusion",
+    summary="Residual add and RMS norm in one dispatch, narrow outside and f32 inside",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    aliases=("AddCastRmsNormCast",),
+    source="MindSpore add_cast_rms_norm_cast_fusion",
+)

@@ -1,0 +1,57 @@
+"""Fuse a residual add with a layer norm whose scale or shift is missing or of another type.
+
+    %h = %x + %r                                       tensor<MxNxf16>
+    %y = layer_norm(%h, %gamma)                        tensor<MxNxf16>, %gamma tensor<Nxf32>
+  becomes
+    %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
+
+Root: the norm's last elementwise op. Gamma, beta or both are missing, or one of them has another
+element type than the sum. M static or dynamic, N static; T f16, bf16, f32. The sum, the mean and
+the reciprocal standard deviation become further results where others read them.
+Numerics: exact (operations and their order are unchanged).
+Source: MindSpore add_layer_norm_ext_fusion.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import (
+    has_plain_affine,
+    is_whole,
+    legal_norm,
+    match_norm,
+    unrolled_refusal,
+)
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the norm with an incomplete or mixed affine part that ends at `root`."""
+    found = match_norm(root, centered=True, add=True)
+    if not isinstance(found, Match) or has_plain_affine(found.data) or not is_whole(found):
+        return None
+    return found
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses what code generation was not tested for, or takes minutes for."""
+    return legal_norm(match) or unrolled_refusal(match, ctx.target)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="add_layer_norm_ext_fusion",
+    summary="Residual add and a layer norm with a missing or mixed affine part in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    aliases=("AddLayerNormExt",),
+    source="MindSpore add_layer_norm_ext_fusion",
+)

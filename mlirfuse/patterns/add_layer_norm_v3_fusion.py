@@ -1,0 +1,49 @@
+"""Fuse a residual add with the layer norm over several trailing axes that reads it.
+
+    %h = %x + %r                                       tensor<MxAxBxT>
+    %y = layer_norm(%h, %gamma, %beta)                 tensor<MxAxBxT>, axes A and B
+  becomes
+    %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
+
+Root: the norm's last elementwise op. Two or more trailing axes; M static or dynamic, the rest
+static; T f16, bf16, f32. Gamma and beta may be missing or have another element type. The sum, the
+mean and the reciprocal standard deviation become further results where others read them.
+Numerics: exact (operations and their order are unchanged).
+Source: MindSpore AddLayerNormV3.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured.norms import legal_norm, match_norm, unrolled_refusal
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the norm over several axes that ends at `root`."""
+    found = match_norm(root, centered=True, add=True)
+    return found if isinstance(found, Match) and len(found.data.axes) > 1 else None
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses what code generation was not tested for, or takes minutes for."""
+    return legal_norm(match) or unrolled_refusal(match, ctx.target)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="add_layer_norm_v3_fusion",
+    summary="Residual add and the layer norm over several axes that reads it in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    aliases=("AddLayerNormV3",),
+    source="MindSpore AddLayerNormV3",
+)

@@ -1,0 +1,72 @@
+"""Fuse a group norm, or an instance norm, with its scale and shift into one dispatch.
+
+    %m = mean(%x), %v = mean((%x - %m)^2)              tensor<NxGxLxT> -> tensor<NxGxT>
+    %n = (%x - %m) * rsqrt(%v + eps)                   tensor<NxGxLxT>
+    %y = reshape(%n) * %gamma + %beta                  tensor<NxCxHxWxT>, tensor<CxT>
+  becomes
+    %r = flow.dispatch.region { all of it }            tensor<NxGxC/GxHWxT>
+    %y = reshape(%r)
+
+Root: the last elementwise op that scales or shifts by channel. Channels before or after space; an
+instance norm is the case of one channel a group. The reshapes vanish: every op is written over
+(batch, group, channel of the group, space). N static or dynamic, the rest static; T f16, bf16, f32.
+Without a scale or shift by channel the norm is left to `layer_norm_fusion`.
+Numerics: exact (operations and their order are unchanged).
+Source: Wu, He, Group Normalization, 2018, equations 1 to 6.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
+from mlirfuse.space_builder import respace
+from mlirfuse.structured import slices
+from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_norm
+from mlirfuse.structured.spaces import Space, common_space
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the group norm that ends at `root`."""
+    if not may_end_norm(root):
+        return None
+    stops = find_group_norm(root.results[0])
+    if stops is None:
+        return None
+    group = slices.backward_slice(root, stops)
+    space = common_space(group)
+    return Match(root, tuple(group), space) if isinstance(space, Space) else space
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that were not tested, and what SPIR-V cannot be generated for."""
+    return legal_norm(match) or _unlowered(match.data, ctx)
+
+
+def _unlowered(space: Space, ctx: PassContext) -> NoMatch | None:
+    """Refuses rows of several dimensions for Vulkan.
+
+    IREE 3.13.0 keeps them in workgroup memory or in vectors of any length: 2x32x10x4096 wants 10 MB
+    of it, 2x32x8x256 leaves a constant of 2056 elements unlowered, 2x32x16x4096 compiles.
+    """
+    if ctx.target.name == "vulkan" and len(space.reduced()) > 1:
+        return NoMatch(Reason.TARGET_UNSUPPORTED, "more than one channel a group")
+    return None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Writes the ops over one space and puts them into one dispatch region."""
+    return form_region(respace(match.ops, match.data))
+
+
+PASS = FusionPass(
+    name="group_norm_fusion",
+    summary="Group or instance norm with its scale and shift by channel in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    aliases=("instance_norm_fusion",),
+    source="Wu, He 2018, equations 1-6",
+)

@@ -1,0 +1,94 @@
+"""Compute the equal parts of a contraction's columns as results of one dispatch, without copies.
+
+    %c = linalg.matmul ins(%x, %w)                     tensor<MxNxT>
+    %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional, as the reshape
+    %r = tensor.expand_shape %d                        tensor<BxSxNxT>
+    %0 = tensor.extract_slice %r[0, 0, 0]              tensor<BxSxPxT>, N = 2 P or 3 P
+    %1 = tensor.extract_slice %r[0, 0, P]              tensor<BxSxPxT>
+  becomes
+    %p:2 = flow.dispatch.region {
+      %q:2 = linalg.generic {two products} ins(%x, slices of %w)      tensor<MxPxT>
+      the bias of each part, and SiLU where all that reads a part is its SiLU
+    }
+    %0, %1 = tensor.expand_shape %p#0, %p#1
+
+Root: the contraction. The parts are equal and cover the columns; nothing else reads them. The
+second operand's columns are read in place. Sums start at a constant; rows static or dynamic; T f16,
+bf16, f32 with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Off for
+the CPU, where such a product is not packed, and for Vulkan, where IREE 3.13.0 gives a product of
+several results no cooperative matrices.
+Source: MindSpore inference_matmul_split_fusion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse import contraction_builder
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import contractions, ops, slices
+from mlirfuse.structured.regions import legal_float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """The split, and for each part the ops of its SiLU."""
+
+    split: contractions.Split
+    gates: tuple[list[ir.Operation], ...]
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction whose columns are cut in two or three."""
+    if not ops.is_contraction(root):
+        return None
+    split = contractions.split(root)
+    if split is None or isinstance(split, NoMatch):
+        return split
+    if len(split.slices) not in (2, 3):
+        return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} parts instead of two or three")
+    gates = [contractions.silu_of(part, ctx.target.max_operands) for part in split.slices]
+    group = slices.in_order([*split.ops, *(op for gate in gates for op in gate)])
+    return Match(root, tuple(group), _Plan(split, tuple(gates)))
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_float(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the contraction of several results and what follows each of them."""
+    split = match.data.split
+    first = slices.in_order(split.slices)[0]
+    with ir.InsertionPoint(first), match.root.location:
+        made, values = contraction_builder.parts(split)
+        ends: list[tuple[ir.Value, ir.Value]] = []
+        for part, gate, value in zip(split.slices, match.data.gates, values, strict=True):
+            known = {part.results[0]: value}
+            for op in gate:
+                made.append(contraction_builder.elementwise(op, known))
+                known[op.results[0]] = made[-1].results[0]
+            end = [part, *gate][-1].results[0]
+            ends.append((end, known[end]))
+        for end, value in ends:
+            end.replace_all_uses_with(contraction_builder.reshaped(split.reshape, value))
+    for op in reversed(match.ops):
+        op.erase()
+    return form_region(made)
+
+
+PASS = FusionPass(
+    name="inference_matmul_split_fusion",
+    summary="Contraction whose columns are cut in equal parts: one dispatch, the parts its results",
+    roots=contractions.ROOTS,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    targets=frozenset({"cuda", "rocm"}),
+    source="MindSpore inference_matmul_split_fusion",
+)

@@ -1,0 +1,190 @@
+"""Fuse a gated unit, SiLU(x Wg) * (x Wu), with both of its contractions, in one dispatch.
+
+    %g = linalg.matmul ins(%x, %wg)                    tensor<MxNxT>
+    %u = linalg.matmul ins(%x, %wu)                    tensor<MxNxT>
+    %s = linalg.generic {silu} ins(%g)                 tensor<MxNxT>
+    %y = linalg.generic {mulf} ins(%s, %u)             tensor<MxNxT>
+  becomes
+    %y = flow.dispatch.region {
+      %c:2 = linalg.generic {two products} ins(%x, %wg, %wu)
+      %y = linalg.generic {mulf} ins(linalg.generic {silu} ins(%c#0), %c#1)
+    }
+
+Root: the product. The factors are two contractions that share the first operand, or the two halves
+of one contraction's columns, perhaps behind a reshape of the rows: SiLU is found by its values on
+the one part, and the other part is used as it is. Casts and rank-1 biases before come along; only
+the product is read elsewhere. Sums start at a constant; rows static or dynamic; T f16, bf16, f32
+with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Off for the CPU,
+where such a product is not packed, and for Vulkan, where IREE 3.13.0 gives a product of several
+results no cooperative matrices.
+Source: MindSpore inference_swiglu_fusion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse import contraction_builder
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import activations, contractions, ops, slices
+from mlirfuse.structured.expressions import Apply, Element, Expr, start, uncast
+from mlirfuse.structured.regions import legal_float
+
+_MOST_OPS = 16
+"""Elementwise ops of a unit: SiLU in four ops, two biases and all casts are eleven."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """The parts that are multiplied, the ops between them and the root, and where they come from.
+
+    Attributes:
+      values: the two parts, in the order of the results of the new contraction.
+      between: the elementwise ops, in block order.
+      split: the contraction that the parts are halves of; None for two contractions.
+    """
+
+    values: tuple[ir.Value, ir.Value]
+    between: list[ir.Operation]
+    split: contractions.Split | None
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a product of SiLU of one part with another part."""
+    if not ops.is_elementwise(root) or len(root.results) != 1:
+        return None
+    if all(o.operation.name != "arith.mulf" for o in ops.body(root).operations):
+        return None
+    between, values = _between(root)
+    if len(values) != 2 or not _is_gated(root.results[0], between, values):
+        return None
+    plan = _plan(between, values)
+    if isinstance(plan, NoMatch):
+        return plan
+    sources = plan.split.ops if plan.split else [v.owner.operation for v in plan.values]
+    group = slices.in_order([*sources, *between])
+    if slices.results_of(group) != [root.results[0]]:
+        return NoMatch(Reason.EXTRA_USERS, "a factor of the product is read elsewhere")
+    return Match(root, tuple(group), plan)
+
+
+def _between(root: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """The elementwise ops that compute the root, and the parts that they start from."""
+    group: dict[ir.Operation, None] = {root: None}
+    values: dict[ir.Value, None] = {}
+    work = [root]
+    while work and len(group) <= _MOST_OPS:
+        for value in ops.inputs(work.pop()):
+            op = ops.defining_op(value)
+            if op is None or op in group or op.block != root.block or ops.in_region(op):
+                continue
+            if ops.is_contraction(op) or op.name == "tensor.extract_slice":
+                values.setdefault(value)
+            elif ops.is_elementwise(op) and ops.shape(value) == ops.shape(root.results[0]):
+                group[op] = None
+                work.append(op)
+    return slices.in_order(group), list(values)
+
+
+def _is_gated(result: ir.Value, between: list[ir.Operation], values: list[ir.Value]) -> bool:
+    """Whether the result is SiLU of one value times the other, biases added to either."""
+    node = uncast(start(result))
+    if not isinstance(node, Apply) or node.op != "arith.mulf":
+        return False
+    inner = [*values, *(op.results[0] for op in between)]
+    return any(
+        _is_biased(up, u)
+        and any(
+            _is_biased(start(v), g) and activations.classify(gate, start(v), ("silu",)) is not None
+            for v in inner
+        )
+        for gate, up in (node.args, node.args[::-1])
+        for g, u in (values, values[::-1])
+    )
+
+
+def _is_biased(expr: Expr, value: ir.Value) -> bool:
+    added = contractions.addends(expr, value)
+    return added is not None and all(
+        isinstance(a, Element) and contractions.is_bias(a) for a in added
+    )
+
+
+def _plan(between: list[ir.Operation], values: list[ir.Value]) -> _Plan | NoMatch:
+    one, other = (value.owner.operation for value in values)
+    if ops.is_contraction(one) and ops.is_contraction(other):
+        if not contractions.are_siblings(one, other):
+            return NoMatch(Reason.STRUCTURE, "the contractions do not share their first operand")
+        if not contractions.in_place(between, values, 1):
+            return NoMatch(Reason.INDEXING_MAP, "the product reads a contraction elsewhere")
+        return _Plan((values[0], values[1]), between, None)
+    contraction = _source(one)
+    if contraction is None or _source(other) != contraction:
+        return NoMatch(Reason.STRUCTURE, "the factors are no parts of one contraction")
+    split = contractions.split(contraction)
+    if split is None or isinstance(split, NoMatch):
+        return split or NoMatch(Reason.STRUCTURE, "the contraction's columns are read elsewhere")
+    if set(split.slices) != {one, other}:
+        return NoMatch(Reason.SHAPE_MISMATCH, f"{len(split.slices)} parts instead of two")
+    if not contractions.in_place(between, values, 0):
+        return NoMatch(Reason.INDEXING_MAP, "the product reads more than its two parts")
+    return _Plan((split.slices[0].results[0], split.slices[1].results[0]), between, split)
+
+
+def _source(part: ir.Operation) -> ir.Operation | None:
+    """The contraction whose columns the slice is of, looking through biases and a reshape."""
+    op: ir.Operation | None = part
+    while op is not None and not ops.is_contraction(op):
+        if op.name not in ("tensor.extract_slice", "tensor.expand_shape"):
+            if not ops.is_elementwise(op):
+                return None
+            sizes = ops.shape(op.results[0])
+            whole = [v for v in ops.inputs(op) if ops.shape(v) == sizes]
+            op = ops.defining_op(whole[0]) if len(whole) == 1 else None
+        else:
+            op = ops.defining_op(op.operands[0])
+    return op
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that the group's code generation was not tested for."""
+    return legal_float(match)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the contraction of two results and what makes the product of them."""
+    plan: _Plan = match.data
+    root = match.root
+    with ir.InsertionPoint(root), root.location:
+        if plan.split is None:
+            pair = [value.owner.operation for value in plan.values]
+            made = [contraction_builder.side_by_side([(op, op.operands[1]) for op in pair])]
+            values = list(made[0].results)
+        else:
+            made, values = contraction_builder.parts(plan.split)
+        known = dict(zip(plan.values, values, strict=True))
+        for op in plan.between:
+            made.append(contraction_builder.elementwise(op, known))
+            known[op.results[0]] = made[-1].results[0]
+        reshape = plan.split.reshape if plan.split else None
+        result = contraction_builder.reshaped(reshape, known[root.results[0]])
+        root.results[0].replace_all_uses_with(result)
+    for op in reversed(match.ops):
+        op.erase()
+    return form_region(made)
+
+
+PASS = FusionPass(
+    name="inference_swiglu_fusion",
+    summary="SiLU of a contraction times another, or of one half times the other, in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    targets=frozenset({"cuda", "rocm"}),
+    source="MindSpore inference_swiglu_fusion",
+)

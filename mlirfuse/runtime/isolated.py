@@ -1,0 +1,155 @@
+"""Calls a program in a process of its own: a program that dies there is an error here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import MlirfuseError, Report
+from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
+from mlirfuse.runtime.inputs import Array
+
+_REQUEST = "request.json"
+_ANSWER = "answer.json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """What is called.
+
+    Attributes:
+      function: name of the function.
+      inputs: its arguments, in order.
+      outputs: its results, in order.
+    """
+
+    function: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Called:
+    """What a program did.
+
+    Attributes:
+      results: its results, in order.
+      seconds: wall time of each call after the first.
+    """
+
+    results: list[Array]
+    seconds: list[float]
+
+
+def call(
+    program: Path,
+    inputs: Sequence[Array],
+    *,
+    signature: Signature,
+    device: str,
+    timeout: float | None = None,
+    repeat: int = 0,
+) -> Called:
+    """Calls a function of a program once, then `repeat` times for their wall time.
+
+    Args:
+      program: a `.vmfb`.
+      inputs: arguments, in order.
+      signature: what is called.
+      device: URI of iree-runtime's device.
+      timeout: seconds for all calls; None for no limit.
+      repeat: number of timed calls.
+
+    Raises:
+      CompileFailedError: in stage `run`: the program refused, died or ran out of time.
+    """
+    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
+        folder = Path(name)
+        request = {
+            "program": str(program.resolve()),
+            "signature": dataclasses.asdict(signature),
+            "device": device,
+            "repeat": repeat,
+            "inputs": _write(folder, "input", inputs),
+        }
+        (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        interpreter = Path(sys.executable).name
+        arguments = ["-m", "mlirfuse.runtime.isolated", name]
+        run_tool(interpreter, arguments, stage="run", timeout=timeout)
+        answer = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+        return Called(_read(folder, "result", answer["results"]), answer["seconds"])
+
+
+def _write(folder: Path, stem: str, arrays: Sequence[Array]) -> list[dict[str, Any]]:
+    """Stores arrays as bytes: numpy's own format knows no bf16."""
+    entries = []
+    for index, array in enumerate(arrays):
+        (folder / f"{stem}{index}").write_bytes(np.ascontiguousarray(array).tobytes())
+        entries.append({"shape": list(array.shape), "dtype": dtype_name(array)})
+    return entries
+
+
+def _read(folder: Path, stem: str, entries: Sequence[dict[str, Any]]) -> list[Array]:
+    return [
+        np.frombuffer(
+            (folder / f"{stem}{index}").read_bytes(), numpy_dtype(entry["dtype"])
+        ).reshape(entry["shape"])
+        for index, entry in enumerate(entries)
+    ]
+
+
+def _answer(folder: Path) -> None:
+    from mlirfuse.runtime.manifest import Manifest
+    from mlirfuse.runtime.module import FusedModule, Image
+
+    request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+    inputs = _read(folder, "input", request["inputs"])
+    entry = request["signature"]
+    outputs = _specs(entry["outputs"])
+    manifest = Manifest(
+        device=request["device"],
+        function=entry["function"],
+        inputs=_specs(entry["inputs"]),
+        outputs=outputs,
+        structure={"tuple": [{"leaf": i} for i in range(len(outputs))]},
+        source=Path(request["program"]).name,
+        report=Report(target="unknown", iree="unknown", options={}),
+    )
+    program = FusedModule(Image(Path(request["program"])), manifest)
+    results = [np.array(r) for r in program(*inputs)]
+    seconds = []
+    for _ in range(request["repeat"]):
+        began = time.perf_counter()
+        program(*inputs)
+        seconds.append(time.perf_counter() - began)
+    entries = _write(folder, "result", results)
+    answer = json.dumps({"results": entries, "seconds": seconds})
+    (folder / _ANSWER).write_text(answer, encoding="utf-8")
+
+
+def _specs(entries: Sequence[dict[str, Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(tuple(e["shape"]), e["dtype"], e["name"]) for e in entries)
+
+
+def main() -> int:
+    """The other process: does what the folder's request says."""
+    try:
+        _answer(Path(sys.argv[1]))
+    except MlirfuseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,160 @@
+"""Contractions with parts and siblings compute what the unfused program computes."""
+
+import numpy as np
+import pytest
+from harness import FLOATS, Batch, Case
+from linalg_text import Function, Tensor
+
+M, N, K = 24, 48, 32
+PASSES = "inference_swiglu_fusion,inference_matmul_split_fusion"
+SWITCHES = {"enable_pass": PASSES}
+
+
+def silu(f: Function, x: Tensor) -> Tensor:
+    shifted = f.apply("arith.addf", f.apply("math.exp", f.apply("arith.negf", x)), 1.0)
+    return f.apply("arith.divf", x, shifted)
+
+
+def silu64(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def inputs(dtype: str, *shapes: tuple[int, ...]) -> dict[str, tuple[np.ndarray, ...]]:
+    rng = np.random.default_rng(11)
+    kind = FLOATS[dtype]
+
+    def draw(scale: float) -> tuple[np.ndarray, ...]:
+        return tuple((scale * rng.standard_normal(s)).astype(kind) for s in shapes)
+
+    hostile = draw(1.0)
+    hostile[0].flat[0] = np.inf
+    hostile[0].flat[hostile[0].shape[-1]] = np.nan
+    tiny = draw(1.0)
+    tiny[0][:] = np.finfo(np.float32).tiny if dtype != "f16" else 6e-8
+    return {
+        "normal": draw(0.5),
+        "zeros": tuple(np.zeros(s, kind) for s in shapes),
+        "negative zeros": tuple(-np.zeros(s, kind) for s in shapes),
+        "equal rows": tuple(np.full(s, 0.25, kind) for s in shapes),
+        "big": draw(30.0 if dtype == "f16" else 1e4),
+        "tiny": tiny,
+        "hostile": hostile,
+    }
+
+
+HOSTILE = frozenset({"hostile", "big", "tiny"})
+
+
+def product(f: Function, x: Tensor, w: Tensor, dtype: str) -> Tensor:
+    return f.contract(x, w, (x.axes[0], w.axes[1]))
+
+
+def gated(name: str, dtype: str, dynamic: bool, biased: bool, swapped: bool) -> Case:
+    """SiLU(x Wg + bg) * (x Wu + bu), the factors in either order."""
+    f = Function(name, (None if dynamic else M, N, K))
+    x, g, u = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((2, 1), dtype)
+    biases = [f.argument((1,), dtype) for _ in range(2)] if biased else []
+    factors = [product(f, x, w, dtype) for w in (g, u)]
+    if biased:
+        factors = [f.apply("arith.addf", y, b) for y, b in zip(factors, biases, strict=True)]
+    gate = silu(f, factors[0])
+    y = f.apply("arith.mulf", *((factors[1], gate) if swapped else (gate, factors[1])))
+    return Case(
+        name=name,
+        text=f.finish(y),
+        inputs=inputs(dtype, (M, K), (K, N), (K, N), *([(N,)] * len(biases))),
+        reference=lambda x, g, u, bg=0.0, bu=0.0: (silu64(x @ g + bg) * (x @ u + bu),),
+        fires={"inference_swiglu_fusion": 1},
+        ulps=K,
+        computed=dtype,
+        hostile=HOSTILE,
+        dispatches=1,
+    )
+
+
+def halves(name: str, dtype: str, dynamic: bool, second: bool) -> Case:
+    """SiLU of one half of the columns times the other half, behind a bias."""
+    f = Function(name, (None if dynamic else M, 2 * N, K, N))
+    x, w, b = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
+    whole = f.apply("arith.addf", product(f, x, w, dtype), b)
+    parts = [f.part(whole, 3, 0), f.part(whole, 3, N)]
+    y = f.apply("arith.mulf", silu(f, parts[second]), parts[not second])
+
+    def reference(x, w, b):
+        left, right = np.split(x @ w + b, 2, axis=-1)
+        return (left * silu64(right) if second else silu64(left) * right,)
+
+    return Case(
+        name=name,
+        text=f.finish(y),
+        inputs=inputs(dtype, (M, K), (K, 2 * N), (2 * N,)),
+        reference=reference,
+        fires={"inference_swiglu_fusion": 1},
+        ulps=K,
+        computed=dtype,
+        hostile=HOSTILE,
+        dispatches=1,
+    )
+
+
+def split(name: str, dtype: str, dynamic: bool, count: int, gate: int | None) -> Case:
+    """Two or three parts of the columns as results, one perhaps through SiLU."""
+    f = Function(name, (None if dynamic else M, count * N, K, N))
+    x, w, b = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
+    whole = f.apply("arith.addf", product(f, x, w, dtype), b)
+    parts = [f.part(whole, 3, i * N) for i in range(count)]
+    if gate is not None:
+        parts[gate] = silu(f, parts[gate])
+
+    def reference(x, w, b):
+        found = np.split(x @ w + b, count, axis=-1)
+        return tuple(silu64(p) if i == gate else p for i, p in enumerate(found))
+
+    return Case(
+        name=name,
+        text=f.finish(*parts),
+        inputs=inputs(dtype, (M, K), (K, count * N), (count * N,)),
+        reference=reference,
+        fires={"inference_matmul_split_fusion": 1},
+        ulps=K,
+        computed=dtype,
+        hostile=HOSTILE,
+        dispatches=1,
+    )
+
+
+CASES = {
+    case.name: case
+    for case in [
+        gated("gated_f32", "f32", False, False, False),
+        gated("gated_f16_dynamic", "f16", True, True, True),
+        gated("gated_bf16", "bf16", False, True, False),
+        halves("first_half_f32_dynamic", "f32", True, False),
+        halves("second_half_f16", "f16", False, True),
+        halves("second_half_bf16", "bf16", False, True),
+        split("two_f32", "f32", False, 2, None),
+        split("three_f16_dynamic", "f16", True, 3, 1),
+        split("three_bf16", "bf16", False, 3, 2),
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    return Batch(cases=list(CASES.values()), pipeline=PASSES, switches=SWITCHES).run()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts(name, outcomes):
+    outcomes[name].check()
+
+
+def test_vulkan(vulkan):
+    cases = [
+        gated("vulkan_gated", "f32", False, True, False),
+        halves("vulkan_halves", "f32", False, True),
+        split("vulkan_split", "f32", False, 3, 0),
+    ]
+    batch = Batch(cases=cases, pipeline=PASSES, target=vulkan, switches=SWITCHES)
+    for outcome in batch.run().values():
+        outcome.check()
