@@ -393,13 +393,13 @@ def test_signals_leave_no_temporary_file(number, code, said, tmp_path):
         text=True,
         cwd=tmp_path,
     )
-    waited = time.monotonic() + 20
+    waited = time.monotonic() + 60  # the machine may be busy with other tests
     while not list(tmp_path.glob(".out*")) and time.monotonic() < waited:
         time.sleep(0.02)
     assert list(tmp_path.glob(".out*"))
     running.send_signal(number)
-    assert running.wait(timeout=20) == code
     with running:
+        assert running.wait(timeout=60) == code
         err = running.stderr.read()
     assert err == said
     assert [p.name for p in tmp_path.iterdir()] == ["rms.mlir"]

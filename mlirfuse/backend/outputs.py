@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlirfuse.core import UsageError
+from mlirfuse.core import MlirfuseError, UsageError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when a file cannot take more bytes."""
 
 
 @contextlib.contextmanager
@@ -20,28 +24,38 @@ def replacing(name: str | Path) -> Iterator[Path]:
 
     Raises:
       UsageError: `name` cannot be written; raised before the block runs.
+      MlirfuseError: the disk is full.
     """
     path = Path(name)
     if path.exists() and not path.is_file() and not path.is_dir():
         yield path
         return
     path = path.resolve()
+    # Named before it is made: a signal in between must not leave the file behind.
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        _claim(path, temporary, name)
+        yield temporary
+        temporary.chmod(_mode(path))
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise MlirfuseError(f"cannot write {name}: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _claim(path: Path, temporary: Path, name: str | Path) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(None, "it is a directory")
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(None, "permission denied")
-        handle, text = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise UsageError(f"cannot write {name}: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(text)
-    try:
-        yield temporary
-        temporary.chmod(_mode(path))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _mode(path: Path) -> int:
