@@ -18,7 +18,10 @@ EXPECTED = {
     "minilm": {"add_layer_norm_fusion": 13, "matmul_elem_gelu_fusion": 6},
     "llama": {"matmul_elem_gelu_fusion": 1},
 }
-"""Rewrites that the default preset applies on every target, at least."""
+"""Rewrites that the default preset applies on a target, at least."""
+
+GATED = {"inference_swiglu_fusion": 1}
+"""What takes the gated unit of `llama` where the pass is on."""
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -32,16 +35,18 @@ def _close(got, want):
     np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
-def _fired(name, report):
+def _check_fired(name, report):
+    gated = name == "llama" and report.target.startswith(("cuda", "rocm"))
+    expected = GATED if gated else EXPECTED[name]
     counts = report.counts()
-    return {n: counts.get(n, 0) for n in EXPECTED[name]}
+    assert {n: counts.get(n, 0) for n in expected} == expected
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_compiles(model, target):
     name, module, inputs = model
     fused = mlirfuse.compile(module, inputs, target=target, cache=False)
-    assert _fired(name, fused.report) == EXPECTED[name]
+    _check_fired(name, fused.report)
     assert fused.report.target == target
 
 
@@ -50,7 +55,7 @@ def test_runs_on_the_cpu(model):
     fused = mlirfuse.compile(module, inputs, target="cpu", cache=False)
     with torch.inference_mode():
         _close(fused(*inputs), module(*inputs))
-    assert _fired(name, fused.report) == EXPECTED[name]
+    _check_fired(name, fused.report)
 
 
 def test_runs_on_vulkan(model, vulkan):
