@@ -50,7 +50,7 @@ def _options(fusion: FusionPass) -> str:
 
 
 def _pass_section(fusion: FusionPass) -> str:
-    docstring = sys.modules[fusion.match.__module__].__doc__ or ""
+    docstring = sys.modules[f"mlirfuse.patterns.{fusion.name}"].__doc__ or ""
     facts = [f"on by default for: {', '.join(sorted(fusion.targets)) or 'no target'}"]
     if fusion.aliases:
         facts.append(f"also called {', '.join(f'`{a}`' for a in fusion.aliases)}")

@@ -200,6 +200,11 @@ def test_a_name_that_is_taken_is_refused(tmp_path, name, aliases, what):
             "class PASS:\n    name='a_b'; roots=(); match=rewrite=len; options=int",
             "not a dataclass",
         ),
+        (
+            "class PASS:\n    name='a_b'; roots=(); rewrite=len; rules=3",
+            "its rules are not a mlirfuse.core.GroupRules",
+        ),
+        ("class PASS:\n    name='a_b'; roots=(); rewrite=len", "has neither a match nor rules"),
         ("class PASS:\n    name='a_b'; roots=(); match=rewrite=3", "its match cannot be called"),
         (
             "class PASS:\n    def __init__(self, x): 0\n    name='a_b'; roots=(); match=rewrite=3",

@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from mlirfuse.core import FusionPass, Kind, Numerics, UsageError
+from mlirfuse.core import FusionPass, GroupRules, Kind, Numerics, UsageError
 from mlirfuse.patterns.pdl import read_patterns
 
 GROUP = "mlirfuse.passes"
@@ -34,6 +34,7 @@ GROUP = "mlirfuse.passes"
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _OBJECT = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 _FIELDS = {field.name: field for field in dataclasses.fields(FusionPass)}
+_NO_PATTERN = _FIELDS["match"].default
 
 _Loaded = Mapping[str, FusionPass]
 
@@ -90,9 +91,9 @@ def fingerprint() -> str:
 
 def _sources(entry: FusionPass) -> list[Path]:
     """The files of the package that the pass comes from, as far as they are imported."""
-    package = entry.match.__module__.partition(".")[0]
-    if package == __name__.partition(".")[0]:
-        return []  # A file of patterns: its text is the pass's `source`.
+    if isinstance(entry.rewrite, functools.partial):
+        return []  # Of a file of patterns, whose text is the pass's `source`.
+    package = entry.rewrite.__module__.partition(".")[0]
     modules = [m for n, m in list(sys.modules.items()) if n.partition(".")[0] == package]
     files = {Path(f) for m in modules if (f := getattr(m, "__file__", None))}
     return sorted(path for path in files if path.suffix == ".py" and path.is_file())
@@ -161,6 +162,10 @@ def _as_pass(found: Any, where: str) -> FusionPass:
     for field in ("match", "rewrite", "legal", "profitable"):
         if not callable(getattr(entry, field)):
             raise UsageError(f"{where}: its {field} cannot be called")
+    if entry.rules is not None and not isinstance(entry.rules, GroupRules):
+        raise UsageError(f"{where}: its rules are not a mlirfuse.core.GroupRules")
+    if entry.rules is None and entry.match is _NO_PATTERN:
+        raise UsageError(f"{where}: has neither a match nor rules")
     if not dataclasses.is_dataclass(entry.options):
         raise UsageError(f"{where}: its options are not a dataclass")
     return entry
