@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mlirfuse.marks import region
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.module import FusedModule
+    from mlirfuse.verification import verify
 
     __version__: str
 
@@ -54,6 +55,7 @@ _WHERE = {
     "FusionOptions": "mlirfuse.options",
     "region": "mlirfuse.marks",
     "FusedModule": "mlirfuse.runtime.module",
+    "verify": "mlirfuse.verification",
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "load",
     "options",
     "region",
+    "verify",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import Numerics, Report
-from mlirfuse.patterns import PASSES
+from mlirfuse.patterns import loading
 from mlirfuse.runtime.arrays import dtype_name
 from mlirfuse.runtime.inputs import Array
 
@@ -72,7 +72,9 @@ class Difference:
 def loosest(report: Report) -> Numerics:
     """The loosest class among the passes that rewrote something."""
     order = list(Numerics)
-    applied = [PASSES[d.pass_name].numerics for d in report.decisions if d.taken]
+    with loading.scope(report.options["load_pass"]):
+        passes = loading.passes()
+    applied = [passes[d.pass_name].numerics for d in report.decisions if d.taken]
     return max(applied, key=order.index, default=Numerics.EXACT)
 
 

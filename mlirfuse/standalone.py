@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.core import FusionPass, Match
+from mlirfuse.core import FusionPass, Match, Numerics
 from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.structured import ops, slices
@@ -44,6 +44,7 @@ class Piece:
     Attributes:
       pass_name: the pass.
       match: number of the match.
+      numerics: how far the pass changes results.
       signature: arguments are what the ops read from outside, results what others read of them.
       before: the ops as they were, as MLIR text.
       after: what the rewrite made of them; empty when it reads something else than the ops did.
@@ -52,6 +53,7 @@ class Piece:
 
     pass_name: str
     match: int
+    numerics: Numerics
     signature: Signature
     before: str
     after: str = ""
@@ -94,7 +96,8 @@ class Recorder:
         ]
         before, key = _text(taken[0], arguments, results)
         specs = tuple(map(_spec, arguments)), tuple(map(_spec, results))
-        piece = Piece(fusion.name, number, Signature(FUNCTION, *specs), before)
+        signature = Signature(FUNCTION, *specs)
+        piece = Piece(fusion.name, number, fusion.numerics, signature, before)
         self.pieces.append(piece)
         types = [v.type for v in results]
 

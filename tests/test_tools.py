@@ -578,7 +578,7 @@ def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch)
         (["rms.mlir", "-o", "o.vmfb", "--target=tpu"], 2, "unknown target 'tpu'"),
         (["rms.mlir", "-o", "o.vmfb", "--timeout=0"], 2, "--timeout takes seconds above 0"),
         (["rms.mlir", "-o", "o.vmfb", "--timeout=0.01"], 1, "ran out of time"),
-        (["rms.mlir", "-o", "o.vmfb", "--verify"], 2, "--verify is not available in this version"),
+        (["rms.mlir", "-o", "o.vmfb", "--verify", "--stock"], 2, "remove it or --verify"),
         (
             ["rms.mlir", "-o", "o.vmfb", "--stock", "--enable-pass=rms_norm_fusion"],
             2,

@@ -177,7 +177,9 @@ class _Widen:
         if value.is_splat:
             number = ir.FloatAttr.get(self.wide, ir.FloatAttr(value.get_splat_value()).value)
             return ir.DenseElementsAttr.get_splat(wide, number)
-        numbers = np.array([float(v) for v in ir.DenseFPElementsAttr(value)], np.float64)
+        # The bindings have no buffer of bf16.
+        bf16 = kind.element_type == self.narrow[2]
+        numbers = _from_text(str(value)) if bf16 else np.asarray(value).astype(np.float64)
         return ir.DenseElementsAttr.get(numbers.reshape(kind.shape), type=wide)
 
     def _resource(self, value: ir.Attribute, name: str) -> ir.Attribute:
@@ -230,6 +232,24 @@ class _Widen:
         kinds = [single if t.type == self.wide else _with_element(t.type, single) for t in operands]
         narrow = [_op("arith.truncf", k, v) for k, v in zip(kinds, operands, strict=True)]
         return _op("arith.extf", operands[0].type, _op(name, kinds[0], *narrow))
+
+
+_DENSE_BYTES = re.compile(r'dense<"0x(?P<hex>[0-9A-Fa-f]*)">')
+_DENSE_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
+
+
+def _from_text(text: str) -> Array:
+    """The numbers of a bf16 constant as MLIR prints it; infinities and NaNs are printed as bits."""
+    bf16 = numpy_dtype("bf16")
+    if found := _DENSE_BYTES.match(text):
+        return np.frombuffer(bytes.fromhex(found["hex"]), bf16).astype(np.float64)
+    words = _DENSE_NUMBER.findall(text.rpartition("> : ")[0])
+    return np.array(
+        [
+            np.uint16(int(w, 16)).view(bf16).astype(np.float64) if w[:2] == "0x" else float(w)
+            for w in words
+        ]
+    )
 
 
 def _names(attributes: ir.DictAttr) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.backend.outputs import replacing
-from mlirfuse.core import UsageError
+from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required
 
@@ -63,7 +63,15 @@ def parser() -> arguments.Parser:
         metavar="SECONDS",
         help="give up when one step of the compiler takes longer",
     )
-    group.add_argument("--verify", action="store_true", help="not available in this version")
+    group.add_argument(
+        "--verify",
+        nargs="?",
+        const="outputs",
+        choices=("outputs", "groups"),
+        metavar="groups",
+        help="compare the results with the unfused program's and with float64; with =groups each"
+        " group alone, too; a difference is an error",
+    )
     arguments.add_switches(made)
     arguments.add_reports(made)
     group = made.add_argument_group("files about the decisions")
@@ -90,7 +98,7 @@ def _work(argv: Sequence[str]) -> int:
         page = stack.enter_context(replacing(args.report)) if args.report else None
         decisions = stack.enter_context(replacing(args.decisions)) if args.decisions else None
         with _progress(f"compiling {args.model} for {args.target}"):
-            fused = _compile(args, options)
+            fused = _verified(args, options) if args.verify else _compile(args, options)
         fused.save(program)
         if decisions is not None:
             text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
@@ -115,10 +123,6 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     answers.check(args)
     required(args.model, "MODEL", PROG)
     required(args.output, "-o OUT.vmfb", PROG)
-    if args.verify:
-        raise UsageError(
-            "--verify is not available in this version; compare with mlirfuse-run --expected"
-        )
     if args.output == files.STANDARD:
         raise UsageError("a program does not go to stdout; give -o OUT.vmfb")
     outputs = [str(Path(f).resolve()) for f in (args.output, args.report, args.decisions) if f]
@@ -126,6 +130,8 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
         raise UsageError("-o, --report and --decisions have to name different files")
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
+    if args.stock and args.verify:
+        raise UsageError("--stock runs no pass of ours; remove it or --verify")
 
 
 def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
@@ -140,6 +146,29 @@ def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         cache=not args.no_cache,
         timeout=args.timeout,
     )
+
+
+def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
+    """Compiles past the cache, and says how far the results are from the unfused program's.
+
+    Raises:
+      MlirfuseError: further than is allowed.
+    """
+    from mlirfuse import api, verification
+    from mlirfuse.runtime.module import Image
+
+    with api.opened(
+        args.model,
+        target=args.target,
+        options=options,
+        function=args.function,
+        timeout=args.timeout,
+    ) as work:
+        found = verification.check(work, groups=args.verify == "groups")
+        sys.stderr.write(found.text())
+        if not found.ok:
+            raise MlirfuseError(f"--verify: {found.failure()}")
+        return work.module(Image(work.program), found.report)
 
 
 @contextlib.contextmanager

@@ -141,7 +141,22 @@ def verify(
         attention=attention,
         timeout=timeout,
     ) as work:
-        return _Checks(work, inputs, seed, tolerance).run(groups=groups)
+        return check(work, inputs=inputs, seed=seed, groups=groups, tolerance=tolerance)
+
+
+def check(
+    work: Work,
+    *,
+    inputs: Sequence[Array] | None = None,
+    seed: int = 0,
+    groups: bool = False,
+    tolerance: float | None = None,
+) -> Verification:
+    """Compiles an opened model into `work.program`, and compares what that returns.
+
+    Arguments and errors are those of `verify`.
+    """
+    return _Checks(work, inputs, seed, tolerance).run(groups=groups)
 
 
 @dataclasses.dataclass(slots=True)
@@ -231,7 +246,6 @@ class _Checks:
     def _piece(self, piece: Piece) -> tuple[tuple[Difference, ...], str]:
         """The group's results compared, and what stood in the way."""
         from mlirfuse import numerics
-        from mlirfuse.patterns import PASSES
         from mlirfuse.runtime.inputs import random_inputs
 
         inputs = random_inputs(piece.signature.inputs, self.seed)
@@ -250,7 +264,7 @@ class _Checks:
             called[1],
             called[0],
             reference,
-            numerics=PASSES[piece.pass_name].numerics,
+            numerics=piece.numerics,
             tolerance=self.tolerance,
         )
         return tuple(found), ""
