@@ -104,8 +104,9 @@ def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]
     root = split.contraction
     weight = root.operands[1]
     _, read, out = ops.plain_maps(root)
-    width = ops.shape(split.slices[0].results[0])[-1]
-    assert width is not None
+    columns = ops.shape(root.results[0])[-1]
+    assert columns is not None
+    width = columns // len(split.slices)
     axis = read.index(out[-1])
     cut = [take(weight, axis, i * width, width) for i in range(len(split.slices))]
     together = side_by_side([(root, op.results[0]) for op in cut])
@@ -124,10 +125,28 @@ def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]
     return made, values
 
 
-def reshaped(reshape: ir.Operation | None, value: ir.Value) -> ir.Value:
-    """The part of a split with the rows as the reshape behind the whole splits them."""
-    if reshape is None:
-        return value
-    *rows, _ = ops.shape(reshape.results[0])
-    sizes = [*rows, ops.shape(value)[-1]]
-    return builders.expand(value, ops.reassociation(reshape), sizes, list(reshape.operands)[1:])
+def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> ir.Value:
+    """The value of a part with the part's dimensions, which `parts` left out.
+
+    Args:
+      reshape: what splits the rows of the whole before it is cut, or None.
+      part: what the value replaces; dimensions of size one may have dropped out of it.
+      value: the part as `parts` gives it.
+    """
+    if reshape is not None:
+        *rows, _ = ops.shape(reshape.results[0])
+        sizes = [*rows, ops.shape(value)[-1]]
+        value = builders.expand(value, ops.reassociation(reshape), sizes, reshape.operands[1:])
+    return builders.collapse(value, _kept(ops.shape(value), ops.shape(part)))
+
+
+def _kept(sizes: Sequence[int | None], kept: Sequence[int | None]) -> list[list[int]]:
+    """The reassociation that joins the dimensions of size one that are missing in `kept`."""
+    groups: list[list[int]] = [[] for _ in kept]
+    place = -1
+    for d, size in enumerate(sizes):
+        missing = len(sizes) - d > len(kept) - place - 1
+        if not (missing and size == 1):
+            place += 1
+        groups[max(place, 0)].append(d)
+    return groups

@@ -1,6 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_matmul_split_fusion --target=cuda | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_matmul_split_fusion --disable-pass=inference_matmul_split_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_matmul_split_fusion --target=cpu | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_matmul_split_fusion --target=cuda --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // OFF-NOT: flow.dispatch.region
 
 // ONNX: Split of a MatMul.
@@ -99,12 +100,64 @@ func.func @one_part_through_silu_f16_dynamic(%x: tensor<?x16xf16>, %w: tensor<16
   %s = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p1 : tensor<?x32xf16>) outs(%e2 : tensor<?x32xf16>) {
   ^bb0(%i0: f16, %o: f16):
     %n = arith.negf %i0 : f16
-    %x = math.exp %n : f16
-    %s = arith.addf %x, %one : f16
-    %r = arith.divf %i0, %s : f16
+    %p = math.exp %n : f16
+    %q = arith.addf %p, %one : f16
+    %r = arith.divf %i0, %q : f16
     linalg.yield %r : f16
   } -> tensor<?x32xf16>
   return %p0, %s : tensor<?x32xf16>, tensor<?x32xf16>
+}
+
+// -----
+
+// PyTorch: a batch of one drops out of the parts when they are cut.
+// CHECK-LABEL: @batch_of_one_drops_out
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region
+// CHECK: flow.return
+// CHECK-NOT: tensor.expand_shape
+// CHECK: return %[[R]]#0, %[[R]]#1
+func.func @batch_of_one_drops_out(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x64xf32>) outs(%f : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %r = tensor.expand_shape %c [[0, 1], [2]] output_shape [1, 8, 64] : tensor<8x64xf32> into tensor<1x8x64xf32>
+  %p0 = tensor.extract_slice %r[0, 0, 0] [1, 8, 32] [1, 1, 1] : tensor<1x8x64xf32> to tensor<8x32xf32>
+  %p1 = tensor.extract_slice %r[0, 0, 32] [1, 8, 32] [1, 1, 1] : tensor<1x8x64xf32> to tensor<8x32xf32>
+  return %p0, %p1 : tensor<8x32xf32>, tensor<8x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @parts_of_one_row
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region
+// CHECK-DAG: %[[E0:.*]] = tensor.collapse_shape %[[R]]#0 {{\[\[}}0, 1]] : tensor<1x32xf32> into tensor<32xf32>
+// CHECK-DAG: %[[E1:.*]] = tensor.collapse_shape %[[R]]#1 {{\[\[}}0, 1]] : tensor<1x32xf32> into tensor<32xf32>
+// CHECK: return %[[E0]], %[[E1]]
+func.func @parts_of_one_row(%x: tensor<1x16xf32>, %w: tensor<16x64xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64xf32>) -> tensor<1x64xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<1x16xf32>, tensor<16x64xf32>) outs(%f : tensor<1x64xf32>) -> tensor<1x64xf32>
+  %p0 = tensor.extract_slice %c[0, 0] [1, 32] [1, 1] : tensor<1x64xf32> to tensor<32xf32>
+  %p1 = tensor.extract_slice %c[0, 32] [1, 32] [1, 1] : tensor<1x64xf32> to tensor<32xf32>
+  return %p0, %p1 : tensor<32xf32>, tensor<32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_parts_without_columns
+// WHY: a part has no dimension of columns
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_parts_without_columns(%x: tensor<8x16xf32>, %w: tensor<16x2xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x2xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x2xf32>) -> tensor<8x2xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x2xf32>) outs(%f : tensor<8x2xf32>) -> tensor<8x2xf32>
+  %p0 = tensor.extract_slice %c[0, 0] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  %p1 = tensor.extract_slice %c[0, 1] [8, 1] [1, 1] : tensor<8x2xf32> to tensor<8xf32>
+  return %p0, %p1 : tensor<8xf32>, tensor<8xf32>
 }
 
 // -----
@@ -130,9 +183,9 @@ func.func @silu_of_a_part_read_elsewhere(%x: tensor<8x16xbf16>, %w: tensor<16x64
   %s = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p1 : tensor<8x32xbf16>) outs(%e2 : tensor<8x32xbf16>) {
   ^bb0(%i0: bf16, %o: bf16):
     %n = arith.negf %i0 : bf16
-    %x = math.exp %n : bf16
-    %s = arith.addf %x, %one : bf16
-    %r = arith.divf %i0, %s : bf16
+    %p = math.exp %n : bf16
+    %q = arith.addf %p, %one : bf16
+    %r = arith.divf %i0, %q : bf16
     linalg.yield %r : bf16
   } -> tensor<8x32xbf16>
   return %p0, %s, %p1 : tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>
@@ -143,6 +196,7 @@ func.func @silu_of_a_part_read_elsewhere(%x: tensor<8x16xbf16>, %w: tensor<16x64
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
+// WHY: 4 parts instead of two or three
 // CHECK-LABEL: @no_fusion_four_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -169,6 +223,7 @@ func.func @no_fusion_four_parts(%x: tensor<8x16xf32>, %w: tensor<16x128xf32>, %b
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
+// WHY: of 64 columns the parts are 0 to 40, 40 to 64
 // CHECK-LABEL: @no_fusion_unequal_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -193,6 +248,7 @@ func.func @no_fusion_unequal_parts(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>, 
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
+// WHY: of 96 columns the parts are 0 to 32, 32 to 64
 // CHECK-LABEL: @no_fusion_a_part_is_missing
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -238,6 +294,7 @@ func.func @no_fusion_whole_read_elsewhere(%x: tensor<8x16xf32>, %w: tensor<16x64
 
 // -----
 
+// WHY: a part has some of the rows
 // CHECK-LABEL: @no_fusion_rows_are_cut
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -256,6 +313,7 @@ func.func @no_fusion_rows_are_cut(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
+// WHY: element_type
 // CHECK-LABEL: @no_fusion_f64
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -277,6 +335,7 @@ func.func @no_fusion_f64(%x: tensor<8x16xf64>, %w: tensor<16x64xf64>, %bias: ten
 
 // -----
 
+// WHY: the columns are not those of the second operand
 // CHECK-LABEL: @no_fusion_sums_start_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -295,6 +354,7 @@ func.func @no_fusion_sums_start_elsewhere(%x: tensor<8x16xf32>, %w: tensor<16x64
 #cc = affine_map<(n, m, k) -> (m, n)>
 
 // The parts are of what the first operand holds.
+// WHY: the columns are not those of the second operand
 // CHECK-LABEL: @no_fusion_columns_of_the_first_operand
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

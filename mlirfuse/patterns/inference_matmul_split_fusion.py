@@ -75,7 +75,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             end = [part, *gate][-1].results[0]
             ends.append((end, known[end]))
         for end, value in ends:
-            end.replace_all_uses_with(contraction_builder.reshaped(split.reshape, value))
+            whole = contraction_builder.restored(split.reshape, end, value)
+            end.replace_all_uses_with(whole)
     for op in reversed(match.ops):
         op.erase()
     return form_region(made)

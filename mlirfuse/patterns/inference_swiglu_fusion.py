@@ -72,9 +72,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _between(root: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """The elementwise ops that compute the root, and the parts that they start from."""
+    """The elementwise ops that compute the root, and the parts they start from, in block order."""
     group: dict[ir.Operation, None] = {root: None}
-    values: dict[ir.Value, None] = {}
+    starts: dict[ir.Operation, None] = {}
     work = [root]
     while work and len(group) <= _MOST_OPS:
         for value in ops.inputs(work.pop()):
@@ -82,11 +82,11 @@ def _between(root: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
             if op is None or op in group or op.block != root.block or ops.in_region(op):
                 continue
             if ops.is_contraction(op) or op.name == "tensor.extract_slice":
-                values.setdefault(value)
+                starts.setdefault(op)
             elif ops.is_elementwise(op) and ops.shape(value) == ops.shape(root.results[0]):
                 group[op] = None
                 work.append(op)
-    return slices.in_order(group), list(values)
+    return slices.in_order(group), [op.results[0] for op in slices.in_order(starts)]
 
 
 def _is_gated(result: ir.Value, between: list[ir.Operation], values: list[ir.Value]) -> bool:
@@ -170,8 +170,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             made.append(contraction_builder.elementwise(op, known))
             known[op.results[0]] = made[-1].results[0]
         reshape = plan.split.reshape if plan.split else None
-        result = contraction_builder.reshaped(reshape, known[root.results[0]])
-        root.results[0].replace_all_uses_with(result)
+        old = root.results[0]
+        old.replace_all_uses_with(contraction_builder.restored(reshape, old, known[old]))
     for op in reversed(match.ops):
         op.erase()
     return form_region(made)

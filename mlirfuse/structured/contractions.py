@@ -262,6 +262,8 @@ def split(contraction: ir.Operation) -> Split | NoMatch | None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place is not static")
         if cut[:-1] != whole:
             return NoMatch(Reason.WRONG_AXIS, "a part has some of the rows")
+        if ops.shape(reader.results[0])[-1:] != (width,):
+            return NoMatch(Reason.WRONG_AXIS, "a part has no dimension of columns")
         places.append((cut[-1][0], width, reader))
     places.sort(key=lambda place: place[:2])
     assert columns is not None

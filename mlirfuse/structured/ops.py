@@ -142,6 +142,16 @@ def _defined_inside(value: ir.Value, op: ir.Operation) -> bool:
     return False
 
 
+def computed(value: ir.Value) -> ir.Value:
+    """The value inside the group that computes it, where one does; else the value itself."""
+    owner = defining_op(value)
+    if owner is None or owner.name != REGION:
+        return value
+    last = body(owner).operations[-1].operation
+    found: ir.Value = last.operands[list(owner.results).index(value)]
+    return found
+
+
 def in_region(op: ir.Operation) -> bool:
     """Whether the op already lies inside a dispatch region or workgroups op."""
     parent = op.parent
@@ -408,17 +418,17 @@ def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
 
 
 def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
-    """Offset and size along each dimension of a `tensor.extract_slice`, None for a dynamic size.
+    """Offset and size along each dimension of the source, None for a dynamic size.
 
-    None for another op, for steps other than one, for dynamic offsets, and when dimensions drop
-    out.
+    None for another op than `tensor.extract_slice`, for steps other than one and for dynamic
+    offsets. Dimensions of size one may be missing in the result.
     """
     if op.name != "tensor.extract_slice" or any(s != 1 for s in op.attributes["static_strides"]):
         return None
     dynamic = ir.ShapedType.get_dynamic_size()
     offsets = list(op.attributes["static_offsets"])
     sizes = tuple(None if s == dynamic else s for s in op.attributes["static_sizes"])
-    if any(o == dynamic for o in offsets) or sizes != shape(op.results[0]):
+    if any(o == dynamic for o in offsets):
         return None
     return tuple(zip(offsets, sizes, strict=True))
 

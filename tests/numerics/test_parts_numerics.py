@@ -123,6 +123,39 @@ def split(name: str, dtype: str, dynamic: bool, count: int, gate: int | None) ->
     )
 
 
+def one_batch(name: str) -> Case:
+    """PyTorch's `linear(x, w).chunk(2, -1)` of a batch of one, which drops out of the parts."""
+    whole, part = f"1x{M}x{2 * N}xf32", f"{M}x{N}xf32"
+    text = f"""
+  func.func @{name}(%x: tensor<{M}x{K}xf32>, %w: tensor<{K}x{2 * N}xf32>)
+      -> (tensor<{part}>, tensor<{part}>) {{
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<{M}x{2 * N}xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{M}x{2 * N}xf32>) -> tensor<{M}x{2 * N}xf32>
+    %c = linalg.matmul ins(%x, %w : tensor<{M}x{K}xf32>, tensor<{K}x{2 * N}xf32>)
+        outs(%f : tensor<{M}x{2 * N}xf32>) -> tensor<{M}x{2 * N}xf32>
+    %r = tensor.expand_shape %c [[0, 1], [2]] output_shape [1, {M}, {2 * N}]
+        : tensor<{M}x{2 * N}xf32> into tensor<{whole}>
+    %p0 = tensor.extract_slice %r[0, 0, 0] [1, {M}, {N}] [1, 1, 1]
+        : tensor<{whole}> to tensor<{part}>
+    %p1 = tensor.extract_slice %r[0, 0, {N}] [1, {M}, {N}] [1, 1, 1]
+        : tensor<{whole}> to tensor<{part}>
+    return %p0, %p1 : tensor<{part}>, tensor<{part}>
+  }}
+"""
+    return Case(
+        name=name,
+        text=text,
+        inputs=inputs("f32", (M, K), (K, 2 * N)),
+        reference=lambda x, w: tuple(np.split(x @ w, 2, axis=-1)),
+        fires={"inference_matmul_split_fusion": 1},
+        ulps=K,
+        computed="f32",
+        hostile=HOSTILE,
+        dispatches=1,
+    )
+
+
 CASES = {
     case.name: case
     for case in [
@@ -135,6 +168,7 @@ CASES = {
         split("two_f32", "f32", False, 2, None),
         split("three_f16_dynamic", "f16", True, 3, 1),
         split("three_bf16", "bf16", False, 3, 2),
+        one_batch("one_batch"),
     ]
 }
 
