@@ -346,8 +346,8 @@ func.func @no_fusion_wide_result(%x: tensor<4x16xf16>, %r: tensor<4x16xf16>) -> 
     %a = arith.addf %m, %eps : f32
     %v = math.rsqrt %a : f32
     linalg.yield %v : f32 } -> tensor<4xf32>
-  %e3 = tensor.empty() : tensor<4x16xf32>
-  %y = linalg.generic #map_mn_row ins(%h, %rstd : tensor<4x16xf16>, tensor<4xf32>) outs(%e3 : tensor<4x16xf32>) {
+  %e2 = tensor.empty() : tensor<4x16xf32>
+  %y = linalg.generic #map_mn_row ins(%h, %rstd : tensor<4x16xf16>, tensor<4xf32>) outs(%e2 : tensor<4x16xf32>) {
   ^bb0(%i0: f16, %i1: f32, %o: f32):
     %w = arith.extf %i0 : f16 to f32
     %v = arith.mulf %w, %i1 : f32
@@ -380,8 +380,8 @@ func.func @no_fusion_wide_addends(%x: tensor<4x16xf32>, %r: tensor<4x16xf32>) ->
     %a = arith.addf %m, %eps : f32
     %v = math.rsqrt %a : f32
     linalg.yield %v : f32 } -> tensor<4xf32>
-  %e3 = tensor.empty() : tensor<4x16xf16>
-  %y = linalg.generic #map_mn_row ins(%h, %rstd : tensor<4x16xf32>, tensor<4xf32>) outs(%e3 : tensor<4x16xf16>) {
+  %e2 = tensor.empty() : tensor<4x16xf16>
+  %y = linalg.generic #map_mn_row ins(%h, %rstd : tensor<4x16xf32>, tensor<4xf32>) outs(%e2 : tensor<4x16xf16>) {
   ^bb0(%i0: f32, %i1: f32, %o: f16):
     %d = arith.mulf %i0, %i1 : f32
     %v = arith.truncf %d : f32 to f16
@@ -445,8 +445,8 @@ func.func @no_fusion_without_add(%x: tensor<4x16xf16>, %gamma: tensor<16xf16>) -
     %a = arith.addf %m, %eps : f32
     %v = math.rsqrt %a : f32
     linalg.yield %v : f32 } -> tensor<4xf32>
-  %e2 = tensor.empty() : tensor<4x16xf16>
-  %y = linalg.generic #map_mn_row_col ins(%x, %rstd, %gamma : tensor<4x16xf16>, tensor<4xf32>, tensor<16xf16>) outs(%e2 : tensor<4x16xf16>) {
+  %e1 = tensor.empty() : tensor<4x16xf16>
+  %y = linalg.generic #map_mn_row_col ins(%x, %rstd, %gamma : tensor<4x16xf16>, tensor<4xf32>, tensor<16xf16>) outs(%e1 : tensor<4x16xf16>) {
   ^bb0(%i0: f16, %i1: f32, %i2: f16, %o: f16):
     %w = arith.extf %i0 : f16 to f32
     %d = arith.mulf %w, %i1 : f32

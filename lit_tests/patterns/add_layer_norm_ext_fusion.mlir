@@ -437,8 +437,8 @@ func.func @no_fusion_without_add(%x: tensor<4x16xf32>, %gamma: tensor<16xf32>) -
     %a = arith.addf %m, %eps : f32
     %v = math.rsqrt %a : f32
     linalg.yield %v : f32 } -> tensor<4xf32>
-  %e2 = tensor.empty() : tensor<4x16xf32>
-  %y = linalg.generic #map_mn_row_row_col ins(%x, %mean, %rstd, %gamma : tensor<4x16xf32>, tensor<4xf32>, tensor<4xf32>, tensor<16xf32>) outs(%e2 : tensor<4x16xf32>) {
+  %e1 = tensor.empty() : tensor<4x16xf32>
+  %y = linalg.generic #map_mn_row_row_col ins(%x, %mean, %rstd, %gamma : tensor<4x16xf32>, tensor<4xf32>, tensor<4xf32>, tensor<16xf32>) outs(%e1 : tensor<4x16xf32>) {
   ^bb0(%i0: f32, %i1: f32, %i2: f32, %i3: f32, %o: f32):
     %c = arith.subf %i0, %i1 : f32
     %d = arith.mulf %c, %i2 : f32
