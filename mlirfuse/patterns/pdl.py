@@ -85,8 +85,12 @@ def _match(pattern: Pattern, root: ir.Operation, ctx: PassContext) -> Match | No
     if bound is None:
         return None
     matched = [op for op in bound.values() if isinstance(op, ir.Operation)]
-    if any(op.block != root.block for op in matched):
-        return NoMatch(Reason.DIFFERENT_BLOCKS, root.name)
+    grouped = [op.name for op in matched if ops.in_region(op)]
+    if grouped:
+        return NoMatch(Reason.ALREADY_GROUPED, grouped[0])
+    apart = [op.name for op in matched if op.block != root.block]
+    if apart:
+        return NoMatch(Reason.DIFFERENT_BLOCKS, f"{apart[0]} and {root.name}")
     impure = [op.name for op in matched if not ops.is_pure(op)]
     if impure:
         return NoMatch(Reason.SIDE_EFFECTS, impure[0])

@@ -1,0 +1,7 @@
+// The pass is named by --disable-pass.
+// mlirfuse-opt examples/reasons/disabled.mlir --disable-pass=softmax_fusion
+func.func @main(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
+  %e = tensor.empty() : tensor<64x128xf32>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<64x128xf32>) outs(%e : tensor<64x128xf32>) -> tensor<64x128xf32>
+  return %y : tensor<64x128xf32>
+}

@@ -1,0 +1,69 @@
+"""Every reason has an example that is refused with it, and that fuses once its cause is gone."""
+
+import dataclasses
+
+import pytest
+from pages import ROOT, generate
+
+from mlirfuse.core import Reason
+
+CAUSES = {
+    Reason.ALREADY_GROUPED: [("--load-pass", "--disable-pass=exp_add_fusion --load-pass")],
+    Reason.DISABLED: [("--disable-pass=softmax_fusion", "")],
+    Reason.TARGET_UNSUPPORTED: [("--target=vulkan", "--target=cuda")],
+    Reason.TARGET_OFF: [("--target=cuda", "--target=cpu")],
+    Reason.NUMERICS_LIMIT: [("--numerics=exact", "--numerics=reassociating")],
+    Reason.FUSION_LIMIT: [("--fusion-limit=1", "--fusion-limit=2")],
+    Reason.SKIPPED_OP_KIND: [("--skip-op-kind=linalg.softmax", "")],
+    Reason.NEVER_FUSE: [("--never-fuse=probabilities", "")],
+    Reason.SINGLE_OP: [("--target=cuda", "--target=cuda --single-op-groups")],
+    Reason.EXTRA_USERS: [("return %s, %a", "return %s, %x")],
+    Reason.WOULD_CYCLE: [("math.sin %a", "math.sin %x")],
+    Reason.SIDE_EFFECTS: [("util.optimization_barrier", "math.cos")],
+    Reason.DIFFERENT_BLOCKS: [
+        ("    %b = arith.addf %a", "    %e = math.exp %x : tensor<8xf32>\n    %b = arith.addf %e")
+    ],
+    Reason.TOO_MANY_OPERANDS: [(", %15\n    : (tensor<8xf32>,", "\n    : ("), ("128", "120")],
+    Reason.TOO_MANY_OPS: [("%30 : tensor", "%0 : tensor")],
+    Reason.SHAPE_MISMATCH: [("13", "24")],
+    Reason.DYNAMIC_SHAPE: [("?", "128")],
+    Reason.ELEMENT_TYPE: [("f64", "f32")],
+    Reason.INDEXING_MAP: [("(k, m)", "(m, k)"), ("16x24", "24x16")],
+    Reason.CONSTANT_UNVERIFIED: [
+        ("  %y =", "  %zeros = arith.constant dense<0.0> : tensor<24x32xf32>\n  %y ="),
+        ("outs(%init", "outs(%zeros"),
+    ],
+    Reason.STRUCTURE: [("x1x", "x8x")],
+    Reason.WRONG_AXIS: [("dimension(0)", "dimension(1)")],
+    Reason.NOT_PROFITABLE: [("64x8x", "64x128x")],
+    Reason.LEFT_TO_PRODUCER: [("elementwise_fusion", "matmul_elem_relu_fusion")],
+    Reason.STACK_LIMIT: [("2048", "128")],
+    Reason.FELL_BACK: [("4096", "64")],
+}
+"""What to write in the example in place of what, for the fusion to be made."""
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda r: r.code)
+def test_a_reason_is_given(reason, tmp_path):
+    example = generate.Example.of(reason)
+    assert reason in [d.reason for d in example.decisions(tmp_path / "out")]
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda r: r.code)
+def test_a_reason_goes_with_its_cause(reason, tmp_path):
+    example = generate.Example.of(reason)
+    text = (ROOT / example.path).read_text(encoding="utf-8")
+    for old, new in CAUSES[reason]:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "changed.mlir"
+    path.write_text(text, encoding="utf-8")
+    command = text.split("\n")[1].removeprefix("// ").replace(example.path, str(path))
+    changed = dataclasses.replace(example, command=command).decisions(tmp_path / "out")
+    assert reason not in [d.reason for d in changed]
+    assert any(d.taken for d in changed)
+
+
+def test_every_example_is_a_reasons():
+    files = {path.stem for path in (ROOT / "examples" / "reasons").glob("*.mlir")}
+    assert files - {"groups.pdl"} == {reason.code for reason in Reason}
