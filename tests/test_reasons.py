@@ -1,10 +1,17 @@
 """Every reason has an example that is refused with it, and that fuses once its cause is gone."""
 
 import dataclasses
+import inspect
 
+import numpy as np
+import onnx
+import onnx.parser
 import pytest
+import torch
 from pages import ROOT, generate
 
+import mlirfuse
+from mlirfuse import explain
 from mlirfuse.core import Reason
 
 CAUSES = {
@@ -67,3 +74,54 @@ def test_a_reason_goes_with_its_cause(reason, tmp_path):
 def test_every_example_is_a_reasons():
     files = {path.stem for path in (ROOT / "examples" / "reasons").glob("*.mlir")}
     assert files - {"groups.pdl"} == {reason.code for reason in Reason}
+
+
+# --- the model's own words -----------------------------------------------------------------------
+
+
+class Weights(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x.tanh(), dim=1)
+
+
+def weights(x):
+    import jax
+
+    return jax.nn.softmax(jax.numpy.tanh(x), axis=1)
+
+
+def line_of(source, text):
+    lines, first = inspect.getsourcelines(source)
+    (found,) = [number for number, line in enumerate(lines, first) if text in line]
+    return f"{__file__}:{found}:"
+
+
+def of_torch(folder):
+    return Weights().eval(), (torch.ones(8, 64),), line_of(Weights, "torch.softmax")
+
+
+def of_jax(folder):
+    return weights, (np.ones((8, 64), np.float32),), line_of(weights, "jax.nn.softmax")
+
+
+def of_onnx(folder):
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    net (float[8, 64] x) => (float[8, 64] y) { t = Tanh(x) y = Softmax<axis=1>(t) }"""
+    model = onnx.parser.parse_model(text)
+    for node in model.graph.node:
+        node.name = f"/head/weights/{node.op_type}"
+    onnx.save(model, folder / "model.onnx")
+    return str(folder / "model.onnx"), None, "/head/weights/Softmax"
+
+
+@pytest.mark.parametrize("frontend", [of_torch, of_jax, of_onnx])
+def test_a_reason_names_the_place_in_the_model(frontend, tmp_path):
+    model, inputs, place = frontend(tmp_path)
+    program = mlirfuse.compile(model, inputs, numerics="exact", cache=False)
+    (refusal,) = [d for d in program.report.decisions if d.reason is Reason.NUMERICS_LIMIT]
+    assert refusal.ops[-1].startswith(place)
+    told = program.explain()
+    assert Reason.NUMERICS_LIMIT.hint in told
+    assert place in told
+    why = explain.why(program.report, refusal.ops[0], refusal.ops[-1])
+    assert f"considered both: {Reason.NUMERICS_LIMIT.text}" in why

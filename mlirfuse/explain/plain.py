@@ -11,9 +11,6 @@ from typing import Literal
 
 from mlirfuse.core import Decision, Kind, Reason, Report
 
-_EXAMPLES = 3
-"""Refused candidates shown for each reason; the rest is a count."""
-
 _OPS_SHOWN = 4
 """Ops shown of one refused candidate, or of one row of the table of candidates."""
 
@@ -114,16 +111,12 @@ def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
         else:
             yield f"    {reason.code} ({len(refused)}): {reason.text}"
             yield f"      hint: {reason.hint}"
-        alike = collections.Counter((printable(d.pass_name), printable(d.detail)) for d in refused)
-        first = {(printable(d.pass_name), printable(d.detail)): d for d in reversed(refused)}
-        ranked = alike.most_common()
-        for (name, detail), count in ranked[:_EXAMPLES]:
+        alike = collections.Counter((d.pass_name, op_chain(d), d.detail) for d in refused)
+        for (name, chain, detail), count in alike.most_common():
             times = f" (x{count})" if count > 1 else ""
-            yield f"      {name}{times}: {op_chain(first[name, detail])}"
+            yield f"      {printable(name)}{times}: {chain}"
             if detail:
-                yield f"        {detail}"
-        if rest := sum(count for _, count in ranked[_EXAMPLES:]):
-            yield f"      and {rest} more"
+                yield f"        {printable(detail)}"
 
 
 def _dispatches(report: Report) -> str:
@@ -153,8 +146,8 @@ def summary(report: Report) -> str:
 def text(report: Report) -> str:
     """The answer to `--explain`: per function the groups, then what was refused and why.
 
-    Refusals are grouped by reason, alike ones are counted, and few of each are shown; rewrites that
-    only prepare groups are counted. So the length grows with the number of groups alone.
+    Refusals are grouped by reason, and those of the same pass at the same lines of the model are
+    counted: the layers of a model share their lines. Rewrites that only prepare groups are counted.
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
     functions = dict.fromkeys(d.function for d in report.decisions)
