@@ -61,11 +61,11 @@ class Function:
         body = "" if op == "copy" else f"%r = {op} {{0}} : {dtype}\n    "
         return self._generic(body, "%a0" if op == "copy" else "%r", operands, dtype, axes)
 
-    def cast(self, tensor: Tensor, dtype: str) -> Tensor:
-        """The tensor in another floating-point type; itself when it has that type."""
+    def cast(self, tensor: Tensor, dtype: str, op: str = "") -> Tensor:
+        """The tensor in another type, a floating-point one unless `op` is given."""
         if tensor.dtype == dtype:
             return tensor
-        op = "arith.extf" if dtype == "f32" else "arith.truncf"
+        op = op or ("arith.extf" if dtype == "f32" else "arith.truncf")
         body = f"%r = {op} {{0}} : {tensor.dtype} to {dtype}\n    "
         return self._generic(body, "%r", (tensor,), dtype, None)
 
@@ -114,11 +114,12 @@ class Function:
         return Tensor(name, shape.axes, shape.dtype)
 
     def reshape(self, tensor: Tensor, axes: Sequence[int], groups: str) -> Tensor:
-        """A reshape between loops that are groups of each other; static sizes."""
+        """A reshape between loops that are groups of each other."""
         shape = Tensor("", tuple(axes), tensor.dtype)
         wider = len(axes) > len(tensor.axes)
         op = "expand_shape" if wider else "collapse_shape"
-        sizes = f" output_shape [{', '.join(str(self.sizes[a]) for a in axes)}]" if wider else ""
+        shown = [self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in axes]
+        sizes = f" output_shape [{', '.join(shown)}]" if wider else ""
         name = self._emit(
             f"tensor.{op} {tensor.name} {groups}{sizes}"
             f" : {self.type(tensor)} into {self.type(shape)}"

@@ -1,4 +1,4 @@
-"""What the four norm passes leave computes what the unfused program and float64 compute."""
+"""What the norm passes leave computes what the unfused program and float64 compute."""
 
 import itertools
 
@@ -9,7 +9,19 @@ from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
 
 EPSILON = 1e-5
-ALL = "add_layer_norm_fusion,add_rms_norm_fusion,layer_norm_fusion,rms_norm_fusion"
+ALL = ",".join(
+    [
+        "group_norm_fusion",
+        "add_layer_norm_v3_fusion",
+        "add_layer_norm_ext_fusion",
+        "add_layer_norm_fusion",
+        "add_cast_rms_norm_cast_fusion",
+        "add_rms_norm_fusion",
+        "layer_norm_fusion",
+        "rms_norm_fusion",
+    ]
+)
+"""In the order of the default preset."""
 
 CAST_ULPS = 3.0
 """f32 statistics of f16 and bf16 data: one rounding at each cast and each narrow op."""
@@ -30,7 +42,12 @@ def mean(f: Function, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def layer_norm(
-    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, beta: Tensor, stats: str
+    f: Function,
+    x: Tensor,
+    axes: tuple[int, ...],
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    stats: str,
 ) -> Tensor:
     """As `aten.native_layer_norm` decomposes: statistics in `stats`, one cast at the end."""
     wide = f.cast(x, stats)
@@ -38,8 +55,11 @@ def layer_norm(
     variance = mean(f, f.apply("arith.mulf", centered, centered), axes)
     rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
     scaled = f.apply("arith.mulf", centered, broadcast(f, rstd, x.axes))
-    scaled = f.apply("arith.mulf", scaled, f.cast(gamma, stats))
-    return f.cast(f.apply("arith.addf", scaled, f.cast(beta, stats)), x.dtype)
+    if gamma is not None:
+        scaled = f.apply("arith.mulf", scaled, f.cast(gamma, stats))
+    if beta is not None:
+        scaled = f.apply("arith.addf", scaled, f.cast(beta, stats))
+    return f.cast(scaled, x.dtype)
 
 
 def fast_layer_norm(
@@ -87,7 +107,7 @@ WRITINGS = {
 
 
 def reference(centered: bool, axes: tuple[int, ...]):
-    def compute(x, gamma, beta=0.0):
+    def compute(x, gamma=1.0, beta=0.0):
         shifted = x - x.mean(axes, keepdims=True) if centered else x
         variance = (shifted * shifted).mean(axes, keepdims=True)
         return shifted / np.sqrt(variance + EPSILON) * gamma + beta
@@ -138,30 +158,47 @@ def make(
     rows: int | None = None,
     add: bool = False,
     keep_sum: bool = False,
+    affine: tuple[str | None, ...] | None = None,
+    fires: str = "",
 ) -> Case:
-    """A case of one norm over all dimensions of `shape`, with an affine part of that shape."""
+    """A case of one norm over all dimensions of `shape`, with an affine part of that shape.
+
+    Args:
+      name: of the function.
+      writing: a key of `WRITINGS`.
+      dtype: of what is normalized, and of scale and shift unless `affine` gives theirs.
+      stats: element type of the statistics.
+      shape: what is normalized.
+      rows: how many there are; None for a dynamic number.
+      add: whether the sum of two tensors is normalized.
+      keep_sum: whether that sum is a result too.
+      affine: element types of scale and shift, None for one that is missing.
+      fires: the pass that takes it, unless one of the four without variants does.
+    """
     centered = "layer" in writing
     f = Function(name, (rows, *shape))
     everything, axes = tuple(range(1 + len(shape))), tuple(range(1, 1 + len(shape)))
     x = f.argument(everything, dtype)
     r = f.argument(everything, dtype) if add else None
-    gamma = f.argument(axes, dtype)
-    beta = (f.argument(axes, dtype),) if centered else ()
+    types = affine or ((dtype, dtype) if centered else (dtype,))
+    parts = [None if kind is None else f.argument(axes, kind) for kind in types]
     total = x if r is None else f.apply("arith.addf", x, r)
-    y = WRITINGS[writing](f, total, axes, gamma, *beta, stats=stats)
+    y = WRITINGS[writing](f, total, axes, *parts, stats=stats)
     results = (y, total) if keep_sum else (y,)
 
     compute = reference(centered, axes)
+    named = [key for key, part in zip(("gamma", "beta"), parts, strict=False) if part is not None]
 
     def numpy_form(x, *rest):
-        s, affine = (x + rest[0], rest[1:]) if add else (x, rest)
-        return (compute(s, *affine), s) if keep_sum else (compute(s, *affine),)
+        s, given = (x + rest[0], rest[1:]) if add else (x, rest)
+        normed = compute(s, **dict(zip(named, given, strict=True)))
+        return (normed, s) if keep_sum else (normed,)
 
     kind = FLOATS[dtype]
     generator = np.random.default_rng(len(name))
 
     def arguments(data: np.ndarray) -> tuple[np.ndarray, ...]:
-        affine = [generator.standard_normal(shape).astype(kind) for _ in range(1 + len(beta))]
+        affine = [generator.standard_normal(shape).astype(FLOATS[p.dtype]) for p in parts if p]
         other = [generator.standard_normal(data.shape).astype(kind)] if add else []
         return (data.astype(kind), *other, *affine)
 
@@ -179,21 +216,102 @@ def make(
         inputs[title] = arguments(whole.reshape(len(whole), *shape))
     whole = exact_rows(counts[-1], shape, kind)
     other = (np.zeros_like(whole),) if add else ()
-    ones = (np.ones(shape, kind),) + ((np.zeros(shape, kind),) if centered else ())
-    inputs["exact sums"] = (whole, *other, *ones)
+    neutral = [
+        np.full(shape, number, FLOATS[part.dtype])
+        for number, part in zip((1.0, 0.0), parts, strict=False)
+        if part is not None
+    ]
+    inputs["exact sums"] = (whole, *other, *neutral)
     plain = "layer_norm_fusion" if centered else "rms_norm_fusion"
     return Case(
         name=name,
         text=f.finish(*results),
         inputs=inputs,
         reference=numpy_form,
-        fires={f"add_{plain}" if add else plain: 1},
+        fires={fires or (f"add_{plain}" if add else plain): 1},
         ulps=CAST_ULPS + (size * ULPS_PER_TERM if stats == dtype else 0.0),
         computed=dtype if add else stats,
         hostile=frozenset({"special"}),
         exact=frozenset({"exact sums"}),
         dispatches=1,
     )
+
+
+def group_norm(
+    name: str,
+    *,
+    dtype: str = "f32",
+    channels_last: bool = False,
+    per_group: int = 2,
+    rows: int | None = None,
+) -> Case:
+    """A group norm over four groups; one channel a group is an instance norm."""
+    groups, space = 4, 6
+    channels = groups * per_group
+    f = Function(name, (rows, space, groups, per_group, channels, space))
+    layout = (0, 1, 4) if channels_last else (0, 4, 5)
+    split = (0, 1, 2, 3) if channels_last else (0, 2, 3, 5)
+    summed = (1, 3) if channels_last else (3, 5)
+    dims = "[[0], [1], [2, 3]]" if channels_last else "[[0], [1, 2], [3]]"
+    x, gamma, beta = f.argument(layout, dtype), f.argument((4,), dtype), f.argument((4,), dtype)
+    wide = f.reshape(f.cast(x, "f32"), split, dims)
+    centered = f.apply("arith.subf", wide, mean(f, wide, summed))
+    variance = mean(f, f.apply("arith.mulf", centered, centered), summed)
+    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
+    normed = f.reshape(f.apply("arith.mulf", centered, rstd), layout, dims)
+    scaled = f.apply("arith.mulf", normed, f.cast(gamma, "f32"))
+    y = f.cast(f.apply("arith.addf", scaled, f.cast(beta, "f32")), dtype)
+
+    def grouped(x):
+        """As (batch, group, all the rest)."""
+        first = np.moveaxis(x, 2, 1) if channels_last else x
+        return first.reshape(len(x), groups, -1)
+
+    def restored(z):
+        first = z.reshape(len(z), channels, space)
+        return np.moveaxis(first, 1, 2) if channels_last else first
+
+    def numpy_form(x, gamma, beta):
+        shape = (1, -1) if channels_last else (-1, 1)
+        normed = restored(reference(True, (2,))(grouped(x)))
+        return (normed * gamma.reshape(shape) + beta.reshape(shape),)
+
+    kind = FLOATS[dtype]
+    size = per_group * space
+    normal = np.random.default_rng(9).standard_normal
+
+    def arguments(lines: np.ndarray, neutral: bool = False) -> tuple[np.ndarray, ...]:
+        count = rows or -(-len(lines) // groups)
+        x = restored(np.resize(lines, (count, groups, size))).astype(kind)
+        scale, shift = (np.ones(channels), np.zeros(channels)) if neutral else normal((2, channels))
+        return x, scale.astype(kind), shift.astype(kind)
+
+    return Case(
+        name=name,
+        text=f.finish(y),
+        inputs={
+            "normal": arguments(normal((12, size))),
+            "extreme": arguments(extreme_rows(size, kind, 1e4)),
+            "special": arguments(special_rows(size, kind)),
+            "exact sums": arguments(exact_rows(8, (size,), kind), neutral=True),
+        },
+        reference=numpy_form,
+        fires={"group_norm_fusion": 1},
+        ulps=CAST_ULPS + (size * ULPS_PER_TERM if dtype == "f32" else 0.0),
+        hostile=frozenset({"special"}),
+        exact=frozenset({"exact sums"}),
+        dispatches=1,
+    )
+
+
+def group_cases() -> list[Case]:
+    return [
+        group_norm("group_norm_f32"),
+        group_norm("group_norm_channels_last", channels_last=True, rows=3),
+        group_norm("group_norm_f16", dtype="f16", rows=2),
+        group_norm("group_norm_bf16", dtype="bf16", channels_last=True),
+        group_norm("instance_norm", per_group=1),
+    ]
 
 
 def read_elsewhere() -> Case:
@@ -253,10 +371,30 @@ def cases() -> list[Case]:
             ("layer_norm", "bf16", False),
             ("fast_layer_norm", "f32", False),
             ("rms_norm", "f32", False),
-            ("rms_norm", "f16", True),
         ]
     ]
-    return [*plain, *shapes, *static, *adds, read_elsewhere()]
+    v3, ext, cast = (
+        f"add_{n}_fusion" for n in ("layer_norm_v3", "layer_norm_ext", "cast_rms_norm_cast")
+    )
+    variants = [
+        make("v3_f32", "layer_norm", shape=(4, 32), add=True, keep_sum=True, fires=v3),
+        make(
+            "v3_f16",
+            "layer_norm",
+            dtype="f16",
+            shape=(4, 32),
+            add=True,
+            affine=("f32", None),
+            fires=v3,
+        ),
+        make("v3_bf16", "layer_norm", dtype="bf16", shape=(2, 4, 8), rows=5, add=True, fires=v3),
+        make("ext_f32", "layer_norm", add=True, keep_sum=True, affine=("f32", None), fires=ext),
+        make("ext_f16", "layer_norm", dtype="f16", add=True, affine=("f32", "f32"), fires=ext),
+        make("ext_bf16", "layer_norm", dtype="bf16", add=True, affine=(None, None), fires=ext),
+        make("cast_f16", "rms_norm", dtype="f16", add=True, keep_sum=True, fires=cast),
+        make("cast_bf16", "divided_rms_norm", dtype="bf16", rows=6, add=True, fires=cast),
+    ]
+    return [*plain, *shapes, *static, *adds, *variants, *group_cases(), read_elsewhere()]
 
 
 CASES = {case.name: case for case in cases()}
@@ -277,6 +415,33 @@ def test_vulkan(vulkan):
     cases += [
         make(f"vulkan_add_{writing}", writing, rows=8, add=True, keep_sum=True)
         for writing in ("layer_norm", "rms_norm")
+    ]
+    cases += [
+        make(
+            "vulkan_v3",
+            "layer_norm",
+            rows=8,
+            shape=(4, 8),
+            add=True,
+            fires="add_layer_norm_v3_fusion",
+        ),
+        make(
+            "vulkan_ext",
+            "layer_norm",
+            rows=8,
+            add=True,
+            affine=(None, None),
+            fires="add_layer_norm_ext_fusion",
+        ),
+        make(
+            "vulkan_cast",
+            "rms_norm",
+            dtype="f16",
+            rows=8,
+            add=True,
+            fires="add_cast_rms_norm_cast_fusion",
+        ),
+        group_norm("vulkan_instance_norm", per_group=1, rows=2),
     ]
     for outcome in Batch(cases=cases, pipeline=ALL, target=vulkan).run().values():
         outcome.check()
