@@ -110,6 +110,38 @@ def test_a_change_within_the_last_place_passes_unless_exactness_is_asked_for(out
         spoiled(changed(outcome, exact=frozenset({"normal"})), "normal", nudge).check()
 
 
+@pytest.mark.parametrize(
+    ("steps", "exact", "right"),
+    [(0, True, True), (1, True, False), (1, False, True), (2, False, False)],
+)
+def test_integers_may_be_one_step_off_unless_the_sums_are_exact(steps, exact, right):
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    off = x.astype(np.int8)
+    off[0, 3] += steps
+    case = Case(
+        name="f",
+        text="",
+        inputs={"a": (x,)},
+        reference=lambda x: (np.rint(x),),
+        fires={},
+        ulps=9.0,
+        exact=frozenset({"a"} if exact else ()),
+    )
+    outcome = Outcome(
+        case=case,
+        fired={},
+        refused=[],
+        fused={"a": (off,)},
+        unfused={"a": (off,) if exact else (x.astype(np.int8),)},
+        dispatches={},
+    )
+    if right:
+        outcome.check()
+    else:
+        with pytest.raises(AssertionError, match="ulps"):
+            outcome.check()
+
+
 def test_dispatches_are_counted_by_function():
     flow = """
   util.func public @a$async(%x: tensor<8xf32>) {

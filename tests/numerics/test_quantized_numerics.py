@@ -1,11 +1,12 @@
-"""Contractions of narrow integers compute what the unfused program computes."""
+"""Contractions of narrow integers and quantized norms compute what the unfused program does."""
 
 import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
+from linalg_text import Function
 
 M, N, K = 24, 48, 32
-PASSES = "inference_qbmm_add_fusion"
+PASSES = "add_rms_norm_quant_fusion,rms_norm_quant_fusion,inference_qbmm_add_fusion"
 
 
 Operand = tuple[str, str, str]
@@ -124,6 +125,91 @@ def qbmm(name: str, dtype: str, dynamic: bool, bias: str) -> Case:
     )
 
 
+def norm(
+    name: str,
+    dtype: str,
+    *,
+    rows: int | None = None,
+    add: bool = False,
+    keep: bool = False,
+    signed: bool = True,
+    offset: bool = True,
+) -> Case:
+    """An RMS norm in f32, scaled by channel, rounded half to even and clamped to 8 bits.
+
+    With `keep` the unquantized norm, and the sum where there is one, are results too. Without
+    `offset` the scale is one number.
+    """
+    f = Function(name, (rows, N))
+    x = f.argument((0, 1), dtype)
+    r = f.argument((0, 1), dtype) if add else None
+    gamma = f.argument((1,), dtype)
+    scale = f.argument((1,) if offset else (), "f32")
+    total = x if r is None else f.apply("arith.addf", x, r)
+    wide = f.cast(total, "f32")
+    square = f.reduce("arith.addf", f.apply("arith.mulf", wide, wide), (1,))
+    rstd = f.apply("math.rsqrt", f.apply("arith.divf", square, float(N)))
+    y = f.cast(
+        f.apply("arith.mulf", f.apply("arith.mulf", wide, rstd), f.cast(gamma, "f32")), dtype
+    )
+    q = f.apply("arith.mulf", f.cast(y, "f32"), scale)
+    if offset:
+        q = f.apply("arith.addf", q, f.argument((1,), "f32"))
+    low, high = (-128.0, 127.0) if signed else (0.0, 255.0)
+    q = f.apply("math.roundeven", q)
+    q = f.apply("arith.minimumf", f.apply("arith.maximumf", q, low), high)
+    q = f.cast(q, "i8", "arith.fptosi" if signed else "arith.fptoui")
+    kept = [y, *([total] if add else [])] if keep else []
+
+    def reference(x, *rest):
+        s, (gamma, scale, *shift) = (x + rest[0], rest[1:]) if add else (x, rest)
+        normed = s / np.sqrt((s * s).mean(1, keepdims=True)) * gamma
+        steps = np.clip(np.rint(normed * scale + (shift[0] if shift else 0.0)), low, high)
+        # The runtime shows 8 bits as signed.
+        q = np.where(steps > 127, steps - 256, steps)
+        return (q, normed, s)[: 1 + len(kept)]
+
+    kind = FLOATS[dtype]
+    normal = np.random.default_rng(len(name)).standard_normal
+
+    def arguments(data: np.ndarray, gamma: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+        exact = gamma is not None
+        data = np.resize(data, (rows or len(data), N))
+        other = [np.zeros_like(data) if exact else normal(data.shape)] if add else []
+        parts = [gamma if exact else normal(N)]
+        factor = np.ones(N) if exact else 20.0 + 10.0 * normal(N)
+        factors = [factor if offset else factor[0]]
+        shifts = [np.zeros(N) if exact else 5.0 * normal(N)] if offset else []
+        narrow = [np.asarray(a, kind) for a in (data, *other, *parts)]
+        return (*narrow, *(np.asarray(a, np.float32) for a in (*factors, *shifts)))
+
+    tiny = 1e-4 if dtype == "f16" else 1e-17
+    lines = np.stack(
+        [normal(N), 1e4 + normal(N), np.full(N, 3.14159), tiny * (1 + np.arange(N)), -normal(N)]
+    )
+    # Rows of plus and minus one have the mean square one: gamma itself is rounded.
+    ones = np.where(normal((4, N)) > 0, 1.0, -1.0)
+    huge = np.full((2, N), float(np.finfo(np.float32).max) if dtype != "f16" else 60000.0)
+    return Case(
+        name=name,
+        text=f.finish(q, *kept),
+        inputs={
+            "normal": arguments(normal((rows or 7, N))),
+            "extreme": arguments(lines),
+            "ties": arguments(ones, np.arange(N) - 24 + 0.5),
+            "beyond the range": arguments(ones, 16.0 * (np.arange(N) - 24)),
+            "overflow": arguments(huge),
+        },
+        reference=reference,
+        fires={"add_rms_norm_quant_fusion" if add else "rms_norm_quant_fusion": 1},
+        ulps=9.0,
+        computed=dtype,
+        hostile=frozenset({"overflow"}),
+        exact=frozenset({"ties", "beyond the range"}),
+        dispatches=1,
+    )
+
+
 CASES = {
     case.name: case
     for case in [
@@ -131,6 +217,12 @@ CASES = {
         qbmm("qbmm_f32_dynamic", "f32", True, "i32"),
         qbmm("qbmm_f16", "f16", False, "none"),
         qbmm("qbmm_bf16", "bf16", False, "float"),
+        norm("norm_f32", "f32"),
+        norm("norm_f16", "f16", keep=True),
+        norm("norm_bf16_unsigned", "bf16", rows=6, signed=False, offset=False),
+        norm("add_norm_f32", "f32", add=True, keep=True),
+        norm("add_norm_f16", "f16", rows=8, add=True, offset=False),
+        norm("add_norm_bf16", "bf16", add=True, signed=False),
     ]
 }
 
@@ -146,6 +238,10 @@ def test_quantized(name, outcomes):
 
 
 def test_vulkan(vulkan):
-    cases = [qbmm("vulkan_qbmm", "f32", False, "float")]
+    cases = [
+        qbmm("vulkan_qbmm", "f32", False, "float"),
+        norm("vulkan_norm", "f32", rows=8),
+        norm("vulkan_add_norm", "f32", rows=8, add=True),
+    ]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=vulkan).run().values():
         outcome.check()
