@@ -10,7 +10,8 @@
 Root: the last elementwise op that scales or shifts by channel. Channels before or after space; an
 instance norm is the case of one channel a group. The reshapes vanish: every op is written over
 (batch, group, channel of the group, space). N static or dynamic, the rest static; T f16, bf16, f32.
-Without a scale or shift by channel the norm is left to `layer_norm_fusion`.
+Without a scale or shift by channel the norm is left to `layer_norm_fusion`. Vulkan: one channel a
+group only, since IREE keeps rows of several dimensions in more workgroup memory than there is.
 Numerics: exact (operations and their order are unchanged).
 Source: Wu, He, Group Normalization, 2018, equations 1 to 6.
 """

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
-from linalg_text import Function, Tensor
+from linalg_text import Function
+from norm_text import EPSILON, WRITINGS, broadcast, group_norm_text, mean
 
-EPSILON = 1e-5
 ALL = ",".join(
     [
         "group_norm_fusion",
@@ -28,82 +28,6 @@ CAST_ULPS = 3.0
 
 ULPS_PER_TERM = 1 / 8
 """Each add of a reduction rounds; eight lanes of a vector share the terms."""
-
-
-def broadcast(f: Function, tensor: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return f.apply("copy", tensor, axes=axes)
-
-
-def mean(f: Function, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    count = 1
-    for axis in axes:
-        count *= f.sizes[axis]
-    return f.apply("arith.divf", f.reduce("arith.addf", x, axes), float(count))
-
-
-def layer_norm(
-    f: Function,
-    x: Tensor,
-    axes: tuple[int, ...],
-    gamma: Tensor | None,
-    beta: Tensor | None,
-    stats: str,
-) -> Tensor:
-    """As `aten.native_layer_norm` decomposes: statistics in `stats`, one cast at the end."""
-    wide = f.cast(x, stats)
-    centered = f.apply("arith.subf", wide, broadcast(f, mean(f, wide, axes), x.axes))
-    variance = mean(f, f.apply("arith.mulf", centered, centered), axes)
-    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
-    scaled = f.apply("arith.mulf", centered, broadcast(f, rstd, x.axes))
-    if gamma is not None:
-        scaled = f.apply("arith.mulf", scaled, f.cast(gamma, stats))
-    if beta is not None:
-        scaled = f.apply("arith.addf", scaled, f.cast(beta, stats))
-    return f.cast(scaled, x.dtype)
-
-
-def fast_layer_norm(
-    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, beta: Tensor, stats: str
-) -> Tensor:
-    """As flax computes it: the variance as a difference of moments, gamma into rstd."""
-    wide = f.cast(x, stats)
-    average = mean(f, wide, axes)
-    square = mean(f, f.apply("arith.mulf", wide, wide), axes)
-    variance = f.apply("arith.subf", square, f.apply("arith.mulf", average, average))
-    variance = f.apply("arith.maximumf", variance, 0.0)
-    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
-    scale = f.apply("arith.mulf", rstd, f.cast(gamma, stats))
-    centered = f.apply("arith.subf", wide, average)
-    scaled = f.apply("arith.mulf", centered, scale)
-    return f.cast(f.apply("arith.addf", scaled, f.cast(beta, stats)), x.dtype)
-
-
-def rms_norm(f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, stats: str) -> Tensor:
-    """As Llama writes it: cast back before gamma."""
-    wide = f.cast(x, stats)
-    square = mean(f, f.apply("arith.mulf", wide, wide), axes)
-    rstd = f.apply("math.rsqrt", f.apply("arith.addf", square, EPSILON))
-    scaled = f.cast(f.apply("arith.mulf", wide, rstd), x.dtype)
-    return f.apply("arith.mulf", gamma, scaled)
-
-
-def divided_rms_norm(
-    f: Function, x: Tensor, axes: tuple[int, ...], gamma: Tensor, stats: str
-) -> Tensor:
-    """As an ONNX graph of Pow, ReduceMean, Sqrt and Div computes it."""
-    wide = f.cast(x, stats)
-    square = mean(f, f.apply("math.powf", wide, 2.0), axes)
-    root = f.apply("math.sqrt", f.apply("arith.addf", square, EPSILON))
-    scaled = f.cast(f.apply("arith.divf", wide, broadcast(f, root, x.axes)), x.dtype)
-    return f.apply("arith.mulf", scaled, gamma)
-
-
-WRITINGS = {
-    "layer_norm": layer_norm,
-    "fast_layer_norm": fast_layer_norm,
-    "rms_norm": rms_norm,
-    "divided_rms_norm": divided_rms_norm,
-}
 
 
 def reference(centered: bool, axes: tuple[int, ...]):
@@ -237,7 +161,7 @@ def make(
     )
 
 
-def group_norm(
+def group_case(
     name: str,
     *,
     dtype: str = "f32",
@@ -248,19 +172,7 @@ def group_norm(
     """A group norm over four groups; one channel a group is an instance norm."""
     groups, space = 4, 6
     channels = groups * per_group
-    f = Function(name, (rows, space, groups, per_group, channels, space))
-    layout = (0, 1, 4) if channels_last else (0, 4, 5)
-    split = (0, 1, 2, 3) if channels_last else (0, 2, 3, 5)
-    summed = (1, 3) if channels_last else (3, 5)
-    dims = "[[0], [1], [2, 3]]" if channels_last else "[[0], [1, 2], [3]]"
-    x, gamma, beta = f.argument(layout, dtype), f.argument((4,), dtype), f.argument((4,), dtype)
-    wide = f.reshape(f.cast(x, "f32"), split, dims)
-    centered = f.apply("arith.subf", wide, mean(f, wide, summed))
-    variance = mean(f, f.apply("arith.mulf", centered, centered), summed)
-    rstd = f.apply("math.rsqrt", f.apply("arith.addf", variance, EPSILON))
-    normed = f.reshape(f.apply("arith.mulf", centered, rstd), layout, dims)
-    scaled = f.apply("arith.mulf", normed, f.cast(gamma, "f32"))
-    y = f.cast(f.apply("arith.addf", scaled, f.cast(beta, "f32")), dtype)
+    text = group_norm_text(name, dtype, rows, groups, per_group, space, channels_last)
 
     def grouped(x):
         """As (batch, group, all the rest)."""
@@ -288,7 +200,7 @@ def group_norm(
 
     return Case(
         name=name,
-        text=f.finish(y),
+        text=text,
         inputs={
             "normal": arguments(normal((12, size))),
             "extreme": arguments(extreme_rows(size, kind, 1e4)),
@@ -306,11 +218,11 @@ def group_norm(
 
 def group_cases() -> list[Case]:
     return [
-        group_norm("group_norm_f32"),
-        group_norm("group_norm_channels_last", channels_last=True, rows=3),
-        group_norm("group_norm_f16", dtype="f16", rows=2),
-        group_norm("group_norm_bf16", dtype="bf16", channels_last=True),
-        group_norm("instance_norm", per_group=1),
+        group_case("group_norm_f32"),
+        group_case("group_norm_channels_last", channels_last=True, rows=3),
+        group_case("group_norm_f16", dtype="f16", rows=2),
+        group_case("group_norm_bf16", dtype="bf16", channels_last=True),
+        group_case("instance_norm", per_group=1),
     ]
 
 
@@ -441,7 +353,7 @@ def test_vulkan(vulkan):
             add=True,
             fires="add_cast_rms_norm_cast_fusion",
         ),
-        group_norm("vulkan_instance_norm", per_group=1, rows=2),
+        group_case("vulkan_instance_norm", per_group=1, rows=2),
     ]
     for outcome in Batch(cases=cases, pipeline=ALL, target=vulkan).run().values():
         outcome.check()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function
+from norm_text import quantized
 
 M, N, K = 24, 48, 32
 PASSES = "add_rms_norm_quant_fusion,rms_norm_quant_fusion,inference_qbmm_add_fusion"
@@ -152,13 +153,9 @@ def norm(
     y = f.cast(
         f.apply("arith.mulf", f.apply("arith.mulf", wide, rstd), f.cast(gamma, "f32")), dtype
     )
-    q = f.apply("arith.mulf", f.cast(y, "f32"), scale)
-    if offset:
-        q = f.apply("arith.addf", q, f.argument((1,), "f32"))
+    shift = f.argument((1,), "f32") if offset else None
     low, high = (-128.0, 127.0) if signed else (0.0, 255.0)
-    q = f.apply("math.roundeven", q)
-    q = f.apply("arith.minimumf", f.apply("arith.maximumf", q, low), high)
-    q = f.cast(q, "i8", "arith.fptosi" if signed else "arith.fptoui")
+    q = quantized(f, y, scale, shift, signed=signed)
     kept = [y, *([total] if add else [])] if keep else []
 
     def reference(x, *rest):
