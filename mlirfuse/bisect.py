@@ -9,110 +9,34 @@ without it, until nothing fails.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
-import shlex
-import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from mlirfuse import numerics
 from mlirfuse.api import Work
 from mlirfuse.backend import cache
-from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import Grouped, group
 from mlirfuse.backend.outputs import replacing
-from mlirfuse.core import CompileFailedError, Decision, MlirfuseError, Numerics, UsageError
+from mlirfuse.core import Decision, MlirfuseError, UsageError
+from mlirfuse.judge import Failure, Judge, Subject, Verdict
 from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import loading
 from mlirfuse.pipelines import resolve
-from mlirfuse.runtime import isolated
+from mlirfuse.pipelines.engine import Observer
+from mlirfuse.reproduction import Case
 from mlirfuse.runtime.inputs import Array, random_inputs
-from mlirfuse.runtime.isolated import Called, Signature
+from mlirfuse.runtime.isolated import Signature
 from mlirfuse.standalone import Piece, Recorder
-
-KINDS = ("compile", "crash", "numbers", "slower", "command")
-"""Kinds of failure: code generation fails or dies; the compiler or the program dies; results differ
-from the unfused program's; it is slower than that; a command of the user's says so."""
 
 MAX_CULPRITS = 16
 """Rewrites that are found in one search before it gives up."""
 
-FACTOR = 1.2
-"""How much slower than the unfused program counts as a failure, where nobody says."""
-
-REPEAT = 10
-"""Timed calls in a process; the fastest counts."""
-
-ROUNDS = 3
-"""Processes in which each of two programs is timed, in turns."""
-
-SKIP = 125
-"""Exit code with which a command says that it cannot tell, as for `git bisect run`."""
-
-ABORT = 128
-"""Exit codes from here on end the search, as for `git bisect run`."""
-
 _SCHEMA = 1
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """What counts as a failure.
-
-    Attributes:
-      kind: one of `KINDS`.
-      tolerance: for `numbers`: error allowed relative to a result's largest magnitude; None for
-        what `numerics.TOLERANCES` says.
-      factor: for `slower`: times the unfused program's time.
-      command: for `command`: words, `%s` in them stands for the program's `.vmfb`.
-    """
-
-    kind: str
-    tolerance: float | None = None
-    factor: float = FACTOR
-    command: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuses what makes no sense.
-
-        Raises:
-          UsageError: an unknown kind, or a command without `%s`.
-        """
-        if self.kind not in KINDS:
-            raise UsageError(f"unknown failure '{self.kind}' (known: {', '.join(KINDS)})")
-        if self.kind == "command" and "%s" not in self.command:
-            raise UsageError("--command takes words with %s for the program, e.g. 'sh check.sh %s'")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a program fails.
-
-    Attributes:
-      bad: whether it does.
-      message: how.
-    """
-
-    bad: bool
-    message: str = ""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Subject:
-    """What is compiled and called.
-
-    Attributes:
-      source: a module at global-optimization level.
-      signature: of the function that is called.
-      inputs: its arguments.
-    """
-
-    source: Path
-    signature: Signature
-    inputs: Sequence[Array]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,111 +93,6 @@ class Finding:
         return f"--disable-pass={','.join(c.selector for c in self.culprits)}"
 
 
-class Judge:
-    """Says whether a grouped module of a subject fails."""
-
-    def __init__(self, compiler: Compiler, failure: Failure, folder: Path) -> None:
-        """Judges with a compiler; programs go into the folder."""
-        self.compiler = compiler
-        self.failure = failure
-        self.folder = folder
-        self.numerics = Numerics.REASSOCIATING
-        self._stock: dict[Path, tuple[Path, Called]] = {}
-        self._lock = threading.Lock()
-
-    def judge(self, subject: Subject, grouped: Path, *, hinted: bool) -> Verdict:
-        """Compiles the module and looks at it.
-
-        Args:
-          subject: what the module was made of.
-          grouped: bytecode or text, past the engine.
-          hinted: whether a contraction in it is marked for data tiling.
-
-        Raises:
-          MlirfuseError: it cannot be said, because it fails in another way.
-        """
-        kind = self.failure.kind
-        program = grouped.with_suffix(".vmfb")
-        try:
-            self.compiler.generate(grouped, program, fused=True, data_tiling=hinted)
-        except CompileFailedError as error:
-            if error.stage != "codegen":
-                raise
-            if kind == "compile":
-                return Verdict(True, str(error))
-            if kind == "crash":
-                died = error.returncode is None or error.returncode < 0
-                return Verdict(died, str(error) if died else "")
-            raise MlirfuseError(f"{error}; --failure=compile finds the rewrite") from error
-        try:
-            return getattr(self, f"_{kind}")(subject, program)  # type: ignore[no-any-return]
-        finally:
-            program.unlink(missing_ok=True)
-
-    def _compile(self, subject: Subject, program: Path) -> Verdict:
-        return Verdict(False)
-
-    def _crash(self, subject: Subject, program: Path) -> Verdict:
-        try:
-            self._call(subject, program)
-        except CompileFailedError as error:
-            return Verdict(True, str(error))
-        return Verdict(False)
-
-    def _numbers(self, subject: Subject, program: Path) -> Verdict:
-        found = numerics.compare(
-            self._call(subject, program).results,
-            self._unfused(subject)[1].results,
-            None,
-            numerics=self.numerics,
-            tolerance=self.failure.tolerance,
-        )
-        worst = numerics.worst(found)
-        return Verdict(worst is not None, str(worst or ""))
-
-    def _slower(self, subject: Subject, program: Path) -> Verdict:
-        stock = self._unfused(subject)[0]
-        ours = theirs = float("inf")
-        with self._lock:
-            for _ in range(ROUNDS):
-                ours = min(ours, *self._call(subject, program, REPEAT).seconds)
-                theirs = min(theirs, *self._call(subject, stock, REPEAT).seconds)
-        slower = ours > self.failure.factor * theirs
-        said = f"{ours * 1e3:.3f} ms, unfused {theirs * 1e3:.3f} ms: {ours / theirs:.2f} times"
-        return Verdict(slower, said if slower else "")
-
-    def _command(self, subject: Subject, program: Path) -> Verdict:
-        words = [w.replace("%s", str(program)) for w in shlex.split(self.failure.command)]
-        try:
-            code = subprocess.run(words, check=False, timeout=self.compiler.timeout).returncode
-        except subprocess.TimeoutExpired:
-            return Verdict(True, "the command ran out of time")
-        except OSError as error:
-            raise UsageError(f"--command: cannot run {words[0]}: {error.strerror}") from error
-        if code == SKIP or not 0 <= code < ABORT:
-            raise MlirfuseError(f"the command ended with {code}; expected 0 (good) or 1 to 124")
-        return Verdict(code != 0, f"the command ended with {code}" if code else "")
-
-    def _call(self, subject: Subject, program: Path, repeat: int = 0) -> Called:
-        return isolated.call(
-            program,
-            subject.inputs,
-            signature=subject.signature,
-            device=self.compiler.target.device,
-            timeout=self.compiler.timeout,
-            repeat=repeat,
-        )
-
-    def _unfused(self, subject: Subject) -> tuple[Path, Called]:
-        """The program without our passes, and what it returns."""
-        with self._lock:
-            if subject.source not in self._stock:
-                program = self.folder / f"unfused{len(self._stock)}.vmfb"
-                self.compiler.generate(subject.source, program, fused=False)
-                self._stock[subject.source] = program, self._call(subject, program)
-            return self._stock[subject.source]
-
-
 class Bisect:
     """A search.
 
@@ -281,6 +100,7 @@ class Bisect:
       judge: says whether a program fails.
       subject: the model.
       compiles: programs compiled and judged so far.
+      known: verdicts taken from the file of an earlier run.
     """
 
     def __init__(
@@ -335,8 +155,10 @@ class Bisect:
             input_type=model.input_type,
             normalized=model.normalized,
         )
-        self._key = [key, dataclasses.asdict(failure), seed, inputs is None]
-        self._verdicts: dict[str, Verdict] = self._known()
+        given = hashlib.sha256(b"".join(a.tobytes() for a in inputs or ())).hexdigest()
+        self._key = [key, dataclasses.asdict(failure), seed, given]
+        self._verdicts: dict[str, Verdict] = self._read()
+        self.known = len(self._verdicts)
 
     def find(self) -> Finding:
         """Searches.
@@ -418,7 +240,9 @@ class Bisect:
         )
         return self._group(self.subject.source, options)
 
-    def _group(self, source: Path, options: FusionOptions, observer: Any = None) -> Grouped:
+    def _group(
+        self, source: Path, options: FusionOptions, observer: Observer | None = None
+    ) -> Grouped:
         path = self.work.folder / f"trial{next(self._trials)}.mlirbc"
         with self._lock:
             target = self.work.compiler.target
@@ -426,7 +250,7 @@ class Bisect:
 
     # --- what is kept between runs --------------------------------------------------------------
 
-    def _known(self) -> dict[str, Verdict]:
+    def _read(self) -> dict[str, Verdict]:
         if self.state is None:
             return {}
         try:
@@ -451,78 +275,70 @@ class Bisect:
     # --- the reduced program --------------------------------------------------------------------
 
     def reduce(self, culprit: Culprit) -> Case:
-        """The smallest program that fails the same way: the match alone, or all before it.
+        """The smallest program that fails the same way: the match alone, or all up to it.
 
         The pass rewrites the match again; where it does not take the ops on their own, its rewrite
         is taken as it was.
         """
+        compiler, failure = self.work.compiler, self.judge.failure
         piece = self._piece(culprit)
         if piece is not None:
-            folder = self.work.folder
-            before, after = folder / "piece_before.mlir", folder / "piece_after.mlir"
+            before = self.work.folder / "piece_before.mlir"
             before.write_text(piece.before, encoding="utf-8")
-            after.write_text(piece.after, encoding="utf-8")
-            subject = Subject(
-                before, piece.signature, random_inputs(piece.signature.inputs, self.seed)
-            )
-            pipeline = self._item(culprit.decision.pass_name)
+            inputs = random_inputs(piece.signature.inputs, self.seed)
+            subject = Subject(before, piece.signature, inputs)
             alone = dataclasses.replace(
                 self.options,
-                pipeline=pipeline,
+                pipeline=self._item(culprit.decision.pass_name),
                 disable_pass=(),
                 enable_pass=(culprit.decision.pass_name,),
                 fusion_limit=None,
             )
             grouped = self._group(before, alone)
-            if _taken(grouped) and self._fails(subject, grouped.path, hinted=grouped.hinted):
-                return Case(subject, None, alone, grouped.hinted)
-            if piece.after and self._fails(subject, after, hinted=False):
-                return Case(subject, after, None, False)
-        options = dataclasses.replace(
+            verdict = self._verdict_of(subject, grouped.path, hinted=grouped.hinted)
+            if _taken(grouped) and verdict.bad:
+                return Case(
+                    compiler, failure, subject, verdict, grouped.hinted, True, options=alone
+                )
+            after = self.work.folder / "piece_after.mlir"
+            after.write_text(piece.after, encoding="utf-8")
+            verdict = Verdict(False)
+            if piece.after:
+                verdict = self._verdict_of(subject, after, hinted=False)
+            if verdict.bad:
+                return Case(compiler, failure, subject, verdict, False, True, rewritten=after)
+        options = self._up_to(culprit)
+        hinted = self._group(self.subject.source, options).hinted
+        verdict = self._verdict(culprit.limit, culprit.off)
+        return Case(compiler, failure, self.subject, verdict, hinted, False, options=options)
+
+    def _verdict_of(self, subject: Subject, grouped: Path, *, hinted: bool) -> Verdict:
+        """Good where the piece fails in another way than the model does."""
+        try:
+            return self.judge.judge(subject, grouped, hinted=hinted)
+        except MlirfuseError:
+            return Verdict(False)
+
+    def _up_to(self, culprit: Culprit) -> FusionOptions:
+        """The switches with which the culprit is the last rewrite."""
+        return dataclasses.replace(
             self.options,
             disable_pass=(*self.options.disable_pass, *culprit.off),
             fusion_limit=culprit.limit,
         )
-        return Case(self.subject, None, options, self._group(self.subject.source, options).hinted)
-
-    def _fails(self, subject: Subject, grouped: Path, *, hinted: bool) -> bool:
-        try:
-            return self.judge.judge(subject, grouped, hinted=hinted).bad
-        except MlirfuseError:
-            return False
 
     def _item(self, name: str) -> str:
-        return next(str(item) for item in resolve(self.options.pipeline) if item.name == name)
+        with loading.scope(self.options.load_pass):
+            order = resolve(self.options.pipeline)
+        return next(str(item) for item in order if item.name == name)
 
     def _piece(self, culprit: Culprit) -> Piece | None:
         decision = culprit.decision
         wanted = (decision.pass_name, decision.match)
         recorder = Recorder(lambda fusion, number: (fusion.name, number) == wanted)
-        options = dataclasses.replace(
-            self.options,
-            disable_pass=(*self.options.disable_pass, *culprit.off),
-            fusion_limit=culprit.limit,
-        )
-        self._group(self.subject.source, options, recorder)
+        self._group(self.subject.source, self._up_to(culprit), recorder)
         return next((p for p in recorder.pieces if p.before), None)
 
 
 def _taken(grouped: Grouped) -> list[Decision]:
     return [d for d in grouped.report.decisions if d.taken]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Case:
-    """A program that fails, with all that is needed to see it.
-
-    Attributes:
-      subject: the module before the rewrite, and its inputs.
-      rewritten: the module after it; None where `mlirfuse-opt` makes it.
-      options: switches with which `mlirfuse-opt` makes it; None where it is `rewritten`.
-      hinted: whether it is compiled with data tiling.
-    """
-
-    subject: Subject
-    rewritten: Path | None
-    options: FusionOptions | None
-    hinted: bool

@@ -130,6 +130,12 @@ def errors(got: Array, wanted: Array) -> tuple[float, float]:
     return max(_largest(far), float(near)), float(norm)
 
 
+def scale(values: Array) -> float:
+    """What errors are relative to: the largest magnitude, or 1 where there is none."""
+    wide = np.abs(values.astype(np.float64))
+    return _largest(wide[np.isfinite(wide) & (wide < HUGE)]) or 1.0
+
+
 def _largest(values: Any) -> float:
     return float(np.max(values, initial=0.0))
 

@@ -386,6 +386,20 @@ class FusionOptions:
         values = {name: getattr(self, name) for name in switch_names()}
         return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
+    def to_switches(self) -> list[str]:
+        """The words of a command line that give these options where no other place sets any."""
+        words = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if "read" not in field.metadata or value == field.default:
+                continue
+            lists = value if field.name == "must_fuse" else [value]
+            for entry in lists:
+                text = ",".join(entry) if isinstance(entry, tuple) else str(entry)
+                shown = {"True": "on", "False": "off"}.get(text, text)
+                words.append(f"{flag(field.name)}={shown}")
+        return words
+
     def describe(self) -> str:
         """The switches as a `mlirfuse.toml`, with where each value came from in a comment."""
         lines = ["[tool.mlirfuse]"]

@@ -36,6 +36,9 @@ _NUMBER = re.compile(r"mlirfuse\.match = \d+ : i64")
 
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
 
+MOST_ELEMENTS = 4096
+"""Elements of a constant that still comes along; a larger one, a weight, becomes an argument."""
+
 
 @dataclasses.dataclass(slots=True)
 class Piece:
@@ -118,7 +121,9 @@ def _arguments(group: Sequence[ir.Operation]) -> list[ir.Value]:
 
 def _comes_along(value: ir.Value) -> bool:
     op = ops.defining_op(value)
-    return op is not None and (op.name in _CONSTANTS or slices.is_cheap(op))
+    if op is None or (ops.num_elements(value) > MOST_ELEMENTS and ops.constant(value) is None):
+        return False
+    return op.name in _CONSTANTS or slices.is_cheap(op)
 
 
 def _is_dynamic(value: ir.Value) -> bool:

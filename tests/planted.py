@@ -88,13 +88,21 @@ def uncompilable(region):
 
 
 def slow(region):
-    """The same value, by way of some thousand powers."""
+    """The same value, by way of some thousand tanhs for each element."""
 
     def make(value):
-        for _ in range(500):
-            value = _binary("math.powf", value, _constant(1.0))
-            value = _unary("math.tanh", value)
-        return value
+        kind = ir.IndexType.get()
+        start, end, step = (_constant(n, kind) for n in (0, 2000, 1))
+        zero = _constant(0.0)
+        loop = ir.Operation.create(
+            "scf.for", results=[zero.type], operands=[start, end, step, zero], regions=1
+        )
+        block = loop.regions[0].blocks.append(kind, zero.type, arg_locs=[loop.location] * 2)
+        with ir.InsertionPoint(block):
+            small = _unary("math.tanh", _binary("arith.addf", value, block.arguments[1]))
+            kept = _binary("arith.mulf", small, _constant(1e-30))
+            ir.Operation.create("scf.yield", operands=[kept])
+        return _binary("arith.addf", value, loop.results[0])
 
     _scalar(region, make)
 
@@ -116,10 +124,11 @@ def _scalar(region, change):
         end.operands[0] = change(end.operands[0])
 
 
-def _constant(number):
-    kind = ir.F32Type.get()
+def _constant(number, kind=None):
+    kind = kind or ir.F32Type.get()
+    attribute = ir.IntegerAttr if isinstance(number, int) else ir.FloatAttr
     return ir.Operation.create(
-        "arith.constant", results=[kind], attributes={"value": ir.FloatAttr.get(kind, number)}
+        "arith.constant", results=[kind], attributes={"value": attribute.get(kind, number)}
     ).results[0]
 
 
@@ -131,8 +140,8 @@ def _binary(name, left, right):
     return ir.Operation.create(name, results=[left.type], operands=[left, right]).results[0]
 
 
-def plant(monkeypatch, mistake, *stages):
-    """Makes `reduction_fusion` do the mistake in these stages."""
+def mistaken(mistake, *stages, **fields):
+    """The pass `reduction_fusion` with a mistake in these stages, and with other fields."""
     sound = PASSES[GROUPS]
 
     def rewrite(match, ctx):
@@ -142,7 +151,18 @@ def plant(monkeypatch, mistake, *stages):
                 mistake(region)
         return region
 
-    monkeypatch.setitem(PASSES, GROUPS, dataclasses.replace(sound, rewrite=rewrite))
+    return dataclasses.replace(sound, rewrite=rewrite, **fields)
+
+
+def plant(monkeypatch, mistake, *stages):
+    """Makes `reduction_fusion` do the mistake in these stages."""
+    monkeypatch.setitem(PASSES, GROUPS, mistaken(mistake, *stages))
+
+
+WRONG_CONSTANT = mistaken(wrong_constant, 1, name="planted_constant_fusion", aliases=())
+UNCOMPILABLE = mistaken(uncompilable, 1, name="planted_uncompilable_fusion", aliases=())
+SLOW = mistaken(slow, 1, name="planted_slow_fusion", aliases=())
+"""Passes for `--load-pass`."""
 
 
 def plant_slices(monkeypatch, *stages):

@@ -362,3 +362,21 @@ def test_of_takes_options_mappings_and_nothing():
     assert FusionOptions.of(options) is options
     assert FusionOptions.of({"fusion_limit": 2}) == options
     assert FusionOptions.of(None) == FusionOptions()
+
+
+def test_switches_give_the_options_back():
+    options = FusionOptions(
+        pipeline="norms_only",
+        disable_pass=("softmax_fusion", "rms_norm_fusion@match=2"),
+        single_op_groups=True,
+        numerics="any",
+        fusion_limit=0,
+    )
+    words = options.to_switches()
+    assert "--disable-pass=softmax_fusion,rms_norm_fusion@match=2" in words
+    assert "--single-op-groups=on" in words
+    given = dict(word.removeprefix("--").split("=", 1) for word in words)
+    assert (
+        FusionOptions(**{name.replace("-", "_"): text for name, text in given.items()}) == options
+    )
+    assert FusionOptions().to_switches() == []

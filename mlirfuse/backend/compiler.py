@@ -17,7 +17,7 @@ TOOL = "iree-compile"
 # The op that a diagnostic is about can be a whole function; the line of the error is what we show.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 
-_CONTINUE = "--compile-from=global-optimization"
+CONTINUE = "--compile-from=global-optimization"
 
 _UNKNOWN_CPU = "is not a recognized processor for this target"
 
@@ -112,7 +112,7 @@ class Compiler:
           CompileFailedError, UsageError: as for `normalize`.
         """
         statistics = output.with_suffix(".csv")
-        start = f"--iree-input-type={input_type}" if input_type else _CONTINUE
+        start = f"--iree-input-type={input_type}" if input_type else CONTINUE
         arguments = (start, *_statistics_flags(statistics))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         self._run("codegen", source, output, *arguments, *flags)
@@ -133,7 +133,7 @@ class Compiler:
             "dispatch-creation",
             source,
             workdir / "count.mlirbc",
-            _CONTINUE,
+            CONTINUE,
             "--compile-to=stream",
             "--emit-mlir-bytecode",
             *_statistics_flags(statistics),

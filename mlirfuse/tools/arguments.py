@@ -201,3 +201,18 @@ def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
     for note in options.notes:
         warn(prog, note)
     return options
+
+
+def seconds(text: str) -> float:
+    """Reads a time limit.
+
+    Raises:
+      UsageError: it is not a positive number.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--timeout takes seconds above 0, not '{text}'")
+    return seconds

@@ -59,7 +59,7 @@ def parser() -> arguments.Parser:
     )
     group.add_argument(
         "--timeout",
-        type=_seconds,
+        type=arguments.seconds,
         metavar="SECONDS",
         help="give up when one step of the compiler takes longer",
     )
@@ -181,18 +181,3 @@ def _progress(text: str) -> Iterator[None]:
 
     with Console(stderr=True).status(text):
         yield
-
-
-def _seconds(text: str) -> float:
-    """Reads a time limit.
-
-    Raises:
-      UsageError: it is not a positive number.
-    """
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"--timeout takes seconds above 0, not '{text}'")
-    return seconds
