@@ -28,9 +28,7 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         if ops.is_projection(op):
             _share_copy(op, group)
     results = slices.results_of(group)
-    place = slices.first_reader(group)
-    for op in slices.late_producers(group):
-        op.move_before(place)
+    place = make_room(group)
     location = ir.Location.fused([op.location for op in group], context=place.context)
     with ir.InsertionPoint(place), location:
         sizes = [size for value in results for size in dynamic_sizes(value)]
@@ -55,6 +53,20 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
             raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
         op.erase()
     return region
+
+
+def make_room(group: list[ir.Operation]) -> ir.Operation:
+    """Where one op can take the place of the group: before the op that is returned.
+
+    Producers that stand after the group's first reader move before it.
+
+    Args:
+      group: ops of one block in block order that `slices.check` accepts.
+    """
+    place = slices.first_reader(group)
+    for op in slices.late_producers(group):
+        op.move_before(place)
+    return place
 
 
 def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
@@ -412,11 +424,13 @@ def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir
     return slices.in_order([*made, *group])
 
 
-def at_load_time(source: ir.Value, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
-    """What `build` makes of a constant, computed once when the program is loaded.
+def at_load_time(
+    sources: Sequence[ir.Value], build: Callable[[list[ir.Value]], ir.Value], name: str
+) -> ir.Value:
+    """What `build` makes of constants, computed once when the program is loaded.
 
     Args:
-      source: the result of an `arith.constant`, or of a load of an immutable global.
+      sources: results of an `arith.constant`, or of a load of an immutable global.
       build: builds the computation at the current insertion point.
       name: of the global that keeps the result; a number is added where it is taken.
 
@@ -426,15 +440,14 @@ def at_load_time(source: ir.Value, build: Callable[[ir.Value], ir.Value], name: 
     function = module = ir.InsertionPoint.current.block.owner.operation
     while module.name != "builtin.module":
         function, module = module, module.parent.operation
-    constant = ops.defining_op(source)
-    assert constant is not None
+    constants = [source.owner.operation for source in sources]
     with ir.InsertionPoint(function):
         kept = ir.Operation.create(
             "util.global",
             attributes={
                 "sym_name": ir.StringAttr.get(name),
                 "sym_visibility": ir.StringAttr.get("private"),
-                "type": ir.TypeAttr.get(source.type),
+                "type": ir.TypeAttr.get(sources[0].type),
             },
         )
         symbol = ir.FlatSymbolRefAttr.get(ir.SymbolTable(module).insert(kept).value)
@@ -444,7 +457,7 @@ def at_load_time(source: ir.Value, build: Callable[[ir.Value], ir.Value], name: 
             regions=1,
         )
     with ir.InsertionPoint(initializer.regions[0].blocks.append()):
-        result = build(constant.clone().results[0])
+        result = build([constant.clone().results[0] for constant in constants])
         ir.Operation.create("util.global.store", operands=[result], attributes={"global": symbol})
         ir.Operation.create("util.return")
     kept.attributes["type"] = ir.TypeAttr.get(result.type)

@@ -172,6 +172,11 @@ class Reason(enum.Enum):
         "the dispatch would take more than the operands that IREE allows (16)",
         "fuse fewer ops: switch off a later fusion into the same group",
     )
+    TOO_MANY_OPS = (
+        "too_many_ops",
+        "the group would hold more ops than code generation takes in one dispatch (64)",
+        "nothing: the rest becomes a group of its own",
+    )
     SHAPE_MISMATCH = (
         "shape_mismatch",
         "the iteration spaces of the ops do not agree",

@@ -37,7 +37,7 @@ from mlirfuse.core import (
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 from mlirfuse.pipelines import resolve
-from mlirfuse.pipelines.search import search
+from mlirfuse.pipelines.search import Wishes, search
 from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.structured import expressions, marks, ops, regions, slices
 from mlirfuse.targets.base import Target
@@ -270,7 +270,8 @@ class _PassRun:
     def searched(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
         """Forms the groups of the block that the search finds, the most profitable first."""
         target = self.run.target
-        groups, refused = search(block, rules, target, lambda op: self.kept_out([op]))
+        wishes = Wishes(lambda op: self.kept_out([op]), lambda op: frozenset())
+        groups, refused = search(block, rules, target, wishes)
         for pair in refused:
             self.record(list(pair.ops), pair.verdict, None)
         changed = self.rewrites

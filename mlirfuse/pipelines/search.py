@@ -3,8 +3,9 @@
 Each op of the block that a pass takes starts as a group of its own. Every edge from a producer to a
 reader is a candidate, priced by the cost model: time of the two groups less time of the joined one.
 The best candidate is taken, if the joined group may be made, and its neighbours are priced again.
-A producer with several readers competes in three ways: joined with one reader and kept as a result
-for the others; copied into all of its readers; left alone. What is modelled cheapest comes first.
+A producer with several readers is joined with one of them and kept as a result for the others. One
+that is still alone when no join pays is copied into all of its readers, or left, whichever is
+modelled cheaper.
 
 Ties are broken by what the ops are and not by where they stand, so that the result does not depend
 on the order of the ops in the file.
@@ -15,17 +16,37 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.core import GroupRules, NoMatch, Reason
+from mlirfuse.pipelines.order import Order
 from mlirfuse.structured import ops, regions
 from mlirfuse.targets.base import Target
 
 OUTSIDE = -1
 """Index of a reader that is no op of the block."""
+
+MOST_OPS = 64
+"""Ops in one group: code generation takes more than linear time in them."""
+
+MOST_COPIES = 8
+"""Readers into which one producer is copied."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user says about ops.
+
+    Attributes:
+      kept_out: why an op joins no group; None for one that may.
+      together: names of the groups that an op has to end in.
+    """
+
+    kept_out: Callable[[ir.Operation], NoMatch | None]
+    together: Callable[[ir.Operation], frozenset[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +70,24 @@ class Found:
     copied: tuple[ir.Operation, ...] = ()
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Written:
+    """A value that a group writes.
+
+    Attributes:
+      bytes: its size.
+      rank: number of its dimensions.
+      writer: index of the op.
+      readers: indices of the readers outside the group, never empty unless nobody reads it.
+    """
+
+    bytes: int
+    rank: int
+    writer: int
+    readers: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Op:
     """What the search knows of one op.
 
@@ -57,34 +95,48 @@ class _Op:
       op: the op; of a copy the original.
       place: its index in the block.
       reads: tensors that it reads, with their bytes.
-      writes: its results, with their bytes, rank and the indices of their readers.
+      writes: its results.
       computes: its work without bytes.
       key: what it is, for ties.
+      kept_out: why it joins no group.
+      together: groups of the user's that it has to end in.
     """
 
     op: ir.Operation
     place: int
     reads: dict[ir.Value, int]
-    writes: dict[ir.Value, tuple[int, int, frozenset[int]]]
+    writes: dict[ir.Value, _Written]
     computes: cost.Work
     key: str
+    kept_out: NoMatch | None
+    together: frozenset[str]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Group:
-    """Ops that are one dispatch, by index, and its modelled time."""
+    """Ops that are one dispatch, by index, and its modelled time.
+
+    Attributes:
+      members: the ops.
+      reads: tensors from outside, with their bytes.
+      writes: values that others read.
+      computes: its work without bytes.
+      microseconds: its time.
+      key: what it is, for ties.
+      together: groups of the user's that ops of it have to end in.
+    """
 
     members: frozenset[int]
-    reads: frozenset[ir.Value]
+    reads: dict[ir.Value, int]
+    writes: dict[ir.Value, _Written]
+    computes: cost.Work
     microseconds: float
     key: str
+    together: frozenset[str]
 
 
 def search(
-    block: ir.Block,
-    rules: GroupRules,
-    target: Target,
-    kept_out: Callable[[ir.Operation], NoMatch | None],
+    block: ir.Block, rules: GroupRules, target: Target, wishes: Wishes
 ) -> tuple[list[Found], list[Refused]]:
     """Finds the groups of one block.
 
@@ -92,40 +144,37 @@ def search(
       block: its ops are not changed.
       rules: which ops may be in a group, and which may be neighbours in it.
       target: prices the groups, and limits them.
-      kept_out: why the user keeps an op out of groups; None for one that may join.
+      wishes: what the user says about ops.
 
     Returns:
       The groups, the most profitable first, and the pairs that stayed apart.
     """
-    found = _Search(block, rules, target, kept_out)
+    found = _Search(block, rules, target, wishes)
     found.run()
     return found.groups_found(), found.pairs_refused()
 
 
 class _Search:
-    def __init__(
-        self,
-        block: ir.Block,
-        rules: GroupRules,
-        target: Target,
-        kept_out: Callable[[ir.Operation], NoMatch | None],
-    ) -> None:
+    def __init__(self, block: ir.Block, rules: GroupRules, target: Target, wishes: Wishes) -> None:
         self.block = block
         self.rules = rules
         self.target = target
-        self.kept_out = kept_out
+        self.wishes = wishes
         self.ops = [o.operation for o in block.operations]
         self.place = {op: index for index, op in enumerate(self.ops)}
-        self.following: dict[int, frozenset[int]] = {}
         self.info: dict[int, _Op] = {}
-        self.copies: dict[int, list[int]] = {}
-        self.owner: dict[int, int] = {}
+        self.unit: dict[int, int] = {}
         self.groups: dict[int, _Group] = {}
+        self.order = Order()
         self.left: list[Refused] = []
         self.refused: dict[tuple[int, int], NoMatch] = {}
+        self.edges: dict[tuple[int, int, ir.Value, bool], NoMatch | None] = {}
         self.queue: list[tuple[float, str, int, int]] = []
-        self.last = 0
+        self.indices = len(self.ops)
+        self.units = len(self.ops)
         for index, op in enumerate(self.ops):
+            self.unit[index] = index
+            self.order.add(index, self._read_by(op))
             if op.name not in rules.roots or ops.in_region(op):
                 continue
             taken = rules.takes(op)
@@ -133,9 +182,14 @@ class _Search:
                 self.left.append(Refused((op,), taken))
             elif taken:
                 self.info[index] = self._facts(index, op)
-                self._renew(frozenset({index}))
+                self.groups[index] = self._alone(index)
 
     # --- facts ---------------------------------------------------------------------------------
+
+    def _read_by(self, op: ir.Operation) -> set[int]:
+        """Indices of the ops of the block that the op, or an op in its regions, reads."""
+        owners = map(ops.defining_op, ops.external_operands(op))
+        return {self.place[owner] for owner in owners if owner in self.place}
 
     def _facts(self, index: int, op: ir.Operation) -> _Op:
         reads = {
@@ -144,12 +198,22 @@ class _Search:
             if ops.ranked(value) is not None and not cost.is_cheap_value(value)
         }
         writes = {
-            result: (cost.num_bytes([result]), len(ops.shape(result)), self._readers(result))
+            result: _Written(
+                cost.num_bytes([result]), len(ops.shape(result)), index, self._readers(result)
+            )
             for result in op.results
         }
         names = ",".join(o.operation.name for o in ops.body(op).operations)
-        key = f"{ops.location_name(op.location)} {op.results[0].type} {names}"
-        return _Op(op, index, reads, writes, cost.computation(op), key)
+        return _Op(
+            op=op,
+            place=index,
+            reads=reads,
+            writes=writes,
+            computes=cost.computation(op),
+            key=f"{ops.location_name(op.location)} {op.results[0].type} {names}",
+            kept_out=self.wishes.kept_out(op),
+            together=self.wishes.together(op),
+        )
 
     def _readers(self, value: ir.Value) -> frozenset[int]:
         """The ops of the block that read the value, `OUTSIDE` for others."""
@@ -159,232 +223,237 @@ class _Search:
             found.add(OUTSIDE if outer is None else self.place[outer])
         return frozenset(found)
 
-    def _readers_of(self, index: int) -> frozenset[int]:
-        """The ops of the block that read the op; of a copied one the copies."""
-        if index not in self.following:
-            if index in self.info:
-                readers = [r for _, _, r in self.info[index].writes.values()]
-            else:
-                readers = [self._readers(result) for result in self.ops[index].results]
-            self.following[index] = frozenset[int]().union(*readers) - {OUTSIDE}
-        return frozenset(copy for r in self.following[index] for copy in self.copies.get(r, (r,)))
-
     # --- groups --------------------------------------------------------------------------------
 
-    def _renew(self, members: frozenset[int]) -> int:
-        """Makes the members a group of their own, in place of those that they were in."""
-        for member in members:
-            self.groups.pop(self.owner.get(member, OUTSIDE), None)
-        self.last += 1
-        self.groups[self.last] = self._priced(members)
-        for member in members:
-            self.owner[member] = self.last
-        return self.last
+    def _alone(self, index: int) -> _Group:
+        info = self.info[index]
+        return self._priced(
+            frozenset({index}), info.reads, info.writes, info.computes, info.key, info.together
+        )
 
-    def _priced(self, members: frozenset[int]) -> _Group:
-        infos = [self.info[m] for m in members]
-        produced = {value for i in infos for value in i.writes}
-        reads = {v: size for i in infos for v, size in i.reads.items() if v not in produced}
-        traffic = sum(reads.values()) + sum(size for size, _, _ in self._written(members))
-        work = cost.combined([i.computes for i in infos], traffic)
-        key = min(i.key for i in infos)
-        return _Group(members, frozenset(reads), work.microseconds(self.target), key)
+    def _priced(
+        self,
+        members: frozenset[int],
+        reads: dict[ir.Value, int],
+        writes: dict[ir.Value, _Written],
+        computes: cost.Work,
+        key: str,
+        together: frozenset[str],
+    ) -> _Group:
+        traffic = sum(reads.values()) + sum(w.bytes for w in writes.values())
+        time = dataclasses.replace(computes, bytes=traffic).microseconds(self.target)
+        return _Group(members, reads, writes, computes, time, key, together)
 
-    def _written(self, members: frozenset[int]) -> Iterator[tuple[int, int, int]]:
-        """Bytes, rank and op of each value of the group that others read."""
-        for member in members:
-            for size, rank, readers in self.info[member].writes.values():
-                if not readers <= members:
-                    yield size, rank, member
+    def _joined(self, first: _Group, last: _Group) -> _Group:
+        """The group of both; the last may read the first."""
+        members = first.members | last.members
+        reads = {v: size for v, size in last.reads.items() if v not in first.writes}
+        writes = dict(last.writes)
+        for value, written in first.writes.items():
+            rest = written.readers - last.members
+            if rest or not written.readers:
+                writes[value] = dataclasses.replace(written, readers=rest)
+        return self._priced(
+            members,
+            {**first.reads, **reads},
+            writes,
+            cost.combined([first.computes, last.computes], 0),
+            min(first.key, last.key),
+            first.together | last.together,
+        )
 
-    def _edges(self, producer: int, reader: int) -> Iterator[tuple[_Op, _Op, ir.Value]]:
-        """Each way in which a group reads a value of the other."""
-        readers = self.groups[reader].members
-        for member in self.groups[producer].members:
-            info = self.info[member]
-            for value, (_, _, users) in info.writes.items():
-                for user in users & readers:
-                    yield info, self.info[user], value
-
-    def _around(self, number: int) -> tuple[set[int], set[int]]:
-        """The groups that the group reads, and those that read it."""
-        members = self.groups[number].members
-        after = {self.owner[r] for m in members for r in self._readers_of(m) if r in self.owner}
-        before = set()
-        for value in self.groups[number].reads:
-            op = ops.defining_op(value)
-            index = OUTSIDE if op is None else self.place.get(op, OUTSIDE)
-            if index in self.owner:
-                before.add(self.owner[index])
-        return before - {number}, after - {number}
+    def _between(self, first: _Group, last: _Group) -> list[tuple[int, int, ir.Value]]:
+        """Each way in which the last group reads a value of the first: writer, reader, value."""
+        return [
+            (written.writer, reader, value)
+            for value, written in first.writes.items()
+            for reader in written.readers & last.members
+        ]
 
     # --- the search ----------------------------------------------------------------------------
 
     def run(self) -> None:
         """Takes candidates until none pays."""
         for number in list(self.groups):
-            for reader in self._around(number)[1]:
+            for reader in sorted(self.order.after[number]):
                 self._offer(number, reader)
-            self._offer_copies(number)
-        while self.queue:
-            _, _, producer, reader = heapq.heappop(self.queue)
-            if producer not in self.groups:
-                continue
-            if reader == OUTSIDE:
-                self._copy(producer)
-            elif reader in self.groups:
-                self._join(producer, reader)
+        self._drain()
+        while self._copy_best():
+            self._drain()
 
-    def _offer(self, producer: int, reader: int) -> None:
+    def _drain(self) -> None:
+        while self.queue:
+            _, _, first, last = heapq.heappop(self.queue)
+            if first in self.groups and last in self.groups:
+                self._join(first, last)
+
+    def _offer(self, first: int, last: int) -> None:
         """Prices the join of two groups, and queues it when it would pay."""
-        verdict = self._parts(producer, reader)
+        if first not in self.groups or last not in self.groups:
+            return
+        a, b = self.groups[first], self.groups[last]
+        joined = self._joined(a, b)
+        verdict = self._apart(a, b, joined)
         if verdict is None:
-            a, b = self.groups[producer], self.groups[reader]
-            joined = self._priced(a.members | b.members)
             gain = a.microseconds + b.microseconds - joined.microseconds
+            if a.together & b.together:
+                gain = float("inf")
             if gain > 0:
-                heapq.heappush(self.queue, (-gain, f"{a.key} {b.key}", producer, reader))
+                heapq.heappush(self.queue, (-gain, f"{a.key} {b.key}", first, last))
                 return
             verdict = NoMatch(Reason.NOT_PROFITABLE, f"{-gain:.2f} us slower in the model")
-        self.refused[producer, reader] = verdict
+        self.refused[first, last] = verdict
 
-    def _parts(self, producer: int, reader: int, *, copied: bool = False) -> NoMatch | None:
-        """Why an edge between the groups keeps them apart; None when none does."""
-        members = self.groups[producer].members | self.groups[reader].members
-        for first, second, value in self._edges(producer, reader):
-            verdict = self.kept_out(first.op) or self.kept_out(second.op)
-            kept = not copied and not first.writes[value][2] <= members
-            verdict = verdict or self.rules.joins(first.op, second.op, value, kept)
+    def _apart(self, first: _Group, last: _Group, joined: _Group) -> NoMatch | None:
+        """What is known without looking at the whole group of why two may not be joined."""
+        for writer, reader, value in self._between(first, last):
+            a, b = self.info[writer], self.info[reader]
+            verdict = a.kept_out or b.kept_out
+            verdict = verdict or self._edge(writer, reader, value, value in joined.writes)
             if verdict is not None:
                 return verdict
+        return self._too_large(joined)
+
+    def _edge(self, writer: int, reader: int, value: ir.Value, kept: bool) -> NoMatch | None:
+        key = (self.info[writer].place, self.info[reader].place, value, kept)
+        if key not in self.edges:
+            ends = self.info[writer].op, self.info[reader].op
+            self.edges[key] = self.rules.joins(*ends, value, kept)
+        return self.edges[key]
+
+    def _too_large(self, group: _Group) -> NoMatch | None:
+        bound = len(group.reads) + len(group.writes)
+        limit = self.target.max_operands
+        if bound > limit:
+            text = f"{bound} operands and results, the limit is {limit}"
+            return NoMatch(Reason.TOO_MANY_OPERANDS, text)
+        if len(group.members) > MOST_OPS:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {MOST_OPS} ops")
         return None
 
-    def _join(self, producer: int, reader: int) -> None:
-        members = self.groups[producer].members | self.groups[reader].members
-        verdict = self._forbids(members)
+    def _join(self, first: int, last: int) -> None:
+        joined = self._joined(self.groups[first], self.groups[last])
+        verdict = self._forbids(joined)
+        between = self.order.path(first, last) if verdict is None else None
+        if between is not None:
+            name = self._op_of(between).name
+            verdict = NoMatch(Reason.WOULD_CYCLE, f"{name} reads the group and feeds it")
         if verdict is not None:
-            self.refused[producer, reader] = verdict
+            self.refused[first, last] = verdict
             return
-        self._settle(self._renew(members))
+        self.units += 1
+        del self.groups[first], self.groups[last]
+        self.order.merge(first, last, self.units)
+        self._settle(self.units, joined)
 
-    def _settle(self, number: int) -> None:
-        """Offers a new group to its neighbours."""
-        before, after = self._around(number)
-        for other in sorted(after):
+    def _settle(self, number: int, group: _Group) -> None:
+        """Makes a group known, and offers it to its neighbours."""
+        self.groups[number] = group
+        for member in group.members:
+            self.unit[member] = number
+        for other in sorted(self.order.after[number]):
             self._offer(number, other)
-        for other in sorted(before):
+        for other in sorted(self.order.before[number]):
             self._offer(other, number)
-            self._offer_copies(other)
 
-    def _forbids(self, members: frozenset[int]) -> NoMatch | None:
-        """Why the ops cannot be one dispatch; None when they can."""
-        group = self._in_order(members)
-        written = list(self._written(members))
-        bound = len(self._priced(members).reads) + len(written)
-        if bound > self.target.max_operands:
-            return NoMatch(
-                Reason.TOO_MANY_OPERANDS,
-                f"{bound} operands and results, the limit is {self.target.max_operands}",
-            )
-        end = max(members, key=lambda m: self.info[m].place)
-        rank = max(r for _, r, _ in self.info[end].writes.values())
-        for _, wide, member in written:
-            if wide > rank:
-                name = self.info[member].op.name
+    def _op_of(self, unit: int) -> ir.Operation:
+        if unit not in self.groups:
+            return self.ops[unit]
+        return self.info[min(self.groups[unit].members)].op
+
+    def _forbids(self, group: _Group) -> NoMatch | None:
+        """Why the ops cannot be one dispatch, cycles left out; None when they can."""
+        verdict = self._too_large(group)
+        if verdict is not None:
+            return verdict
+        end = self.info[max(group.members, key=lambda m: self.info[m].place)]
+        rank = max(w.rank for w in end.writes.values())
+        for written in group.writes.values():
+            if written.rank > rank:
+                name = self.info[written.writer].op.name
                 return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
-        blocker = self._cycle(members)
-        if blocker is not None:
-            return NoMatch(Reason.WOULD_CYCLE, f"{blocker.name} reads the group and feeds it")
-        refusal = regions.stack_refusal(group, self.target.stack_limit)
-        return refusal or self.rules.admits(group)
-
-    def _cycle(self, members: frozenset[int]) -> ir.Operation | None:
-        """An op outside that depends on the members and that they depend on, if there is one."""
-        waiting = [r for m in members for r in self._readers_of(m) if r not in members]
-        seen: set[int] = set()
-        while waiting:
-            index = waiting.pop()
-            if index in seen:
-                continue
-            number = self.owner.get(index)
-            together = {index} if number is None else self.groups[number].members
-            seen |= together
-            for member in together:
-                readers = self._readers_of(member)
-                if readers & members:
-                    return self.ops[member] if member < len(self.ops) else self.info[member].op
-                waiting += readers - seen
-        return None
+        found = self._in_order(group.members)
+        refusal = regions.stack_refusal(found, self.target.stack_limit)
+        return refusal or self.rules.admits(found)
 
     # --- copies --------------------------------------------------------------------------------
 
-    def _offer_copies(self, number: int) -> None:
-        """Prices a copy of a lone producer in each of its readers, and queues it."""
-        split = self._split(number)
-        if split is None:
-            return
-        gain = self.groups[number].microseconds
-        for reader, copy in split.items():
-            index = self._next()
-            self.info[index] = copy
-            gain += self.groups[reader].microseconds
-            gain -= self._priced(self.groups[reader].members | {index}).microseconds
-            del self.info[index]
-        if gain > 0:
-            heapq.heappush(self.queue, (-gain, self.groups[number].key, number, OUTSIDE))
+    def _copy_best(self) -> bool:
+        """Copies the lone producer with which that saves most into its readers."""
+        best: tuple[float, str, int] | None = None
+        for number, group in self.groups.items():
+            gain = self._gain_of_copies(number, group)
+            if gain is not None and gain > 0 and (best is None or (-gain, group.key) < best[:2]):
+                best = (-gain, group.key, number)
+        if best is None:
+            return False
+        self._copy(best[2])
+        return True
 
-    def _next(self) -> int:
-        return len(self.ops) + sum(map(len, self.copies.values()))
+    def _gain_of_copies(self, number: int, group: _Group) -> float | None:
+        """What copies of a lone op in all of its readers save; None when not all can take one."""
+        if len(group.members) > 1 or len(group.writes) != 1:
+            return None
+        (member,) = group.members
+        ((value, written),) = group.writes.items()
+        readers = self.order.after[number]
+        if OUTSIDE in written.readers or not 1 < len(readers) <= MOST_COPIES:
+            return None
+        if any(reader not in self.groups for reader in readers):
+            return None
+        gain = group.microseconds
+        for reader in readers:
+            taker = self.groups[reader]
+            joined = self._with_copy(group, taker)
+            info = self.info[member]
+            for at in written.readers & taker.members:
+                verdict = info.kept_out or self.info[at].kept_out
+                if verdict or self._edge(member, at, value, False):
+                    return None
+            if self._forbids(joined):
+                return None
+            gain += taker.microseconds - joined.microseconds
+        return gain
 
-    def _split(self, number: int) -> dict[int, _Op] | None:
-        """A copy of a lone op for each group that reads it; None when not all can take one."""
-        if len(self.groups[number].members) > 1:
-            return None
-        (member,) = self.groups[number].members
-        info = self.info[member]
-        if len(info.writes) != 1 or member >= len(self.ops):
-            return None
-        ((value, (size, rank, users)),) = info.writes.items()
-        if not users <= self.owner.keys():
-            return None
-        readers = {self.owner[user] for user in users}
-        if len(readers) < 2 or any(
-            self._parts(number, r, copied=True) is not None for r in readers
-        ):
-            return None
-        return {
-            reader: dataclasses.replace(
-                info, writes={value: (size, rank, users & self.groups[reader].members)}
-            )
-            for reader in sorted(readers)
+    def _with_copy(self, group: _Group, reader: _Group) -> _Group:
+        """The reader with a copy of the lone op, of which nobody else reads a result."""
+        own = {
+            value: dataclasses.replace(written, readers=written.readers & reader.members)
+            for value, written in group.writes.items()
         }
+        return self._joined(dataclasses.replace(group, writes=own), reader)
 
     def _copy(self, number: int) -> None:
-        split = self._split(number)
-        if split is None:
-            return
-        (member,) = self.groups[number].members
-        made: dict[int, int] = {}
-        for reader, copy in split.items():
-            index = self._next() + len(made)
-            self.info[index] = copy
-            made[reader] = index
-        forbidden = [self._forbids(self.groups[r].members | {i}) for r, i in made.items()]
-        if any(forbidden):
-            for index in made.values():
-                del self.info[index]
-            return
-        del self.groups[number], self.owner[member], self.info[member]
-        self.following.setdefault(member, frozenset())
-        self.copies[member] = list(made.values())
-        for reader, index in made.items():
-            self._settle(self._renew(self.groups[reader].members | {index}))
+        group = self.groups.pop(number)
+        (member,) = group.members
+        made: dict[int, _Group] = {}
+        copies = set()
+        for reader in sorted(self.order.after[number]):
+            index, self.indices = self.indices, self.indices + 1
+            self.info[index] = self.info[member]
+            copies.add(index)
+            own = dataclasses.replace(group, members=frozenset({index}))
+            made[reader] = self._with_copy(own, self.groups[reader])
+        for producer in self.order.before[number] & self.groups.keys():
+            self._read_by_copies(producer, member, frozenset(copies))
+        self.order.dissolve(number)
+        for reader, joined in made.items():
+            self._settle(reader, joined)
+
+    def _read_by_copies(self, producer: int, member: int, copies: frozenset[int]) -> None:
+        group = self.groups[producer]
+        writes = {
+            value: dataclasses.replace(written, readers=written.readers - {member} | copies)
+            if member in written.readers
+            else written
+            for value, written in group.writes.items()
+        }
+        self.groups[producer] = dataclasses.replace(group, writes=writes)
 
     # --- answers -------------------------------------------------------------------------------
 
     def _in_order(self, members: Iterable[int]) -> list[ir.Operation]:
-        found = sorted({self.info[m].place for m in members})
-        return [self.ops[place] for place in found]
+        return [self.ops[place] for place in sorted({self.info[m].place for m in members})]
 
     def groups_found(self) -> list[Found]:
         """The groups, the most profitable first; those that the pass is not for are left out."""
@@ -392,10 +461,10 @@ class _Search:
         for group in self.groups.values():
             if not any(self.rules.needs(self.info[m].op) for m in group.members):
                 continue
-            originals = [m for m in group.members if m < len(self.ops)]
-            copied = [m for m in group.members if m >= len(self.ops)]
-            apart = sum(self._priced(frozenset({m})).microseconds for m in group.members)
-            entry = Found(tuple(self._in_order(originals)), tuple(self._in_order(copied)))
+            originals = self._in_order(m for m in group.members if m < len(self.ops))
+            copied = self._in_order(m for m in group.members if m >= len(self.ops))
+            apart = sum(self._alone(m).microseconds for m in group.members)
+            entry = Found(tuple(originals), tuple(copied))
             found.append((group.microseconds - apart, group.key, entry))
         found.sort(key=lambda item: item[:2])
         return [entry for _, _, entry in found]
@@ -403,10 +472,10 @@ class _Search:
     def pairs_refused(self) -> list[Refused]:
         """Ops that no group takes, and the neighbours that stayed apart to the end."""
         found = []
-        for (producer, reader), verdict in self.refused.items():
-            if producer in self.groups and reader in self.groups:
-                members = self.groups[producer].members | self.groups[reader].members
-                key = f"{self.groups[producer].key} {self.groups[reader].key}"
-                found.append((key, Refused(tuple(self._in_order(members)), verdict)))
+        for (first, last), verdict in self.refused.items():
+            if first in self.groups and last in self.groups:
+                a, b = self.groups[first], self.groups[last]
+                pair = tuple(self._in_order(a.members | b.members))
+                found.append((f"{a.key} {b.key}", Refused(pair, verdict)))
         found.sort(key=lambda item: item[0])
         return self.left + [entry for _, entry in found]

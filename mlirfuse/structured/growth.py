@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import expressions, ops, slices
 
 _SCALAR = ("arith.", "math.")
 
@@ -22,28 +24,50 @@ _LONGEST_EPILOGUE = 32
 """Ops between a contraction and the last op that still counts as its epilogue."""
 
 
-def is_epilogue_of_compute(op: ir.Operation, depth: int = _LONGEST_EPILOGUE) -> bool:
+def is_epilogue_of_compute(op: ir.Operation) -> bool:
     """Whether the op belongs to the epilogue of a contraction-like op, which takes it along.
 
     Any structured op with a reduction that is no plain row reduction counts: matmul, convolution,
     pooling. Between it and the op there are only elementwise ops and reshapes whose readers all
     are of the same kind and shape.
     """
-    for value in ops.inputs(op):
+    first = op.block.operations[0].operation
+    return _distances(first).get(op, _LONGEST_EPILOGUE) < _LONGEST_EPILOGUE
+
+
+@expressions.remembered
+def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
+    """How many elementwise ops stand between an op of the block and the compute before it."""
+    found: dict[ir.Operation, int] = {}
+    for view in first.block.operations:
+        op = view.operation
+        if not ops.is_generic(op):
+            continue
+        for producer in _producers_in_space(op):
+            steps = _LONGEST_EPILOGUE
+            if _is_compute(producer):
+                steps = 0
+            elif ops.is_elementwise(producer):
+                steps = found.get(producer, _LONGEST_EPILOGUE) + 1
+            found[op] = min(steps, found.get(op, _LONGEST_EPILOGUE))
+    return found
+
+
+def _producers_in_space(reader: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops behind reshapes that the op reads and whose results have as many elements."""
+    for value in ops.inputs(reader):
         producer = ops.defining_op(value)
         while producer is not None and producer.name in ops.RESHAPES:
-            value = producer.operands[0]
-            producer = ops.defining_op(value)
-        if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, op):
+            producer = ops.defining_op(producer.operands[0])
+        if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, reader):
             continue
-        if producer.name in ("linalg.softmax", "linalg.transpose", "linalg.broadcast"):
-            continue
-        named = producer.name.startswith("linalg.") and not ops.is_generic(producer)
-        if named or ops.is_contraction(producer) or is_window(producer):
-            return True
-        if depth and ops.is_elementwise(producer) and is_epilogue_of_compute(producer, depth - 1):
-            return True
-    return False
+        if producer.name not in ("linalg.softmax", "linalg.transpose", "linalg.broadcast"):
+            yield producer
+
+
+def _is_compute(op: ir.Operation) -> bool:
+    named = op.name.startswith("linalg.") and not ops.is_generic(op)
+    return named or ops.is_contraction(op) or is_window(op)
 
 
 def _keeps_space(producer: ir.Operation, reader: ir.Operation) -> bool:
