@@ -42,6 +42,7 @@ def compile(
     attention: str = "auto",
     stock: bool = False,
     count_stock: bool = False,
+    measure: bool = False,
     cache: bool = True,
     timeout: float | None = None,
     **switches: Any,
@@ -60,6 +61,8 @@ def compile(
       stock: compile without fusion of ours, to compare with.
       count_stock: fill in `report.dispatches["stock"]` too; it costs about a third of another
         code generation.
+      measure: time each function with and without fusion on this machine's device, with random
+        arguments, and keep the faster form; this passes the cache by.
       cache: use the compile cache.
       timeout: seconds that each step of the compiler may take; None for no limit.
       **switches: fields of `FusionOptions`, e.g. `disable_pass=["softmax_fusion"]`.
@@ -82,6 +85,8 @@ def compile(
         stock=stock,
         count_stock=count_stock,
     ) as work:
+        if measure:
+            return work.measured()
         if cache:
             from mlirfuse.backend.cache import Cache
 
@@ -291,6 +296,20 @@ class Work:
     def _count_stock(self, report: Report) -> None:
         report.dispatches["stock"] = self.compiler.count(self.normalized, self.folder)
 
+    def measured(self) -> FusedModule:
+        """Compiles each function with or without fusion, whichever is faster.
+
+        Raises:
+          UsageError: nothing is to be fused.
+        """
+        from mlirfuse import measurement
+
+        if self.stock:
+            raise UsageError("stock and measure are both given; stock has nothing to compare with")
+        report, times = measurement.build(self)
+        entries = {name: found.to_dict() for name, found in times.items()}
+        return self.module(Image(self.program), report, entries)
+
     def cached(self, store: Cache) -> tuple[Image, Report]:
         """Finds the program in the cache, or builds it and puts it there."""
         from mlirfuse.backend import cache
@@ -329,7 +348,9 @@ class Work:
         except UsageError:  # evicted by another process since
             return None
 
-    def module(self, image: Image, report: Report) -> FusedModule:
+    def module(
+        self, image: Image, report: Report, measured: Mapping[str, Any] | None = None
+    ) -> FusedModule:
         """The program with the model's calling convention."""
         from mlirfuse.runtime import structure
         from mlirfuse.runtime.manifest import Manifest
@@ -343,5 +364,6 @@ class Work:
             structure=structure.describe(imported.unflatten, len(imported.outputs)),
             source=imported.source,
             report=report,
+            measured=measured or {},
         )
         return FusedModule(image, manifest, flatten=imported.flatten, unflatten=imported.unflatten)

@@ -16,6 +16,7 @@ from pathlib import Path
 from mlirfuse import numerics
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, MlirfuseError, Numerics, UsageError
+from mlirfuse.measurement import race
 from mlirfuse.runtime import isolated
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Called, Signature
@@ -26,12 +27,6 @@ from the unfused program's; it is slower than that; a command of the user's says
 
 FACTOR = 1.2
 """How much slower than the unfused program counts as a failure, where nobody says."""
-
-REPEAT = 10
-"""Timed calls in a process; the fastest counts."""
-
-ROUNDS = 3
-"""Processes in which each of two programs is timed, in turns."""
 
 SKIP = 125
 """Exit code with which a command says that it cannot tell, as for `git bisect run`."""
@@ -173,11 +168,8 @@ class Judge:
 
     def _slower(self, subject: Subject, program: Path) -> Verdict:
         stock = self._unfused(subject)[0]
-        ours = theirs = float("inf")
         with self._lock:
-            for _ in range(ROUNDS):
-                ours = min(ours, *self._call(subject, program, REPEAT).seconds)
-                theirs = min(theirs, *self._call(subject, stock, REPEAT).seconds)
+            ours, theirs = race((program, stock), subject.inputs, subject.signature, self.compiler)
         slower = ours > self.failure.factor * theirs
         said = f"{ours * 1e3:.3f} ms, unfused {theirs * 1e3:.3f} ms: {ours / theirs:.2f} times"
         return Verdict(slower, said if slower else "")
@@ -194,14 +186,13 @@ class Judge:
             raise MlirfuseError(f"the command ended with {code}; expected 0 (good) or 1 to 124")
         return Verdict(code != 0, f"the command ended with {code}" if code else "")
 
-    def _call(self, subject: Subject, program: Path, repeat: int = 0) -> Called:
+    def _call(self, subject: Subject, program: Path) -> Called:
         return isolated.call(
             program,
             subject.inputs,
             signature=subject.signature,
             device=self.compiler.target.device,
             timeout=self.compiler.timeout,
-            repeat=repeat,
         )
 
     def _unfused(self, subject: Subject) -> tuple[Path, Called]:

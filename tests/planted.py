@@ -50,12 +50,19 @@ def width(stage):
     return 16 + stage
 
 
-def model(stages, *, sliced=False):
-    """The text; with `sliced` every stage reads eight rows out of ten."""
+def model(stages, *, sliced=False, first=0, name="main"):
+    """The text; with `sliced` every stage reads eight rows out of ten.
+
+    Args:
+      stages: number of the last stage plus one.
+      sliced: whether each stage slices its argument.
+      first: number of the first stage.
+      name: of the function.
+    """
     arguments, body, results = [], "", []
-    for i in range(stages):
-        name, rows = (f"%w{i}", 10) if sliced else (f"%x{i}", 8)
-        arguments.append(f"{name}: tensor<{rows}x{width(i)}xf32>, %m{i}: tensor<8x{width(i)}xi1>")
+    for i in range(first, stages):
+        given, rows = (f"%w{i}", 10) if sliced else (f"%x{i}", 8)
+        arguments.append(f"{given}: tensor<{rows}x{width(i)}xf32>, %m{i}: tensor<8x{width(i)}xi1>")
         if sliced:
             body += SLICE.format(i=i, n=width(i))
         body += STAGE.format(i=i, n=width(i), x=f"%x{i}")
@@ -63,7 +70,7 @@ def model(stages, *, sliced=False):
     types = ", ".join(t for _, t in results)
     return (
         "#row = affine_map<(i, j) -> (i)>\n#all = affine_map<(i, j) -> (i, j)>\n"
-        f"func.func @main({', '.join(arguments)}) -> ({types}) {{\n"
+        f"func.func @{name}({', '.join(arguments)}) -> ({types}) {{\n"
         f"  %zero = arith.constant 0.0 : f32\n{body}"
         f"  return {', '.join(n for n, _ in results)} : {types}\n}}\n"
     )

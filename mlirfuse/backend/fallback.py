@@ -17,12 +17,12 @@ import itertools
 import logging
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import Grouped, group
-from mlirfuse.core import CompileFailedError, Decision, Reason, Report
+from mlirfuse.core import CompileFailedError, Decision, NoMatch, Reason, Report
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 
@@ -67,9 +67,13 @@ class Fallback:
     transient: bool = False
     switches: FusionOptions = dataclasses.field(init=False)
     _undone: dict[Key, str] = dataclasses.field(default_factory=dict)
-    _unfused: dict[str, str] = dataclasses.field(default_factory=dict)
+    _unfused: dict[str, NoMatch] = dataclasses.field(default_factory=dict)
     _stock: int | None = None
     _compiles: int = 0
+
+    def leave_unfused(self, functions: Mapping[str, NoMatch]) -> None:
+        """Makes no group in these functions from now on; the reasons are those of its decisions."""
+        self._unfused.update(functions)
 
     def build(self, program: Path) -> Report:
         """Compiles into `program`.
@@ -158,10 +162,12 @@ class Fallback:
         """Gives what was switched off here its reason."""
         report.options = self.compiler.options.to_dict()
         for index, decision in enumerate(report.decisions):
-            message = self._undone.get(key(decision)) or self._unfused.get(decision.function)
-            if message and decision.reason is Reason.DISABLED and self._was_on(decision):
+            why = self._unfused.get(decision.function)
+            if (message := self._undone.get(key(decision))) is not None:
+                why = NoMatch(Reason.FELL_BACK, message)
+            if why and decision.reason is Reason.DISABLED and self._was_on(decision):
                 report.decisions[index] = dataclasses.replace(
-                    decision, reason=Reason.FELL_BACK, detail=message
+                    decision, reason=why.reason, detail=why.detail
                 )
 
     def _was_on(self, decision: Decision) -> bool:
@@ -264,7 +270,7 @@ class Fallback:
             key=lambda f: f.removesuffix("$async") not in named,
         )
         for number, function in enumerate(waiting):
-            self._unfused[function] = str(error)
+            self._unfused[function] = NoMatch(Reason.FELL_BACK, str(error))
             _log.warning("%s; unfused: %s", error, function)
             grouped = self._group()
             if number == len(waiting) - 1:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class Manifest:
       structure: what the model returns, as `structure.describe` writes it.
       source: file name or model name, for messages.
       report: what the engine did.
+      measured: function -> its times with and without fusion, and which form was kept; empty when
+        nothing was measured.
     """
 
     device: str
@@ -39,6 +42,7 @@ class Manifest:
     structure: dict[str, Any] | None
     source: str
     report: Report
+    measured: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The document."""
@@ -51,6 +55,7 @@ class Manifest:
             "structure": self.structure,
             "source": self.source,
             "report": self.report.to_dict(),
+            "measured": dict(self.measured),
         }
 
     @classmethod
@@ -72,6 +77,7 @@ class Manifest:
             structure=entry["structure"],
             source=entry["source"],
             report=Report.from_dict(entry["report"]),
+            measured=dict(entry.get("measured", {})),
         )
 
 

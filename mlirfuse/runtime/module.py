@@ -34,6 +34,7 @@ class FusedModule:
       device: URI of the device that it runs on.
       source: file name or model name.
       report: what was fused, what was not, and why.
+      measured: function -> `fused_ms`, `stock_ms` and which was `kept`; empty without `measure`.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class FusedModule:
         self.device = manifest.device
         self.source = manifest.source
         self.report: Report = manifest.report
+        self.measured = manifest.measured
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the program.

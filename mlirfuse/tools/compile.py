@@ -72,6 +72,11 @@ def parser() -> arguments.Parser:
         help="compare the results with the unfused program's and with float64; with =groups each"
         " group alone, too; a difference is an error",
     )
+    group.add_argument(
+        "--measure",
+        action="store_true",
+        help="time each function with and without fusion on this machine, and keep the faster form",
+    )
     arguments.add_switches(made)
     arguments.add_reports(made)
     group = made.add_argument_group("files about the decisions")
@@ -110,6 +115,12 @@ def _work(argv: Sequence[str]) -> int:
     if args.verbose:
         for done in fused.report.passes:
             answers.log_pass(done)
+    for name, times in fused.measured.items():
+        print(
+            f"{name}: fused {times['fused_ms']:.3f} ms, stock {times['stock_ms']:.3f} ms:"
+            f" kept {times['kept']}",
+            file=sys.stderr,
+        )
     answers.answer(args, [fused.report])
     return 0
 
@@ -125,13 +136,17 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     required(args.output, "-o OUT.vmfb", PROG)
     if args.output == files.STANDARD:
         raise UsageError("a program does not go to stdout; give -o OUT.vmfb")
-    outputs = [str(Path(f).resolve()) for f in (args.output, args.report, args.decisions) if f]
+    named = (args.output, args.report, args.decisions, args.graph)
+    outputs = [str(Path(f).resolve()) for f in named if f]
     if len(set(outputs)) < len(outputs):
-        raise UsageError("-o, --report and --decisions have to name different files")
+        raise UsageError("-o, --report, --decisions and --graph have to name different files")
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
-    if args.stock and args.verify:
-        raise UsageError("--stock runs no pass of ours; remove it or --verify")
+    for switch in ("verify", "measure"):
+        if args.stock and getattr(args, switch):
+            raise UsageError(f"--stock runs no pass of ours; remove it or --{switch}")
+    if args.verify and args.measure:
+        raise UsageError("--verify and --measure are both given; give one after the other")
 
 
 def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
@@ -143,6 +158,7 @@ def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         options=options,
         function=args.function,
         stock=args.stock,
+        measure=args.measure,
         cache=not args.no_cache,
         timeout=args.timeout,
     )
