@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
@@ -123,6 +124,63 @@ def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]
             values[number] = new.results[0]
         before = op.results[0]
     return made, values
+
+
+def joined(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]:
+    """One contraction with the columns of several side by side, and what follows it.
+
+    Args:
+      chains: contractions that are siblings, read their second operand alike, and have constant
+        ones; behind each the elementwise ops that `contractions.are_alike`, whose other operands
+        are constants of one dimension.
+
+    Returns:
+      The new ops, in order.
+    """
+    roots = [chain[0] for chain in chains]
+    _, read, out = ops.plain_maps(roots[0])
+    weight = _concatenated([op.operands[1] for op in roots], read.index(out[-1]), "joined_weight")
+    made = [side_by_side([(roots[0], weight)])]
+    for before, step in itertools.pairwise(zip(*chains, strict=True)):
+        known = {before[0].results[0]: made[-1].results[0]}
+        for number, value in enumerate(ops.inputs(step[0])):
+            if value not in known:
+                parts = [op.operands[number] for op in step]
+                known[value] = _concatenated(parts, 0, "joined_bias")
+        made.append(elementwise(step[0], known))
+    return made
+
+
+def _concatenated(values: Sequence[ir.Value], axis: int, name: str) -> ir.Value:
+    """Constants side by side along an axis, put together when the program is loaded."""
+    sizes = [list(ops.shape(value)) for value in values]
+    total = list(sizes[0])
+    widths = [size for own in sizes if (size := own[axis]) is not None]
+    total[axis] = sum(widths)
+
+    def build(parts: list[ir.Value]) -> ir.Value:
+        whole = builders.empty(total, ops.element_type(values[0]))
+        for part, offset in zip(parts, itertools.accumulate(widths, initial=0), strict=False):
+            whole = _put(part, whole, axis, offset)
+        return whole
+
+    return builders.at_load_time(values, build, name)
+
+
+def _put(part: ir.Value, whole: ir.Value, axis: int, offset: int) -> ir.Value:
+    """`tensor.insert_slice` of the part at `offset` of one axis."""
+    sizes = [size or 0 for size in ops.shape(part)]
+    return ir.Operation.create(
+        "tensor.insert_slice",
+        results=[whole.type],
+        operands=[part, whole],
+        attributes={
+            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
+            "static_sizes": _numbers(sizes),
+            "static_strides": _numbers([1] * len(sizes)),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
+        },
+    ).results[0]
 
 
 def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> ir.Value:

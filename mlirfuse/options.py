@@ -300,10 +300,6 @@ class FusionOptions:
         if self.horizontal is None:
             return
         siblings = {name for name, entry in _passes().items() if entry.kind is Kind.SIBLING}
-        if self.horizontal and not siblings:
-            raise UsageError(
-                "--horizontal=on is not available in this version, which has no sibling pass"
-            )
         word = "on" if self.horizontal else "off"
         against = self.disable_pass if self.horizontal else self.enable_pass
         for selector in map(Selector.read, against):

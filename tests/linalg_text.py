@@ -46,6 +46,12 @@ class Function:
                 )
         return tensor
 
+    def constant(self, axes: Sequence[int], dtype: str, data: bytes) -> Tensor:
+        """A constant tensor with these elements."""
+        tensor = Tensor(f"%v{self.count}", tuple(axes), dtype)
+        self._emit(f'arith.constant dense<"0x{data.hex()}"> : {self.type(tensor)}')
+        return tensor
+
     def type(self, tensor: Tensor) -> str:
         """The tensor's type."""
         sizes = ["?" if self.sizes[a] is None else str(self.sizes[a]) for a in tensor.axes]

@@ -125,7 +125,7 @@ def _product(root: ir.Operation, plan: _Plan) -> ir.Value:
     width = plan.tile.columns
     tiles = columns // width
     with ir.InsertionPoint(root), root.location:
-        packed = builders.at_load_time(weight, lambda w: _packed(w, plan), "packed_weight")
+        packed = builders.at_load_time([weight], lambda w: _packed(w[0], plan), "packed_weight")
         start = ops.constant(init)
         assert start is not None
         zero = builders.scalar_constant(start, "f32")

@@ -28,6 +28,8 @@ PIPELINE: tuple[str, ...] = (
     "inference_swiglu_fusion",
     # Its parts become results, unless a gated unit takes them.
     "inference_matmul_split_fusion",
+    # After what has a form of its own for two contractions, before each is taken alone.
+    "matmul_horizontal_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
     # The sums of i8 need their scale: no other epilogue takes them.

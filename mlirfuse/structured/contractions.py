@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from iree.compiler import ir
 
@@ -361,6 +361,86 @@ def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
         and ops.element_type(one.operands[1]) == ops.element_type(other.operands[1])
         and ops.element_type(one.results[0]) == ops.element_type(other.results[0])
     )
+
+
+def siblings(contraction: ir.Operation) -> list[ir.Operation]:
+    """The contractions of the block that `are_siblings` of this one and itself, in block order."""
+    block = contraction.block
+    readers = (op for op in ops.users(contraction.operands[0]) if op.block == block)
+    return slices.in_order(
+        op for op in readers if ops.is_contraction(op) and are_siblings(contraction, op)
+    )
+
+
+def readers_in_place(roots: Sequence[ir.Operation], max_operands: int) -> list[ir.Operation]:
+    """The elementwise ops that read the contractions and one another where they write, in order.
+
+    Args:
+      roots: contractions of one shape, in block order.
+      max_operands: operands and results that the dispatch of all may have.
+    """
+    group = list(roots)
+    rank = len(ops.shape(roots[0].results[0]))
+    work = [op.results[0] for op in roots]
+    while work:
+        for op in ops.users(work.pop(0)):
+            if op in group or op.block != roots[0].block or not _continues(op, group):
+                continue
+            values = {value for member in group for value in member.results}
+            wider = slices.in_order([*group, op])
+            bound = len(slices.operands_of(wider)) + len(slices.results_of(wider))
+            if in_place([op], values, rank) and bound <= max_operands and not slices.cycle(wider):
+                group = wider
+                work.append(op.results[0])
+    return [op for op in group if op not in roots]
+
+
+def are_alike(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two structured ops compute the same of operands that may be different tensors."""
+    if ops.indexing_maps(one) != ops.indexing_maps(other):
+        return False
+    if ops.iterator_types(one) != ops.iterator_types(other):
+        return False
+    kinds = [ops.element_type(value) for value in (*one.operands, *one.results)]
+    if kinds != [ops.element_type(value) for value in (*other.operands, *other.results)]:
+        return False
+    known = dict(zip(ops.body(one).arguments, ops.body(other).arguments, strict=True))
+    bodies = [[o.operation for o in ops.body(op).operations] for op in (one, other)]
+    if len(bodies[0]) != len(bodies[1]):
+        return False
+    for a, b in zip(*bodies, strict=True):
+        if a.name != b.name or [known.get(v, v) for v in a.operands] != list(b.operands):
+            return False
+        if {n: a.attributes[n] for n in a.attributes} != {n: b.attributes[n] for n in b.attributes}:
+            return False
+        known.update(zip(a.results, b.results, strict=True))
+    return True
+
+
+def heads(values: Sequence[ir.Value]) -> list[ir.Operation]:
+    """The reshapes that split the last dimension of the values in parts of one size.
+
+    Returns:
+      One for each value, all that reads it; none when something else reads one of them or the parts
+      differ in size.
+    """
+    readers = [ops.users(value) for value in values]
+    if any([op.name for op in found] != ["tensor.expand_shape"] for found in readers):
+        return []
+    found = [op for (op,) in readers]
+    first = found[0]
+    split = ops.reassociation(first)
+    place = split[-1][0]
+
+    def other_sizes(op: ir.Operation) -> tuple[int | None, ...]:
+        sizes = ops.shape(op.results[0])
+        return (*sizes[:place], *sizes[place + 1 :])
+
+    same = all(
+        ops.reassociation(op) == split and other_sizes(op) == other_sizes(first) for op in found
+    )
+    static = all(ops.shape(op.results[0])[place] is not None for op in found)
+    return found if same and static and len(split[-1]) > 1 else []
 
 
 DATA_TILING_HINT = "iree.opt.data_tiling"

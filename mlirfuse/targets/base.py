@@ -38,7 +38,8 @@ class Target:
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
-      unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
+      unsupported: pass name or form name (`attention`; `several_products`: a contraction of several
+        results) -> why this target cannot generate it, or only badly.
       source: where the rates come from.
     """
 

@@ -101,6 +101,7 @@ def create(arch: str) -> Target:
             "attention": _NO_ATTENTION,
             "flash_attention_fusion_v1": _NO_ATTENTION,
             "flash_attention_fusion_v2": _NO_ATTENTION,
+            "several_products": "IREE gives a product of several results no cooperative matrices",
         },
         source=rates.source,
     )

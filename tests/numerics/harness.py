@@ -133,14 +133,14 @@ class Batch:
     Attributes:
       cases: the functions, each with its own symbol.
       pipeline: what `--pipeline` takes.
-      target: what `--target` takes.
+      target: what `--target` takes, or a target.
       input_type: what `--iree-input-type` takes: `none` for linalg, `stablehlo`.
       switches: further fields of `FusionOptions`.
     """
 
     cases: Sequence[Case]
     pipeline: str
-    target: str = "cpu"
+    target: str | Target = "cpu"
     input_type: str = "none"
     switches: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
@@ -229,10 +229,10 @@ _FUNCTION = re.compile(r"^\s*util\.func [^@]*@\"?([\w$.]+)", re.MULTILINE)
 
 
 def dispatches(flow: str) -> dict[str, int]:
-    """Dispatches of each function in the text of IREE's flow phase."""
+    """Dispatches of each function in the text of IREE's flow phase, those at load time left out."""
     parts = _FUNCTION.split(flow)[1:]
     return {
-        _owner(name): body.count(" flow.dispatch ")
+        _owner(name): body.partition("util.initializer")[0].count(" flow.dispatch ")
         for name, body in zip(parts[::2], parts[1::2], strict=True)
     }
 

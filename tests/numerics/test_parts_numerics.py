@@ -1,13 +1,21 @@
 """Contractions with parts and siblings compute what the unfused program computes."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
 
+from mlirfuse import targets
+
 M, N, K = 24, 48, 32
-PASSES = "inference_swiglu_fusion,inference_matmul_split_fusion"
+PASSES = "inference_swiglu_fusion,inference_matmul_split_fusion,matmul_horizontal_fusion"
 SWITCHES = {"enable_pass": PASSES}
+PIPELINE = f"matmul_elem_relu_fusion,{PASSES}"
+
+CPU = dataclasses.replace(targets.parse("cpu"), unsupported={}, packed_tiles=())
+"""A CPU on which the model finds what GPUs gain by."""
 
 
 def silu(f: Function, x: Tensor) -> Tensor:
@@ -156,6 +164,78 @@ def one_batch(name: str) -> Case:
     )
 
 
+def beside(name: str, dtype: str, dynamic: bool, count: int) -> Case:
+    """Products of one tensor with several, the first with a bias, the last with SiLU and a gate."""
+    f = Function(name, (None if dynamic else M, N, K))
+    x, *weights = f.argument((0, 2), dtype), *(f.argument((2, 1), dtype) for _ in range(count))
+    bias, gate = f.argument((1,), dtype), f.argument((0, 1), dtype)
+    made = [product(f, x, w, dtype) for w in weights]
+    first = f.apply("arith.addf", made[0], bias)
+    last = f.apply("arith.mulf", silu(f, made[-1]), gate)
+
+    def reference(x, *rest):
+        *weights, bias, gate = rest
+        first, *middle, last = (x @ w for w in weights)
+        return (first + bias, *middle, silu64(last) * gate, last)
+
+    return Case(
+        name=name,
+        text=f.finish(first, *made[1:-1], last, made[-1]),
+        inputs=inputs(dtype, (M, K), *([(K, N)] * count), (N,), (M, N)),
+        reference=reference,
+        fires={"matmul_horizontal_fusion": 1},
+        ulps=K,
+        computed=dtype,
+        hostile=HOSTILE,
+        dispatches=1,
+    )
+
+
+def joined(name: str, dtype: str, dynamic: bool, heads: bool) -> Case:
+    """Products with constant weights of 48, 16 and 32 columns, biases too, each read by a group."""
+    widths = (N, N // 3, 2 * N // 3)
+    size = N // 6
+    f = Function(name, (None if dynamic else M, K, size, N, *widths, *(w // size for w in widths)))
+    rng = np.random.default_rng(5)
+    x = f.argument((0, 1), dtype)
+    weights = [(rng.standard_normal((K, w)) / 2).astype(FLOATS[dtype]) for w in widths]
+    biases = [rng.standard_normal(w).astype(FLOATS[dtype]) for w in widths]
+    further = [(rng.standard_normal((w, N)) / 2).astype(FLOATS[dtype]) for w in widths]
+    ends = []
+    for i, (w, b, v) in enumerate(zip(weights, biases, further, strict=True)):
+        y = f.contract(x, f.constant((1, 4 + i), dtype, w.tobytes()), (0, 4 + i))
+        y = f.apply("arith.addf", y, f.constant((4 + i,), dtype, b.tobytes()))
+        if heads:
+            y = f.reshape(y, (0, 7 + i, 2), "[[0], [1, 2]]")
+            y = f.contract(y, f.constant((7 + i, 2, 3), dtype, v.tobytes()), (7 + i, 0, 3))
+        else:
+            y = f.contract(y, f.constant((4 + i, 3), dtype, v.tobytes()), (0, 3))
+        ends.append(f.apply("arith.maximumf", y, 0.0, axes=y.axes))
+
+    def reference(x):
+        results = []
+        for arrays in zip(weights, biases, further, strict=True):
+            w, b, v = (array.astype(float) for array in arrays)
+            y = x @ w + b
+            if heads:
+                y = y.reshape(M, -1, size).transpose(1, 0, 2)
+                v = v.reshape(-1, size, N)
+            results.append(np.maximum(y @ v, 0))
+        return tuple(results)
+
+    return Case(
+        name=name,
+        text=f.finish(*ends),
+        inputs=inputs(dtype, (M, K)),
+        reference=reference,
+        fires={"matmul_horizontal_fusion": 1, "matmul_elem_relu_fusion": 3},
+        ulps=K * N,
+        computed=dtype,
+        hostile=HOSTILE,
+        dispatches=4,
+    )
+
+
 CASES = {
     case.name: case
     for case in [
@@ -165,17 +245,23 @@ CASES = {
         halves("first_half_f32_dynamic", "f32", True, False),
         halves("second_half_f16", "f16", False, True),
         halves("second_half_bf16", "bf16", False, True),
-        split("two_f32", "f32", False, 2, None),
-        split("three_f16_dynamic", "f16", True, 3, 1),
-        split("three_bf16", "bf16", False, 3, 2),
+        split("halves_f32", "f32", False, 2, None),
+        split("thirds_f16_dynamic", "f16", True, 3, 1),
+        split("thirds_bf16", "bf16", False, 3, 2),
         one_batch("one_batch"),
+        beside("two_f32", "f32", False, 2),
+        beside("three_f16_dynamic", "f16", True, 3),
+        beside("four_bf16", "bf16", False, 4),
+        joined("joined_f32", "f32", False, False),
+        joined("joined_heads_f16_dynamic", "f16", True, True),
+        joined("joined_heads_bf16", "bf16", False, True),
     ]
 }
 
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return Batch(cases=list(CASES.values()), pipeline=PASSES, switches=SWITCHES).run()
+    return Batch(cases=list(CASES.values()), pipeline=PIPELINE, target=CPU, switches=SWITCHES).run()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -188,7 +274,8 @@ def test_vulkan(vulkan):
         gated("vulkan_gated", "f32", False, True, False),
         halves("vulkan_halves", "f32", False, True),
         split("vulkan_split", "f32", False, 3, 0),
+        joined("vulkan_joined", "f32", False, True),
     ]
-    batch = Batch(cases=cases, pipeline=PASSES, target=vulkan, switches=SWITCHES)
+    batch = Batch(cases=cases, pipeline=PIPELINE, target=vulkan, switches=SWITCHES)
     for outcome in batch.run().values():
         outcome.check()

@@ -1,0 +1,308 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cuda | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cuda --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cuda --disable-pass=matmul_horizontal_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cuda --horizontal=off | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=vulkan | FileCheck %s --check-prefix=VULKAN
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu:x86-64-v4 --enable-pass=matmul_horizontal_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=PACKED
+// OFF-NOT: mlirfuse.pass
+
+// CHECK-LABEL: @one_shape
+// CHECK: %[[R:.*]]:3 = flow.dispatch.region {{.*}}mlirfuse.pass = "matmul_horizontal_fusion"
+// CHECK: %[[C:.*]]:3 = linalg.generic {{.*}} ins(%arg0, %arg1, %arg2, %arg3 :
+// CHECK: flow.return %[[C]]#0, %[[C]]#1, %[[C]]#2
+// CHECK: return %[[R]]#0, %[[R]]#1, %[[R]]#2
+// VULKAN-LABEL: @one_shape
+// VULKAN-NOT: flow.dispatch.region
+// VULKAN: return
+func.func @one_shape(%x: tensor<8x16xf32>, %wq: tensor<16x32xf32>, %wk: tensor<16x32xf32>, %wv: tensor<16x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %q = linalg.matmul ins(%x, %wq : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %k = linalg.matmul ins(%x, %wk : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %v = linalg.matmul ins(%x, %wv : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  return %q, %k, %v : tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+
+// What reads the products in place comes along; what it makes of them is read before the last one.
+// CHECK-LABEL: @readers_come_along_f16_dynamic
+// CHECK: %[[R:.*]]:3 = flow.dispatch.region
+// CHECK: %[[C:.*]]:2 = linalg.generic {{.*}} ins(%arg0, %arg1, %arg2 :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]]#0, %arg3 :
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[C]]#1, %[[D]] :
+// CHECK: flow.return %[[C]]#0, %[[C]]#1, %[[Y]]
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]]#0 :
+// CHECK: return %[[T]], %[[R]]#1, %[[R]]#2
+func.func @readers_come_along_f16_dynamic(%x: tensor<?x16xf16>, %w0: tensor<16x32xf16>, %w1: tensor<16x32xf16>, %bias: tensor<32xf16>) -> (tensor<32x?xf16>, tensor<?x32xf16>, tensor<?x32xf16>) {
+  %zero = arith.constant 0.0 : f16
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x16xf16>
+  %e = tensor.empty(%rows) : tensor<?x32xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<?x32xf16>) -> tensor<?x32xf16>
+  %a = linalg.matmul ins(%x, %w0 : tensor<?x16xf16>, tensor<16x32xf16>) outs(%f : tensor<?x32xf16>) -> tensor<?x32xf16>
+  %et = tensor.empty(%rows) : tensor<32x?xf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(n, m) -> (m, n)>, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<?x32xf16>) outs(%et : tensor<32x?xf16>) {
+  ^bb0(%i0: f16, %o: f16):
+    %r = math.absf %i0 : f16
+    linalg.yield %r : f16
+  } -> tensor<32x?xf16>
+  %d = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%a, %bias : tensor<?x32xf16>, tensor<32xf16>) outs(%e : tensor<?x32xf16>) {
+  ^bb0(%i0: f16, %i1: f16, %o: f16):
+    %r = arith.addf %i0, %i1 : f16
+    linalg.yield %r : f16
+  } -> tensor<?x32xf16>
+  %b = linalg.matmul ins(%x, %w1 : tensor<?x16xf16>, tensor<16x32xf16>) outs(%f : tensor<?x32xf16>) -> tensor<?x32xf16>
+  %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%b, %d : tensor<?x32xf16>, tensor<?x32xf16>) outs(%e : tensor<?x32xf16>) {
+  ^bb0(%i0: f16, %i1: f16, %o: f16):
+    %r = arith.mulf %i0, %i1 : f16
+    linalg.yield %r : f16
+  } -> tensor<?x32xf16>
+  return %t, %b, %y : tensor<32x?xf16>, tensor<?x32xf16>, tensor<?x32xf16>
+}
+
+// -----
+
+// Four of five at most: the first stays alone.
+// CHECK-LABEL: @five_bf16
+// CHECK: linalg.matmul ins(%arg0, %arg1 :
+// CHECK: flow.dispatch.region
+// CHECK: linalg.generic {{.*}} ins(%arg0, %arg2, %arg3, %arg4, %arg5 :
+// CHECK: return
+func.func @five_bf16(%x: tensor<8x16xbf16>, %w0: tensor<16x32xbf16>, %w1: tensor<16x32xbf16>, %w2: tensor<16x32xbf16>, %w3: tensor<16x32xbf16>, %w4: tensor<16x32xbf16>) -> (tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>) {
+  %zero = arith.constant 0.0 : bf16
+  %e = tensor.empty() : tensor<8x32xbf16>
+  %f = linalg.fill ins(%zero : bf16) outs(%e : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %0 = linalg.matmul ins(%x, %w0 : tensor<8x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %1 = linalg.matmul ins(%x, %w1 : tensor<8x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %2 = linalg.matmul ins(%x, %w2 : tensor<8x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %3 = linalg.matmul ins(%x, %w3 : tensor<8x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %4 = linalg.matmul ins(%x, %w4 : tensor<8x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  return %0, %1, %2, %3, %4 : tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>, tensor<8x32xbf16>
+}
+
+// -----
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#wt = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+
+// Constant weights of 64 and 32 columns with a bias each; groups read whole heads of them.
+// CHECK-LABEL: util.global private @joined_weight : tensor<96x16xf32>
+// CHECK: util.initializer
+// CHECK: %[[W0:.*]] = tensor.insert_slice %{{.*}} into %{{.*}}[0, 0] [64, 16]
+// CHECK: %[[W1:.*]] = tensor.insert_slice %{{.*}} into %[[W0]][64, 0] [32, 16]
+// CHECK: util.global.store %[[W1]], @joined_weight
+// CHECK: util.global private @joined_bias : tensor<96xf32>
+// CHECK-LABEL: @joined_heads
+// CHECK: %[[W:.*]] = util.global.load immutable @joined_weight
+// CHECK: %[[B:.*]] = util.global.load immutable @joined_bias
+// CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "matmul_horizontal_fusion"
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%arg0, %[[W]] :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]], %[[B]] :
+// CHECK: flow.return %[[D]]
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[R]] {{\[\[}}0], [1, 2]] output_shape [8, 12, 8]
+// CHECK: %[[Q:.*]] = tensor.extract_slice %[[E]][0, 0, 0] [8, 8, 8]
+// CHECK: %[[K:.*]] = tensor.extract_slice %[[E]][0, 8, 0] [8, 4, 8]
+// CHECK: linalg.generic {{.*}} ins(%[[Q]] :
+// CHECK: linalg.generic {{.*}} ins(%[[K]] :
+// VULKAN-LABEL: @joined_heads
+// VULKAN: mlirfuse.pass = "matmul_horizontal_fusion"
+// PACKED: with packed weights each is at the machine's peak
+func.func @joined_heads(%x: tensor<8x16xf32>) -> (tensor<8x8x8xf32>, tensor<8x4x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %wq = arith.constant dense<0.5> : tensor<64x16xf32>
+  %bq = arith.constant dense<1.5> : tensor<64xf32>
+  %wk = arith.constant dense<2.5> : tensor<32x16xf32>
+  %bk = arith.constant dense<3.5> : tensor<32xf32>
+  %e0 = tensor.empty() : tensor<8x64xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %q0 = linalg.matmul indexing_maps = [#x, #wt, #c] ins(%x, %wq : tensor<8x16xf32>, tensor<64x16xf32>) outs(%f0 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %q1 = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%q0, %bq : tensor<8x64xf32>, tensor<64xf32>) outs(%e0 : tensor<8x64xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %r = arith.addf %i0, %i1 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x64xf32>
+  %q2 = tensor.expand_shape %q1 [[0], [1, 2]] output_shape [8, 8, 8] : tensor<8x64xf32> into tensor<8x8x8xf32>
+  %qe = tensor.empty() : tensor<8x8x8xf32>
+  %q = flow.dispatch.region -> (tensor<8x8x8xf32>) {
+    %q3 = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%q2 : tensor<8x8x8xf32>) outs(%qe : tensor<8x8x8xf32>) {
+    ^bb0(%i0: f32, %o: f32):
+      %r = math.absf %i0 : f32
+      linalg.yield %r : f32
+    } -> tensor<8x8x8xf32>
+    flow.return %q3 : tensor<8x8x8xf32>
+  }
+  %e1 = tensor.empty() : tensor<8x32xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %k0 = linalg.matmul indexing_maps = [#x, #wt, #c] ins(%x, %wk : tensor<8x16xf32>, tensor<32x16xf32>) outs(%f1 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %k1 = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%k0, %bk : tensor<8x32xf32>, tensor<32xf32>) outs(%e1 : tensor<8x32xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %r = arith.addf %i0, %i1 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x32xf32>
+  %k2 = tensor.expand_shape %k1 [[0], [1, 2]] output_shape [8, 4, 8] : tensor<8x32xf32> into tensor<8x4x8xf32>
+  %ke = tensor.empty() : tensor<8x4x8xf32>
+  %k = flow.dispatch.region -> (tensor<8x4x8xf32>) {
+    %k3 = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k2 : tensor<8x4x8xf32>) outs(%ke : tensor<8x4x8xf32>) {
+    ^bb0(%i0: f32, %o: f32):
+      %r = math.absf %i0 : f32
+      linalg.yield %r : f32
+    } -> tensor<8x4x8xf32>
+    flow.return %k3 : tensor<8x4x8xf32>
+  }
+  return %q, %k : tensor<8x8x8xf32>, tensor<8x4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_columns_differ
+// WHY-LABEL: @no_fusion_columns_differ
+// WHY: the contractions have different numbers of columns
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_columns_differ(%x: tensor<8x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x64xf32>) -> (tensor<8x32xf32>, tensor<8x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<8x32xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %e1 = tensor.empty() : tensor<8x64xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf32>, tensor<16x64xf32>) outs(%f1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %a, %b : tensor<8x32xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_dynamic_columns
+// WHY-LABEL: @no_fusion_dynamic_columns
+// WHY: the number of columns is dynamic
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_dynamic_columns(%x: tensor<8x16xf32>, %w0: tensor<16x?xf32>, %w1: tensor<16x?xf32>, %n: index) -> (tensor<8x?xf32>, tensor<8x?xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<8x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x?xf32>) -> tensor<8x?xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf32>, tensor<16x?xf32>) outs(%f : tensor<8x?xf32>) -> tensor<8x?xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf32>, tensor<16x?xf32>) outs(%f : tensor<8x?xf32>) -> tensor<8x?xf32>
+  return %a, %b : tensor<8x?xf32>, tensor<8x?xf32>
+}
+
+// -----
+
+// Nothing says that copies of the parts would be free: the program's end reads them.
+// CHECK-LABEL: @no_fusion_parts_are_copied
+// WHY-LABEL: @no_fusion_parts_are_copied
+// WHY: us slower
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_parts_are_copied(%x: tensor<8x16xf32>) -> (tensor<8x32xf32>, tensor<8x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %w0 = arith.constant dense<0.5> : tensor<16x32xf32>
+  %w1 = arith.constant dense<1.5> : tensor<16x64xf32>
+  %e0 = tensor.empty() : tensor<8x32xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %e1 = tensor.empty() : tensor<8x64xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf32>, tensor<16x64xf32>) outs(%f1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %a, %b : tensor<8x32xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+
+// A joined contraction would have no activation behind a part of its columns.
+// CHECK-LABEL: @no_fusion_activation_would_be_lost
+// WHY-LABEL: @no_fusion_activation_would_be_lost
+// WHY: linalg.generic would lose its contraction
+// CHECK-NOT: joined_weight
+// CHECK: return
+func.func @no_fusion_activation_would_be_lost(%x: tensor<8x16xf32>) -> (tensor<8x32xf32>, tensor<8x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %w0 = arith.constant dense<0.5> : tensor<16x32xf32>
+  %w1 = arith.constant dense<1.5> : tensor<16x64xf32>
+  %e0 = tensor.empty() : tensor<8x32xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %e1 = tensor.empty() : tensor<8x64xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f0 : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<8x32xf32>) outs(%e0 : tensor<8x32xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %r = math.tanh %i0 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf32>, tensor<16x64xf32>) outs(%f1 : tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %y, %b : tensor<8x32xf32>, tensor<8x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_one_reads_the_other
+// WHY-LABEL: @no_fusion_one_reads_the_other
+// WHY: a contraction reads what another one makes
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_one_reads_the_other(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %a = linalg.matmul ins(%x, %w : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %b = linalg.matmul ins(%x, %a : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %b : tensor<16x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_through_a_transpose
+// WHY-LABEL: @no_fusion_through_a_transpose
+// WHY: would_cycle
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_through_a_transpose(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %a = linalg.matmul ins(%x, %w : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %t = linalg.transpose ins(%a : tensor<16x16xf32>) outs(%e : tensor<16x16xf32>) permutation = [1, 0]
+  %b = linalg.matmul ins(%x, %t : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %b : tensor<16x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_sums_start_elsewhere
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_sums_start_elsewhere(%x: tensor<8x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %acc: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf32>, tensor<16x32xf32>) outs(%acc : tensor<8x32xf32>) -> tensor<8x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
+  return %a, %b : tensor<8x32xf32>, tensor<8x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_f64
+// WHY-LABEL: @no_fusion_f64
+// WHY: element_type
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_f64(%x: tensor<8x16xf64>, %w0: tensor<16x32xf64>, %w1: tensor<16x32xf64>) -> (tensor<8x32xf64>, tensor<8x32xf64>) {
+  %zero = arith.constant 0.0 : f64
+  %e = tensor.empty() : tensor<8x32xf64>
+  %f = linalg.fill ins(%zero : f64) outs(%e : tensor<8x32xf64>) -> tensor<8x32xf64>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf64>, tensor<16x32xf64>) outs(%f : tensor<8x32xf64>) -> tensor<8x32xf64>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf64>, tensor<16x32xf64>) outs(%f : tensor<8x32xf64>) -> tensor<8x32xf64>
+  return %a, %b : tensor<8x32xf64>, tensor<8x32xf64>
+}
