@@ -8,8 +8,19 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.core import Match
 from mlirfuse.structured import ops
 from mlirfuse.structured.spaces import Digits, Space
+
+
+def form_group(match: Match) -> ir.Operation:
+    """Puts a norm's ops into one dispatch region, over one space where reshapes lie among them.
+
+    Args:
+      match: one whose data is a `NormGroup`.
+    """
+    space = match.data.space
+    return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))
 
 
 def respace(group: Sequence[ir.Operation], space: Space) -> list[ir.Operation]:

@@ -206,12 +206,14 @@ func.func @onnx(%x: tensor<2x4x8xf32>, %r: tensor<2x4x8xf32>, %gamma: tensor<4x8
 #row = affine_map<(m, a, b) -> (m)>
 #m = affine_map<(m) -> (m)>
 #cols = affine_map<(m, a, b) -> (a, b)>
+#mn = affine_map<(m, n) -> (m, n)>
 #map_mab_mab = {indexing_maps = [#mab, #mab, #mab], iterator_types = ["parallel", "parallel", "parallel"]}
 #sum_mab = {indexing_maps = [#mab, #row], iterator_types = ["parallel", "reduction", "reduction"]}
 #map_m = {indexing_maps = [#m, #m], iterator_types = ["parallel"]}
 #sum_mab_row = {indexing_maps = [#mab, #row, #row], iterator_types = ["parallel", "reduction", "reduction"]}
 #map_mab_row_row_cols = {indexing_maps = [#mab, #row, #row, #cols, #mab], iterator_types = ["parallel", "parallel", "parallel"]}
 #map_mab_row_row = {indexing_maps = [#mab, #row, #row, #mab], iterator_types = ["parallel", "parallel", "parallel"]}
+#map_mn_mn = {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]}
 #map_mab_row_row_cols_cols = {indexing_maps = [#mab, #row, #row, #cols, #cols, #mab], iterator_types = ["parallel", "parallel", "parallel"]}
 
 // Without beta; gamma is f32, the rest f16; the sum is a further result.
@@ -314,6 +316,58 @@ func.func @bf16_without_affine_part(%x: tensor<4x4x8xbf16>, %r: tensor<4x4x8xbf1
     %v = arith.truncf %d : f32 to bf16
     linalg.yield %v : bf16 } -> tensor<4x4x8xbf16>
   return %y : tensor<4x4x8xbf16>
+}
+
+// The reshape vanishes: all ops are written over the norm's dimensions.
+// CHECK-LABEL: @reshape_between
+// CHECK-SAME: %[[A0:.*]]: tensor<16x8xf32>, %[[A1:.*]]: tensor<16x8xf32>
+// CHECK: %[[V0:.*]] = tensor.collapse_shape %[[A0]] {{.*}} into tensor<128xf32>
+// CHECK: %[[V1:.*]] = tensor.expand_shape %[[V0]] {{.*}} into tensor<4x32xf32>
+// CHECK: %[[V2:.*]] = tensor.collapse_shape %[[A1]] {{.*}} into tensor<128xf32>
+// CHECK: %[[V3:.*]] = tensor.expand_shape %[[V2]] {{.*}} into tensor<4x32xf32>
+// CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<4x32xf32>) {{.*}}"add_layer_norm_v3_fusion"
+// CHECK: %[[V4:.*]] = linalg.generic {{.*}} ins(%[[V1]], %[[V3]] :
+// CHECK: %[[V5:.*]] = linalg.generic {{.*}}"reduction"{{.*}} ins(%[[V4]] :
+// CHECK: %[[V6:.*]] = linalg.generic {{.*}} ins(%[[V5]] :
+// CHECK: %[[V7:.*]] = linalg.generic {{.*}}"reduction"{{.*}} ins(%[[V4]], %[[V6]] :
+// CHECK: %[[V8:.*]] = linalg.generic {{.*}} ins(%[[V7]] :
+// CHECK: %[[V9:.*]] = linalg.generic {{.*}} ins(%[[V4]], %[[V6]], %[[V8]] :
+// CHECK: flow.return %[[V9]] :
+// CHECK: %[[V10:.*]] = tensor.expand_shape %[[R]] {{.*}} into tensor<4x4x8xf32>
+// CHECK: return %[[V10]] :
+func.func @reshape_between(%x: tensor<16x8xf32>, %r: tensor<16x8xf32>) -> tensor<4x4x8xf32> {
+  %n = arith.constant 32.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %e = tensor.empty() : tensor<16x8xf32>
+  %sum = linalg.generic #map_mn_mn ins(%x, %r : tensor<16x8xf32>, tensor<16x8xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32): %v = arith.addf %i0, %i1 : f32  linalg.yield %v : f32 } -> tensor<16x8xf32>
+  %h = tensor.expand_shape %sum [[0, 1], [2]] output_shape [4, 4, 8] : tensor<16x8xf32> into tensor<4x4x8xf32>
+  %e1 = tensor.empty() : tensor<4xf32>
+  %zero = arith.constant 0.0 : f32
+  %z = linalg.fill ins(%zero : f32) outs(%e1 : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.generic #sum_mab ins(%h : tensor<4x4x8xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32): %v = arith.addf %o, %i : f32  linalg.yield %v : f32 } -> tensor<4xf32>
+  %mean = linalg.generic #map_m ins(%s : tensor<4xf32>) outs(%e1 : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32): %v = arith.divf %i, %n : f32  linalg.yield %v : f32 } -> tensor<4xf32>
+  %q = linalg.generic #sum_mab_row ins(%h, %mean : tensor<4x4x8xf32>, tensor<4xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %c = arith.subf %i0, %i1 : f32
+    %p = arith.mulf %c, %c : f32
+    %v = arith.addf %o, %p : f32
+    linalg.yield %v : f32 } -> tensor<4xf32>
+  %rstd = linalg.generic #map_m ins(%q : tensor<4xf32>) outs(%e1 : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %m = arith.divf %i, %n : f32
+    %a = arith.addf %m, %eps : f32
+    %v = math.rsqrt %a : f32
+    linalg.yield %v : f32 } -> tensor<4xf32>
+  %e2 = tensor.empty() : tensor<4x4x8xf32>
+  %y = linalg.generic #map_mab_row_row ins(%h, %mean, %rstd : tensor<4x4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%e2 : tensor<4x4x8xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %i2: f32, %o: f32):
+    %c = arith.subf %i0, %i1 : f32
+    %d = arith.mulf %c, %i2 : f32
+    linalg.yield %d : f32 } -> tensor<4x4x8xf32>
+  return %y : tensor<4x4x8xf32>
 }
 
 // All that others can read of it becomes a result.

@@ -151,3 +151,32 @@ func.func @no_rewrite_transpose(%c: tensor<8x16xf32>) -> tensor<4x2x16xf32> {
   } -> tensor<4x2x16xf32>
   return %y : tensor<4x2x16xf32>
 }
+
+// -----
+
+// The sum takes the rows of a batch together: what reads them too stays with it.
+// CHECK-LABEL: @no_rewrite_reduced_in_part
+// CHECK: %[[X:.*]] = tensor.expand_shape
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[S]] :
+// WHY-DAG: a reduction reads only part of the collapsed loops
+#id = affine_map<(b, s, n) -> (b, s, n)>
+#b = affine_map<(b, s, n) -> (b)>
+func.func @no_rewrite_reduced_in_part(%c: tensor<8x16xf32>) -> tensor<2x4x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %x = tensor.expand_shape %c [[0, 1], [2]] output_shape [2, 4, 16] : tensor<8x16xf32> into tensor<2x4x16xf32>
+  %r = tensor.empty() : tensor<2xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%r : tensor<2xf32>) -> tensor<2xf32>
+  %t = linalg.generic {indexing_maps = [#id, #b], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x : tensor<2x4x16xf32>) outs(%z : tensor<2xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = arith.addf %i, %o : f32
+    linalg.yield %a : f32
+  } -> tensor<2xf32>
+  %e = tensor.empty() : tensor<2x4x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #b, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %t : tensor<2x4x16xf32>, tensor<2xf32>) outs(%e : tensor<2x4x16xf32>) {
+  ^bb0(%i: f32, %m: f32, %o: f32):
+    %d = arith.subf %i, %m : f32
+    linalg.yield %d : f32
+  } -> tensor<2x4x16xf32>
+  return %y : tensor<2x4x16xf32>
+}

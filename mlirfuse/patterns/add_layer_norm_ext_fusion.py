@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.space_builder import form_group
 from mlirfuse.structured.norms import (
     has_plain_affine,
     is_whole,
@@ -30,7 +30,7 @@ from mlirfuse.structured.norms import (
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the norm with an incomplete or mixed affine part that ends at `root`."""
     found = match_norm(root, centered=True, add=True)
-    if not isinstance(found, Match) or has_plain_affine(found.data) or not is_whole(found):
+    if not isinstance(found, Match) or has_plain_affine(found.data.norm) or not is_whole(found):
         return None
     return found
 
@@ -42,7 +42,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
+    return form_group(match)
 
 
 PASS = FusionPass(

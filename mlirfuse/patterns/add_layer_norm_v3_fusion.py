@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.space_builder import form_group
 from mlirfuse.structured.norms import legal_norm, match_norm, unrolled_refusal
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the norm over several axes that ends at `root`."""
     found = match_norm(root, centered=True, add=True)
-    return found if isinstance(found, Match) and len(found.data.axes) > 1 else None
+    return found if isinstance(found, Match) and len(found.data.norm.axes) > 1 else None
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -34,7 +34,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
+    return form_group(match)
 
 
 PASS = FusionPass(

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.space_builder import form_group
 from mlirfuse.structured.norms import legal_norm, match_norm
 
 
@@ -32,7 +32,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
+    return form_group(match)
 
 
 PASS = FusionPass(

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.space_builder import form_group
 from mlirfuse.structured.quantization import QUANTIZE, legal_quantized, match_quantized
 
 
@@ -33,7 +33,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
+    return form_group(match)
 
 
 PASS = FusionPass(

@@ -9,14 +9,17 @@
 A reshape between a contraction and its epilogue, or between the parts of a norm, keeps IREE from
 generating one loop nest for them; the same computation on the collapsed loops has no reshape
 inside. Root: a generic that reads an expand_shape. The loops of each collapsed group must be
-adjacent, of one kind, and read together or not at all by every operand. Static or dynamic sizes;
-any element type. Numerics: exact (each element is computed as before).
+adjacent, of one kind, and read together or not at all by every operand. A reshape stays before a
+reduction over a part of the group, and so before the other ops that read it too: a norm over split
+rows would come apart. Static or dynamic sizes; any element type. Numerics: exact (each element is
+computed as before).
 Source: MLIR, sinking of tensor.expand_shape through linalg ops; MindSpore has no such pass.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 from iree.compiler import ir
 
@@ -48,8 +51,30 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if ops.reads_index(root):
         return NoMatch(Reason.STRUCTURE, "the body reads a loop index")
     views = [(maps[number], ops.reassociation(op)) for number, op in expanded]
+    if any(_reduced_in_part(op) for _, op in expanded):
+        return NoMatch(Reason.SHAPE_MISMATCH, "a reduction reads only part of the collapsed loops")
     plan = _plan(root, maps, views)
     return Match(root, (root,), plan) if isinstance(plan, _Plan) else plan
+
+
+def _reduced_in_part(expand: ir.Operation) -> bool:
+    """Whether a reader reduces some, not all, of the dimensions that one was split into."""
+    value = expand.results[0]
+    for reader in ops.users(value):
+        if not ops.is_generic(reader) or ops.is_contraction(reader):
+            continue
+        kinds = ops.iterator_types(reader)
+        maps = [
+            index_map
+            for operand, index_map in zip(reader.operands, ops.indexing_maps(reader), strict=True)
+            if operand == value and index_map is not None
+        ]
+        groups = (g for g in ops.reassociation(expand) if len(g) > 1)
+        for index_map, group in itertools.product(maps, groups):
+            read = {kinds[loop] for d in group if (loop := index_map[d]) is not None}
+            if len(read) > 1:
+                return True
+    return False
 
 
 def _plan(

@@ -39,6 +39,7 @@ from mlirfuse.structured.expressions import (
     tensors,
     uncast,
 )
+from mlirfuse.structured.spaces import Space, common_space
 from mlirfuse.targets.base import Target
 
 
@@ -466,6 +467,20 @@ def may_end_norm(root: ir.Operation) -> bool:
     return last_scalar_op(root) in _LAST and ops.is_elementwise(root)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NormGroup:
+    """What a norm pass found.
+
+    Attributes:
+      norm: the normalization.
+      space: what the group's ops are written over when reshapes lie between its add and its norm;
+        None when none do.
+    """
+
+    norm: Norm
+    space: Space | None = None
+
+
 def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMatch | None:
     """The match of one of the norm passes at its last elementwise op.
 
@@ -481,14 +496,58 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
         return None
     if isinstance(found, NearNorm):
         return None if add else found.refusal
-    stops = found.stops
-    total = residual(found) if add else None
-    if total is not None:
-        stops = (stops - set(total.op.results)) | total.parts
-    group = slices.backward_slice(root, stops)
-    if add and (total is None or total.op not in group):
+    return form_match(root, found, found.stops, add=add)
+
+
+def form_match(
+    root: ir.Operation, norm: Norm, stops: frozenset[ir.Value], *, add: bool
+) -> Match | None:
+    """The match of a norm and what follows it up to the root.
+
+    Args:
+      root: the group's last op.
+      norm: what was found.
+      stops: the tensors at which the group ends when it has no add.
+      add: whether the residual add belongs to the group.
+
+    Returns:
+      The match with its `NormGroup`; None when the add is asked for and cannot be had.
+    """
+    if not add:
+        return Match(root, tuple(slices.backward_slice(root, stops)), NormGroup(norm))
+    total = residual(norm)
+    if total is None:
         return None
-    return Match(root, tuple(group), found)
+    between = _above_sum(norm.x) | set(total.op.results)
+    group = slices.backward_slice(root, (stops - between) | total.parts)
+    if total.op not in group:
+        return None
+    owners = (ops.defining_op(value) for value in between)
+    if not any(op is not None and op.name in ops.RESHAPES for op in owners):
+        return Match(root, tuple(group), NormGroup(norm))
+    space = common_space(group)
+    return Match(root, tuple(group), NormGroup(norm, space)) if isinstance(space, Space) else None
+
+
+def _above_sum(expr: Expr) -> frozenset[ir.Value]:
+    """The tensors between a norm and the sum that it reads, that sum's result among them.
+
+    None where a transpose or a broadcast lies between: those stay outside.
+    """
+    between: set[ir.Value] = set()
+    while True:
+        step = step_through(expr) if isinstance(expr, Element) else expr
+        if isinstance(expr, Element):
+            between.add(expr.value)
+            owner = ops.defining_op(expr.value)
+            moved = isinstance(step, Element) and step.index != expr.index
+            if moved and owner is not None and owner.name not in ops.RESHAPES:
+                return frozenset()
+        if isinstance(step, Apply) and step.op in CASTS:
+            step = step.args[0]
+        if not isinstance(step, Element):
+            return frozenset(between)
+        expr = step
 
 
 def is_whole(match: Match) -> bool:
@@ -521,7 +580,7 @@ def is_narrow_outside(match: Match) -> bool:
     sums = [op for op in match.ops if ops.is_generic(op) and not ops.is_elementwise(op)]
     if {ops.element_type(op.results[0]) for op in sums} != {"f32"}:
         return False
-    total = residual(match.data)
+    total = residual(match.data.norm)
     ends = [*match.root.results, *(() if total is None else total.parts)]
     return all(ops.element_type(value) in _NARROW for value in ends)
 
@@ -535,9 +594,9 @@ than two minutes at 12288, and 2 s at 16384."""
 def unrolled_refusal(match: Match, target: Target) -> NoMatch | None:
     """Refuses a layer norm over long rows with its input sum as a further result on a GPU."""
     result = match.root.results[0]
-    columns = math.prod(ops.shape(result)[axis] or 1 for axis in match.data.axes)
-    rank = len(ops.shape(result))
-    kept = [v for v in slices.results_of(list(match.ops)) if len(ops.shape(v)) == rank]
+    columns = math.prod(ops.shape(result)[axis] or 1 for axis in match.data.norm.axes)
+    size = ops.num_elements(result)
+    kept = [v for v in slices.results_of(list(match.ops)) if ops.num_elements(v) == size]
     if target.name not in ("cuda", "rocm") or len(kept) < 2:
         return None
     if columns <= UNROLLED_COLUMNS or columns.bit_count() == 1:

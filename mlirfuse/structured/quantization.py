@@ -15,7 +15,7 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import (
     Apply,
     Element,
@@ -31,10 +31,10 @@ from mlirfuse.structured.expressions import (
 )
 from mlirfuse.structured.norms import (
     Norm,
+    form_match,
     last_scalar_op,
     legal_norm,
     norm_of,
-    residual,
 )
 
 QUANTIZE = "iree_linalg_ext.quantize_affine"
@@ -76,13 +76,8 @@ def match_quantized(root: ir.Operation, *, add: bool) -> Match | NoMatch | None:
     if found is None:
         return None
     stops = found.norm.stops | {v for part in found.parts for v in tensors(source(part))}
-    total = residual(found.norm) if add else None
-    if total is not None:
-        stops = (stops - set(total.op.results)) | total.parts
-    group = slices.backward_slice(root, stops)
-    if add and (total is None or total.op not in group):
-        return None
-    return found.refusal or Match(root, tuple(group), found.norm)
+    match = form_match(root, found.norm, stops, add=add)
+    return match and (found.refusal or match)
 
 
 def legal_quantized(match: Match) -> NoMatch | None:

@@ -226,6 +226,40 @@ def group_cases() -> list[Case]:
     ]
 
 
+def across_reshape(name: str, writing: str, axes: tuple[int, ...], fires: str) -> Case:
+    """The add is on flat rows, the norm on (batch, row, column); the flat sum is a result too."""
+    batch, rows, columns = 3, 4, 32
+    f = Function(name, (batch, rows, batch * rows, columns))
+    x, r = f.argument((2, 3), "f32"), f.argument((2, 3), "f32")
+    flat = f.apply("arith.addf", x, r)
+    total = f.reshape(flat, (0, 1, 3), "[[0, 1], [2]]")
+    gamma = f.argument((3,), "f32")
+    affine = (gamma, None) if writing == "layer_norm" else (gamma,)
+    y = WRITINGS[writing](f, total, axes, *affine, stats="f32")
+
+    def numpy_form(x, r, gamma):
+        places = tuple({1: 1, 3: 2}[axis] for axis in axes)
+        wide = (x + r).reshape(batch, rows, columns)
+        return reference(writing == "layer_norm", places)(wide, gamma), x + r
+
+    normal = np.random.default_rng(6).standard_normal
+    other = normal((batch * rows, columns)).astype(np.float32)
+    scale = normal(columns).astype(np.float32)
+    lines = np.resize(extreme_rows(columns, np.dtype(np.float32), 1e4), (batch * rows, columns))
+    return Case(
+        name=name,
+        text=f.finish(y, flat),
+        inputs={
+            "normal": (normal(other.shape).astype(np.float32), other, scale),
+            "extreme": (lines.astype(np.float32), other, scale),
+        },
+        reference=numpy_form,
+        fires={fires: 1},
+        ulps=CAST_ULPS + rows * columns * ULPS_PER_TERM,
+        dispatches=1,
+    )
+
+
 def read_elsewhere() -> Case:
     """The mean, its broadcast, the reciprocal deviation and the unscaled norm leave the group."""
     f = Function("read_elsewhere", (None, 64))
@@ -306,7 +340,12 @@ def cases() -> list[Case]:
         make("cast_f16", "rms_norm", dtype="f16", add=True, keep_sum=True, fires=cast),
         make("cast_bf16", "divided_rms_norm", dtype="bf16", rows=6, add=True, fires=cast),
     ]
-    return [*plain, *shapes, *static, *adds, *variants, *group_cases(), read_elsewhere()]
+    reshaped = [
+        across_reshape("v3_across_reshape", "layer_norm", (1, 3), v3),
+        across_reshape("add_rms_across_reshape", "rms_norm", (3,), "add_rms_norm_fusion"),
+    ]
+    several = [*group_cases(), read_elsewhere()]
+    return [*plain, *shapes, *static, *adds, *variants, *reshaped, *several]
 
 
 CASES = {case.name: case for case in cases()}
