@@ -248,6 +248,47 @@ def body_of(op: ir.Operation) -> Body:
     return build
 
 
+def merge(group: Sequence[ir.Operation]) -> ir.Operation:
+    """Makes one `linalg.generic` of independent ones over the same loops, after the last of them.
+
+    What several of them read through the same map becomes one operand.
+
+    Args:
+      group: generics of one block in block order with the same iterators; they are erased.
+
+    Returns:
+      The op, with the results of the group in order.
+    """
+    last = group[-1]
+    inputs: dict[tuple[ir.Value, ops.IndexMap], int] = {}
+    for op in group:
+        for value, index_map in zip(ops.inputs(op), ops.plain_maps(op), strict=False):
+            inputs.setdefault((value, index_map), len(inputs))
+    inits = [value for op in group for value in ops.inits(op)]
+    out_maps = [m for op in group for m in ops.plain_maps(op)[ops.num_inputs(op) :]]
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        outs = iter(arguments[len(inputs) :])
+        yielded: list[ir.Value] = []
+        for op in group:
+            read = zip(ops.inputs(op), ops.plain_maps(op), strict=False)
+            own = [arguments[inputs[key]] for key in read]
+            yielded += body_of(op)([*own, *(next(outs) for _ in op.results)])
+        return yielded
+
+    location = ir.Location.fused([op.location for op in group], context=last.context)
+    with ir.InsertionPoint.after(last), location:
+        maps = [*(index_map for _, index_map in inputs), *out_maps]
+        values = [value for value, _ in inputs]
+        merged = generic(values, inits, maps, ops.iterator_types(last), body)
+    old = [result for op in group for result in op.results]
+    for value, new in zip(old, merged.results, strict=True):
+        value.replace_all_uses_with(new)
+    for op in reversed(group):
+        op.erase()
+    return merged
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; what an expand has just split is not split."""
     wanted = tuple(tuple(g) for g in groups)

@@ -62,6 +62,10 @@ class PassFailedError(MlirfuseError):
     """A pass raised, or left IR that does not verify; the caller's module is untouched."""
 
 
+class MustFuseError(MlirfuseError):
+    """Ops that the user wants in one dispatch are in several."""
+
+
 class CallError(MlirfuseError):
     """A compiled program was called with arguments that it was not compiled for."""
 

@@ -292,11 +292,6 @@ class FusionOptions:
             raise UsageError(
                 f"--never-fuse and --must-fuse both name {both[0]}; keep it in one of them"
             )
-        if self.must_fuse:
-            raise UsageError(
-                "--must-fuse is not available in this version;"
-                " --enable-pass and --pipeline choose what is fused"
-            )
         if self.horizontal is None:
             return
         siblings = {name for name, entry in _passes().items() if entry.kind is Kind.SIBLING}

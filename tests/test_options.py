@@ -281,7 +281,6 @@ def test_bad_values_and_contradictions(switches, said):
 @pytest.mark.parametrize(
     ("switches", "said"),
     [
-        ({"must_fuse": "m.mlir:1:1,m.mlir:2:1"}, "--must-fuse is not available in this version"),
         ({"enable_feature": "kernels"}, "feature 'kernels' is not available in this version"),
         ({"disable_feature": "guard"}, "feature 'guard' is not available in this version"),
     ],

@@ -1,11 +1,7 @@
 // A switch whose behaviour this version does not have is an error, never ignored.
-// RUN: not %mlirfuse-opt %s --must-fuse=a.mlir:1,a.mlir:2 2>&1 | FileCheck %s --check-prefix=MUST
-// RUN: not %mlirfuse-opt %s --horizontal 2>&1 | FileCheck %s --check-prefix=HORIZONTAL
 // RUN: not %mlirfuse-opt %s --disable-feature=guard 2>&1 | FileCheck %s --check-prefix=FEATURE
 // RUN: not env MLIRFUSE_FLAGS=--enable_feature=kernels %mlirfuse-opt %s 2>&1 | FileCheck %s --check-prefix=ENV
 
-// MUST: mlirfuse-opt: error: --must-fuse is not available in this version
-// HORIZONTAL: mlirfuse-opt: error: --horizontal=on is not available in this version
 // FEATURE: mlirfuse-opt: error: --disable-feature: feature 'guard' is not available in this version (available: data_tiling, fallback, fma)
 // ENV: mlirfuse-opt: error: MLIRFUSE_FLAGS: --enable-feature: feature 'kernels' is not available
 util.func public @main(%x: f32) -> f32 {

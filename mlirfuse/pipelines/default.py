@@ -42,6 +42,8 @@ PIPELINE: tuple[str, ...] = (
     # What no pattern took: rows first, since a reduction needs its elementwise neighbours.
     "reduction_fusion",
     "elementwise_fusion",
+    # Of what is still alone.
+    "horizontal_fusion",
     # Last: it looks at the contractions as they are left.
     "data_tiling_rewrite",
 )

@@ -37,6 +37,7 @@ from mlirfuse.core import (
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 from mlirfuse.pipelines import resolve
+from mlirfuse.pipelines.musts import Musts
 from mlirfuse.pipelines.search import Wishes, search
 from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.structured import expressions, marks, ops, regions, slices
@@ -78,11 +79,14 @@ def run(
     Raises:
       UsageError: an unknown pass, pass option or preset.
       PassFailedError: a pass raised or left invalid IR.
+      MustFuseError: ops that have to end in one group did not.
     """
     report = Report(
         target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
     )
-    state = _Run(clone(module), target, options, report, dump_dir, marks.any_in(module), observer)
+    marked = marks.any_in(module)
+    musts = Musts.of(module, options, marked=marked)
+    state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
     try:
         with expressions.remembering(), loading.scope(options.load_pass):
             passes = loading.passes()
@@ -96,6 +100,7 @@ def run(
                 report.passes.append(done)
                 if listener is not None:
                     listener(done)
+        musts.check(state.module, report)
     finally:
         ops.forget()
     return state.module, report
@@ -119,7 +124,8 @@ class _Run:
     options: FusionOptions
     report: Report
     dump_dir: Path | None
-    has_marks: bool = False
+    has_marks: bool
+    musts: Musts
     observer: Observer | None = None
     applied: int = 0
     dumps: int = 0
@@ -270,7 +276,7 @@ class _PassRun:
     def searched(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
         """Forms the groups of the block that the search finds, the most profitable first."""
         target = self.run.target
-        wishes = Wishes(lambda op: self.kept_out([op]), lambda op: frozenset())
+        wishes = Wishes(lambda op: self.kept_out([op]), self.run.musts.groups)
         groups, refused = search(block, rules, target, wishes)
         for pair in refused:
             self.record(list(pair.ops), pair.verdict, None)
@@ -345,6 +351,8 @@ class _PassRun:
             refusal = refusal or regions.stack_refusal(group, target.stack_limit)
             if refusal is not None:
                 return refusal
+        if self.run.musts.wants(group):
+            return None
         return self.fusion.profitable(match, context)
 
     def kept_out(self, group: list[ir.Operation]) -> NoMatch | None:

@@ -6,7 +6,7 @@ from harness import FLOATS, Batch, Case
 from linalg_text import Function
 
 M, N = 24, 40
-PASSES = "reduction_fusion,elementwise_fusion"
+PASSES = "reduction_fusion,elementwise_fusion,horizontal_fusion"
 
 
 def inputs(dtype: str, *shapes: tuple[int, ...]) -> dict[str, tuple[np.ndarray, ...]]:
@@ -83,6 +83,44 @@ def rows(name: str, dtype: str, count: int | None, keep: bool) -> Case:
     )
 
 
+def siblings(name: str, dtype: str) -> Case:
+    """Two ops that share an input, one of which reads it transposed."""
+    f = Function(name, (N, N))
+    x, y, t = f.argument((0, 1), dtype), f.argument((0, 1), dtype), f.argument((1, 0), dtype)
+    a = f.apply("arith.addf", x, y)
+    b = f.apply("arith.mulf", y, t)
+    return Case(
+        name=name,
+        text=f.finish(a, b),
+        inputs=inputs(dtype, (N, N), (N, N), (N, N)),
+        reference=lambda x, y, t: (x + y, y * t.T),
+        fires={"horizontal_fusion": 1},
+        ulps=2.0,
+        computed=dtype,
+        hostile=frozenset({"hostile"}),
+        exact=frozenset({"equal", "negative zero"}),
+        dispatches=1,
+    )
+
+
+def row_siblings(name: str, dtype: str) -> Case:
+    """Sum and maximum of the same rows."""
+    f = Function(name, (M, N))
+    x = f.argument((0, 1), dtype)
+    total, most = f.reduce("arith.addf", x, (1,)), f.reduce("arith.maximumf", x, (1,))
+    return Case(
+        name=name,
+        text=f.finish(total, most),
+        inputs=inputs(dtype, (M, N)),
+        reference=lambda x: (x.sum(-1), x.max(-1)),
+        fires={"horizontal_fusion": 1},
+        ulps=N / 2,
+        computed=dtype,
+        hostile=frozenset({"hostile"}),
+        dispatches=1,
+    )
+
+
 CASES = {
     case.name: case
     for case in [
@@ -92,6 +130,8 @@ CASES = {
         *(rows(f"rows_{d}", d, M, keep=False) for d in FLOATS),
         rows("rows_two_results", "f32", M, keep=True),
         rows("rows_dynamic", "f32", None, keep=False),
+        *(siblings(f"siblings_{d}", d) for d in FLOATS),
+        row_siblings("row_siblings_f32", "f32"),
     ]
 }
 
@@ -107,6 +147,10 @@ def test_generic(name, outcomes):
 
 
 def test_vulkan(vulkan):
-    cases = [tree("vulkan_tree", "f32", M, True), rows("vulkan_rows", "f32", M, False)]
+    cases = [
+        tree("vulkan_tree", "f32", M, True),
+        rows("vulkan_rows", "f32", M, False),
+        siblings("vulkan_siblings", "f32"),
+    ]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=vulkan).run().values():
         outcome.check()
