@@ -7,43 +7,12 @@ import subprocess
 import time
 
 import pytest
+from explained import HOSTILE, REFUSED, decision, report
 
 from mlirfuse import explain
-from mlirfuse.core import Decision, Kind, MlirfuseError, PassRun, Reason, Report, UsageError
-from mlirfuse.explain import graph, locations, page, plain
+from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
+from mlirfuse.explain import locations, page, plain
 from mlirfuse.options import FusionOptions
-
-HOSTILE = "</script><script>document.body.dataset.broken='yes'</script>\x1b[31m\u202e<!--"
-
-
-def decision(**changes):
-    entry = {
-        "pass_name": "add_rms_norm_fusion",
-        "match": 0,
-        "kind": Kind.PRODUCER_CONSUMER,
-        "function": "main",
-        "ops": ("net/model.py:10:3", "net/model.py:12:5", "net/model.py:12:5"),
-        "op_names": ("linalg.generic",) * 3,
-        "taken": True,
-        "bytes_saved": 3 * 1024 * 1024,
-        "gain_us": 42.0,
-    }
-    if changes.get("reason"):
-        entry |= {"taken": False, "match": None}
-    return Decision(**(entry | changes))
-
-
-def report(*decisions, **changes):
-    return Report(target="cpu", iree="3.13.0", options={}, decisions=list(decisions), **changes)
-
-
-REFUSED = decision(
-    reason=Reason.EXTRA_USERS,
-    detail="%7 is read by linalg.matmul",
-    ops=("net/model.py:20:1", "net/model.py:21:9"),
-    op_names=("linalg.generic", "linalg.reduce"),
-    gain_us=50.5,
-)
 
 # --- text --------------------------------------------------------------------------------------
 
@@ -254,65 +223,6 @@ def test_a_location_is_not_found_inside_a_longer_name():
         locations.resolve(report(decision()), "model.py:1")
 
 
-# --- graph -------------------------------------------------------------------------------------
-
-FUSED = """
-#m = affine_map<(a, b) -> (a, b)>
-util.func public @main(%x: tensor<4x8xf32>, %y: tensor<?x8xf32>) -> (tensor<4x8xf32>, tensor<?x8xf32>) {
-  %e = tensor.empty() : tensor<4x8xf32>
-  %0 = flow.dispatch.region -> (tensor<4x8xf32>)
-      attributes {mlirfuse.match = 3 : i64, mlirfuse.pass = "softmax_fusion"} {
-    %1 = linalg.copy {mlirfuse.match = 0 : i64, mlirfuse.pass = "transpose_matmul_fusion"}
-      ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
-    flow.return %1 : tensor<4x8xf32>
-  }
-  %2 = tensor.collapse_shape %0 [[0, 1]] : tensor<4x8xf32> into tensor<32xf32>
-  %3 = tensor.expand_shape %2 [[0, 1]] output_shape [4, 8] : tensor<32xf32> into tensor<4x8xf32>
-  %4 = linalg.copy {mlirfuse.match = 1 : i64, mlirfuse.pass = "transpose_matmul_fusion"}
-    ins(%3 : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
-  %5 = linalg.copy ins(%y : tensor<?x8xf32>) outs(%y : tensor<?x8xf32>) -> tensor<?x8xf32>
-  %6 = linalg.copy ins(%5 : tensor<?x8xf32>) outs(%y : tensor<?x8xf32>) -> tensor<?x8xf32>
-  util.return %4, %6 : tensor<4x8xf32>, tensor<?x8xf32>
-}
-"""  # noqa: E501
-
-
-def test_graph_of_a_module():
-    drawn = graph.of_text(FUSED)
-    assert [(n.function, n.name, n.match) for n in drawn.nodes] == [
-        ("main", "softmax_fusion", 3),
-        ("main", "linalg.copy", None),
-        ("main", "linalg.copy", None),
-        ("main", "linalg.copy", None),
-    ]
-    assert {n.location for n in drawn.nodes} == {"-"}
-    assert drawn.edges == (graph.Edge(0, 1, 4 * 8 * 4), graph.Edge(2, 3, None))
-
-
-def test_graph_has_the_source_lines_of_a_text_with_locations():
-    text = FUSED.replace("-> tensor<?x8xf32>\n  util", '-> tensor<?x8xf32> loc("m.py":7:2)\n  util')
-    assert graph.of_text(text).nodes[3].location == "m.py:7:2"
-
-
-def test_graph_of_a_report_is_drawn_and_survives_the_schema(tmp_path):
-    entry = report(decision(), graph=graph.of_text(FUSED).to_dict())
-    again = Report.from_dict(json.loads(json.dumps(entry.to_dict())))
-    found = data_of(written(tmp_path, again))["graph"]
-    assert [n["name"] for n in found["nodes"]] == ["softmax_fusion", *["linalg.copy"] * 3]
-    assert found["edges"][0] == {"source": 0, "target": 1, "size": 128}
-
-
-def test_graph_of_what_is_not_mlir():
-    with pytest.raises(MlirfuseError, match="cannot draw the fused module"):
-        graph.of_text("func.func @f(")
-
-
-def test_graph_of_a_report_has_its_groups():
-    rewrite = decision(kind=Kind.REWRITE)
-    drawn = graph.of_report(report(decision(), REFUSED, rewrite))
-    assert [n.name for n in drawn.nodes] == ["add_rms_norm_fusion"]
-
-
 # --- page --------------------------------------------------------------------------------------
 
 
@@ -465,58 +375,172 @@ def test_browser_filters_five_thousand_decisions(tmp_path):
         assert len(rows(dom)) == min(count, 50)
 
 
+LAYERED = {
+    "ops": [
+        {
+            "function": "main",
+            "name": "linalg.generic",
+            "location": f"m.py:{i}:1",
+            "layer": f"blocks/{i // 2}",
+            "group": i // 2 if i < 4 else None,
+            "outputs": [{"type": "tensor<4x4xf32>", "size": 64}],
+        }
+        for i in range(6)
+    ],
+    "groups": [
+        {"function": "main", "pass_name": name, "match": 0, "layer": f"blocks/{i}"}
+        for i, name in enumerate(("softmax_fusion", "rms_norm_fusion"))
+    ],
+    "edges": [{"source": i, "output": 0, "target": i + 1} for i in range(5)],
+}
+"""Six ops in a row, two in each layer; two groups."""
+
+
+def layered(*more):
+    def of(name, *lines, **changes):
+        places = tuple(f"m.py:{i}:1" for i in lines)
+        names = ("linalg.generic",) * len(lines)
+        return decision(pass_name=name, ops=places, op_names=names, **changes)
+
+    rewrite = {"kind": Kind.REWRITE, "match": None}
+    return report(
+        of("softmax_fusion", 0, 1),
+        of("tidy_rewrite", 2, **rewrite),
+        of("tidy_rewrite", 3, **rewrite),
+        of("rms_norm_fusion", 2, 3),
+        of("rms_norm_fusion", 3, 4, reason=Reason.WOULD_CYCLE, detail="m.py:9"),
+        *more,
+        graph=LAYERED,
+    )
+
+
+TIMES = "\u00d7"
+CLICK = "dispatchEvent(new MouseEvent('click'));"
+
+
+def side_of(dom):
+    return re.search(r'id="node">(.*?)</div></div><div class="legend">', dom, re.DOTALL)[1]
+
+
+def keys(dom):
+    return re.findall(r'data-key="([^"]+)"', dom)
+
+
 @browser
 def test_browser_selects_a_group_and_reads_a_reason(tmp_path):
-    script = """
-      document.querySelectorAll(".node")[1].dispatchEvent(new MouseEvent("click"));
+    script = f"""
+      document.querySelector("[data-key=g1]").{CLICK}
       const pick = document.querySelector("select[aria-label=outcome]");
       pick.value = "refused";
       pick.dispatchEvent(new Event("input"));
       document.querySelector("#decision-rows tr").click();
     """
-    taken = decision(pass_name="softmax_fusion", match=3)
-    dom, console = browse(written(tmp_path, report(taken, REFUSED), after=FUSED), script=script)
+    dom, console = browse(written(tmp_path, layered()), script=script)
     assert console == []
     chosen = re.search(r'<g class="node[^"]*chosen.*?</g>', dom, re.DOTALL)[0]
-    assert "linalg.copy" in chosen
-    side = re.search(r'id="node">(.*?)</div></div><div class="legend">', dom, re.DOTALL)[1]
-    assert "softmax_fusion" in side
+    assert "rms_norm_fusion #0" in chosen
+    side = side_of(dom)
+    assert "linalg.generic" in side
+    assert "m.py:2:1" in side
+    assert "64 B" in side
     assert len(rows(dom)) == 1
-    assert Reason.EXTRA_USERS.hint in dom.partition('class="more"')[2].partition("</tr>")[0]
+    assert Reason.WOULD_CYCLE.hint in dom.partition('class="more"')[2].partition("</tr>")[0]
 
 
 @browser
-def test_browser_pages_through_a_large_graph_and_draws_refused_fusions(tmp_path):
-    count = 1500
-    nodes = [
-        {"function": "main", "name": "linalg.generic", "match": None, "location": f"m.py:{i}:1"}
-        for i in range(count)
-    ]
-    nodes[1] |= {"name": "softmax_fusion", "match": 0, "location": "-"}
-    edges = [{"source": i, "target": i + 1, "size": 64} for i in range(count - 1)]
-    edges.append({"source": 0, "target": count - 1, "size": None})
-    group = decision(pass_name="softmax_fusion", ops=("m.py:1:1",), op_names=("linalg.softmax",))
-    refused = decision(
-        reason=Reason.WOULD_CYCLE, ops=("m.py:1:1", "m.py:2:1"), op_names=("linalg.generic",) * 2
+def test_browser_shows_bytes_on_edges_and_the_reason_of_a_refused_one(tmp_path):
+    dom, console = browse(written(tmp_path, layered()))
+    assert console == []
+    assert dom.count('class="bytes"') == 3
+    (kept,) = re.findall(r'<g class="kept".*?</g>', dom, re.DOTALL)
+    title = re.search(r"<title>(.*?)</title>", kept, re.DOTALL)[1]
+    assert title.startswith("64 B from rms_norm_fusion #0 to linalg.generic\n")
+    assert f"rms_norm_fusion: {Reason.WOULD_CYCLE.text}: m.py:9" in title
+    assert 'class="edge lit refused"' not in kept
+    dom, console = browse(
+        written(tmp_path, layered()), script=f"document.querySelector('.kept').{CLICK}"
     )
-    path = written(tmp_path, report(group, refused, graph={"nodes": nodes, "edges": edges}))
-    dom, console = browse(path, script="document.querySelectorAll('#graph input')[1].click();")
+    assert console == []
+    assert "Not fused" in side_of(dom)
+    assert Reason.WOULD_CYCLE.hint in side_of(dom)
+    hide = "document.querySelector('[aria-label=\"refused fusions\"]').click();"
+    dom, console = browse(written(tmp_path, layered()), script=hide)
+    assert console == []
+    assert 'class="kept"' not in dom
+
+
+@browser
+def test_browser_steps_through_the_rewrites(tmp_path):
+    def after(steps):
+        back = f"document.querySelector('[aria-label=\"previous step\"]').{CLICK}"
+        dom, console = browse(written(tmp_path, layered()), script=back * steps)
+        assert console == []
+        return dom, re.search(r'id="step">(.*?)<', dom)[1]
+
+    dom, said = after(0)
+    assert (keys(dom), said) == (["g0", "g1", "o4", "o5"], "3 of 3: the result")
+    dom, said = after(1)
+    assert (keys(dom), said) == (["g0", "o2", "o3", "o4", "o5"], f"2 of 3: tidy_rewrite {TIMES}2")
+    assert "m.py:3:1" in side_of(dom)
+    dom, said = after(2)
+    assert (keys(dom), said) == (["g0", "o2", "o3", "o4", "o5"], "1 of 3: softmax_fusion #0")
+    assert 'class="node group chosen" data-key="g0"' in dom
+    dom, said = after(4)
+    assert keys(dom) == [f"o{i}" for i in range(6)]
+    assert said == "0 of 3: before the first rewrite"
+
+
+@browser
+def test_browser_opens_and_closes_layers(tmp_path):
+    shut = f"document.querySelector('.crumbs a').{CLICK}"
+    dom, console = browse(written(tmp_path, layered()), script=shut)
+    assert console == []
+    assert keys(dom) == ["lblocks"]
+    assert "2 groups, 2 ops" in dom
+    into = "document.querySelector('.node').dispatchEvent(new MouseEvent('dblclick'));"
+    dom, console = browse(written(tmp_path, layered()), script=shut + into)
+    assert console == []
+    assert keys(dom) == ["g0", "g1", "o4", "o5"]
+    assert ">blocks/2</text>" in dom
+
+
+@browser
+def test_browser_opens_only_as_many_layers_as_can_be_seen(tmp_path):
+    count = 200
+    made = [
+        LAYERED["ops"][5] | {"layer": f"blocks/{i // 10}", "location": "-"} for i in range(count)
+    ]
+    edges = [{"source": i, "output": 0, "target": i + 1} for i in range(count - 1)]
+    drawn = {"ops": made, "groups": [], "edges": edges}
+    dom, console = browse(written(tmp_path, report(graph=drawn)))
+    assert console == []
+    assert keys(dom) == [f"lblocks/{i}" for i in range(20)]
+
+
+@browser
+def test_browser_pages_through_a_large_graph(tmp_path):
+    count = 1500
+    made = [LAYERED["ops"][5] | {"layer": "", "location": f"m.py:{i}:1"} for i in range(count)]
+    made[1] |= {"group": 0}
+    edges = [{"source": i, "output": 0, "target": i + 1} for i in range(count - 1)]
+    edges.append({"source": 0, "output": 0, "target": count - 1})
+    formed = [LAYERED["groups"][0] | {"layer": ""}]
+    path = written(tmp_path, report(graph={"ops": made, "groups": formed, "edges": edges}))
+    dom, console = browse(path)
     assert console == []
     assert "60 of 1500 in program order" in dom
-    assert dom.count('<g class="node') == 60
-    dotted = re.search(r'<path class="refused".*?</path>', dom, re.DOTALL)[0]
-    assert Reason.WOULD_CYCLE.text in dotted
-    hide = "document.querySelectorAll('#graph input')[0].click();"
+    assert len(keys(dom)) == 60
+    hide = "document.querySelector('[aria-label=\"ops in no group\"]').click();"
     dom, console = browse(path, script=hide)
     assert console == []
-    assert dom.count('<g class="node') == 1
+    assert keys(dom) == ["g0"]
 
 
 @browser
 def test_the_browser_tests_see_errors(tmp_path):
     path = written(tmp_path, report(decision()))
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("graph();\n", "graphs();\n"), encoding="utf-8")
+    path.write_text(text.replace("  graph();\n", "  graphs();\n"), encoding="utf-8")
     dom, console = browse(path)
     assert console
     assert 'data-ready="true"' not in dom

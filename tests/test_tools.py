@@ -525,21 +525,20 @@ def program(tmp_path_factory):
     """`rms.vmfb` of `RMS`, and what mlirfuse-compile wrote beside it."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "rms.mlir").write_text(RMS)
-    names = [f"{folder}/rms.{suffix}" for suffix in ("vmfb", "html", "json", "mlir")]
-    code = compile_main(
-        [names[3], "-o", names[0], f"--report={names[1]}", f"--decisions={names[2]}", "--no-cache"]
-    )
-    assert code == 0
+    names = {suffix: f"{folder}/rms.{suffix}" for suffix in ("vmfb", "html", "json", "dot", "mlir")}
+    files = [f"--report={names['html']}", f"--decisions={names['json']}", f"--graph={names['dot']}"]
+    assert compile_main([names["mlir"], "-o", names["vmfb"], *files, "--no-cache"]) == 0
     return folder / "rms.vmfb"
 
 
-def test_compile_writes_program_page_and_decisions(program):
+def test_compile_writes_program_page_graph_and_decisions(program):
     decisions = json.loads(program.with_suffix(".json").read_text())
     assert decisions["schema"] == 1
     assert decisions["dispatches"]["fused"] == 1
     assert [d["pass"] for d in decisions["decisions"] if d["taken"]] == ["rms_norm_fusion"]
     assert "rms_norm_fusion" in program.with_suffix(".html").read_text()
-    assert len(list(program.parent.iterdir())) == 4
+    assert 'label="rms_norm_fusion match 0' in program.with_suffix(".dot").read_text()
+    assert len(list(program.parent.iterdir())) == 5
 
 
 def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_path):

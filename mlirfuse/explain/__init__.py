@@ -1,12 +1,13 @@
-"""What the engine decided, for people: terminal text, answers to "why not?", an HTML report.
+"""What the engine decided, for people: text, answers to "why not?", graphs, an HTML report.
 
 Everything here is computed from a `core.Report`; nothing here decides anything.
 """
 
 from __future__ import annotations
 
+from mlirfuse.explain.files import write_graph
 from mlirfuse.explain.locations import why
 from mlirfuse.explain.page import html
 from mlirfuse.explain.plain import candidates_text, text
 
-__all__ = ["candidates_text", "html", "text", "why"]
+__all__ = ["candidates_text", "html", "text", "why", "write_graph"]

@@ -53,8 +53,8 @@ def html(
       title: heading of the page, e.g. the model's name.
       before: the module before the passes, as text.
       after: the module after the passes, as text. The graph is drawn from it, with source lines
-        when the text has locations; without it from `report.graph`, and without that too the
-        groups are drawn without the tensors between them.
+        when the text has locations; without it from `report.graph`, and without that too the ops
+        of the groups are drawn without the tensors between them.
       timings: milliseconds a call of each program measured, by name: `stock`, `fused`, others.
       speedups: speed of each program as a multiple of stock's, where it was measured better than by
         the quotient of two timings.
@@ -64,10 +64,7 @@ def html(
       UsageError: the file cannot be written.
       MlirfuseError: `after` is not MLIR.
     """
-    if after is not None:
-        drawn = graph.of_text(after).to_dict()
-    else:
-        drawn = report.graph or graph.of_report(report).to_dict()
+    drawn = graph.of_report(report) if after is None else graph.of_text(after)
     data = {
         "title": title,
         "version": version("mlirfuse"),
@@ -80,13 +77,23 @@ def html(
         "reasons": {r.code: {"text": r.text, "hint": r.hint} for r in Reason},
         "timings": dict(timings or {}),
         "speedups": _speedups(timings or {}, speedups),
-        "graph": drawn,
+        "graph": _drawing(drawn, report),
         "before": _shown(before),
         "after": _shown(after),
         "steps": [{"title": name, "diff": difference(a, b)} for name, a, b in steps or ()],
     }
     with replacing(Path(path)) as staged:
         staged.write_text(_page(data), encoding="utf-8")
+
+
+def _drawing(drawn: graph.Graph, report: Report) -> dict[str, Any]:
+    """The graph, the refusals between its ops, and the steps that led to it."""
+    apart = graph.refused(drawn, report.decisions)
+    order = graph.steps(drawn, report.decisions)
+    return drawn.to_dict() | {
+        "refused": [dataclasses.asdict(pair) for pair in apart],
+        "steps": [dataclasses.asdict(step) for step in order],
+    }
 
 
 def _speedups(
@@ -145,7 +152,8 @@ def _nameless(lines: Sequence[str]) -> list[str]:
 def _page(data: Mapping[str, Any]) -> str:
     # Inside a script element only `<` can end it or open a comment; JSON may spell it \u003c.
     encoded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    parts = {"STYLE": _resource("page.css"), "SCRIPT": _resource("page.js"), "DATA": encoded}
+    script = _resource("page.js").replace("/*GRAPH*/", _resource("graph.js").strip())
+    parts = {"STYLE": _resource("page.css"), "SCRIPT": script, "DATA": encoded}
     return re.sub(r"/\*(STYLE|SCRIPT|DATA)\*/", lambda m: parts[m[1]], _resource("page.html"))
 
 

@@ -130,6 +130,15 @@ def is_group(decision: Decision) -> bool:
     return decision.taken and decision.kind is not Kind.REWRITE
 
 
+def decision_of(report: Report, function: str, pass_name: str, match: int) -> Decision | None:
+    """The decision that made a group."""
+    wanted = (function, pass_name, match)
+    for decision in report.decisions:
+        if decision.taken and (decision.function, decision.pass_name, decision.match) == wanted:
+            return decision
+    return None
+
+
 def summary(report: Report) -> str:
     """One line: groups, ops in them, refused candidates and dispatches."""
     taken = [d for d in report.decisions if is_group(d)]

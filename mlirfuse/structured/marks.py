@@ -91,7 +91,8 @@ def is_called(op: ir.Operation, name: str) -> bool:
 def layer(op: ir.Operation) -> str:
     """The part of the model that an op comes from, `blocks/0/norm`; empty when it is not known.
 
-    That is the path of PyTorch's module, or JAX's scopes without functions, marks and the op.
+    That is the path of PyTorch's module, JAX's scopes without functions, marks and the op, or what
+    is before the last part of the name of ONNX's node.
     """
     for frame in ops.source_frames(op.location):
         if frame.startswith(LAYER):
@@ -100,4 +101,6 @@ def layer(op: ir.Operation) -> str:
         if first.startswith("jit(") and scopes:
             kept = (s for s in scopes[:-1] if not s.startswith((PREFIX, "jit(")))
             return "/".join(kept)
+        if not first and scopes and not ops.is_position(frame):
+            return "/".join(scopes[:-1])
     return ""

@@ -306,6 +306,11 @@ def is_contraction(op: ir.Operation) -> bool:
         return False
     if "reduction" not in iterator_types(op) or None in indexing_maps(op):
         return False
+    return multiplies_and_adds(op)
+
+
+def multiplies_and_adds(op: ir.Operation) -> bool:
+    """Whether the generic's body is `yield(out + a * b)`, casts of `a` and `b` allowed."""
     names = [o.operation.name for o in body(op).operations]
     casts = {"arith.extf", "arith.extsi", "arith.extui"}
     rest = [n for n in names if n not in casts]
@@ -433,6 +438,26 @@ def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
     return tuple(zip(offsets, sizes, strict=True))
 
 
+def is_box(op: ir.Operation) -> bool:
+    """Whether a `tensor.extract_slice` or `tensor.insert_slice` takes steps of one."""
+    return all(step == 1 for step in op.attributes["static_strides"])
+
+
+def padding_value(op: ir.Operation) -> ir.Value | None:
+    """What a `tensor.pad` puts around its operand; None when it depends on the place."""
+    block = op.regions[0].blocks[0]
+    value: ir.Value = block.operations[len(block.operations) - 1].operation.operands[0]
+    return value if block_of(value) != block else None
+
+
+def padding_amounts(op: ir.Operation) -> tuple[tuple[int, int], ...] | None:
+    """What a `tensor.pad` adds before and after each dimension; None for dynamic or negative."""
+    low, high = (list(op.attributes[name]) for name in ("static_low", "static_high"))
+    if any(amount < 0 for amount in (*low, *high)):
+        return None
+    return tuple(zip(low, high, strict=True))
+
+
 # --- locations ---------------------------------------------------------------------------------
 
 
@@ -455,6 +480,11 @@ _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
 _POSITION = re.compile(r":\d+:\d+$")
 
 
+def is_position(frame: str) -> bool:
+    """Whether a part of a location is `file:line:col`, not a name."""
+    return _POSITION.search(frame) is not None
+
+
 def location_name(location: ir.Location) -> str:
     """The position in the model's own source: the innermost outside the framework, or `-`.
 
@@ -463,7 +493,7 @@ def location_name(location: ir.Location) -> str:
     """
     name, inside = "", ""
     for frame in source_frames(location):
-        if not _POSITION.search(frame):
+        if not is_position(frame):
             name = name or frame
         elif not any(part in frame for part in _FRAMEWORKS):
             return frame

@@ -17,12 +17,17 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuses questions that cannot be answered together.
 
     Raises:
-      UsageError: two JSON documents on one stdout, or a `--why` that does not name two places.
+      UsageError: two JSON documents on one stdout, a `--why` that does not name two places, or a
+        graph in a format that is none of ours.
     """
+    from mlirfuse.explain.files import check_graph
+
     if arguments.explain == "json" and arguments.candidates == "json":
         raise UsageError("--explain=json and --candidates=json both want stdout; give one of them")
     if arguments.why is not None:
         why_locations(arguments.why)
+    if arguments.graph is not None:
+        check_graph(arguments.graph)
 
 
 def wants_stdout(arguments: argparse.Namespace) -> bool:

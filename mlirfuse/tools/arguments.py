@@ -171,6 +171,11 @@ def add_reports(parser: Parser) -> None:
     group.add_argument(
         "--why", metavar="LOC,LOC", help="why the ops at two locations are, or are not, one group"
     )
+    group.add_argument(
+        "--graph",
+        metavar="FILE.dot|FILE.json",
+        help="draw groups, tensors and refusals, for Graphviz or Model Explorer",
+    )
 
 
 def add_list_passes(group: Any) -> None:

@@ -102,12 +102,17 @@ def _work(argv: Sequence[str]) -> int:
         program = stack.enter_context(replacing(args.output))
         page = stack.enter_context(replacing(args.report)) if args.report else None
         decisions = stack.enter_context(replacing(args.decisions)) if args.decisions else None
+        drawing = stack.enter_context(replacing(args.graph)) if args.graph else None
         with _progress(f"compiling {args.model} for {args.target}"):
             fused = _verified(args, options) if args.verify else _compile(args, options)
         fused.save(program)
         if decisions is not None:
             text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
             decisions.write_text(f"{text}\n", encoding="utf-8")
+        if drawing is not None:
+            from mlirfuse.explain.files import graph_text
+
+            drawing.write_text(graph_text(fused.report, args.graph), encoding="utf-8")
         if page is not None:
             from mlirfuse import explain
 

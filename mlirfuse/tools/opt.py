@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, Report, UsageError
 from mlirfuse.tools import answers, arguments, files, sections
 from mlirfuse.tools.diagnostics import (
@@ -100,6 +101,10 @@ def _work(argv: Sequence[str]) -> int:
         sys.stdout.write(options.describe())
         return 0
     answers.check(args)
+    if args.graph is not None and (args.split_input_file or args.verify_diagnostics):
+        raise UsageError(
+            "--graph draws one module; give it without --split-input-file and --verify-diagnostics"
+        )
     name = required(args.input, "IN.mlir", PROG)
     silent = args.verify_diagnostics or answers.wants_stdout(args)
     target = args.output or (None if silent else files.STANDARD)
@@ -107,8 +112,13 @@ def _work(argv: Sequence[str]) -> int:
         out = None if target is None else stack.enter_context(files.output(target))
         if args.emit_bytecode and out is not None and out.isatty():
             raise UsageError("bytecode on a terminal; give -o OUT or redirect stdout")
+        drawing = None if args.graph is None else stack.enter_context(replacing(args.graph))
         work = _Opt(args, options, name)
         work.run()
+        if drawing is not None:
+            from mlirfuse.explain.files import graph_text
+
+            drawing.write_text(graph_text(work.reports[0], args.graph), encoding="utf-8")
         if out is not None:
             work.write(out)
     answers.answer(args, work.reports)
@@ -169,6 +179,7 @@ class _Opt:
         """Runs one section; returns what MLIR and the engine said about it."""
         from iree.compiler import ir
 
+        from mlirfuse.explain import graph
         from mlirfuse.pipelines import engine
 
         found: list[Diagnostic] = []
@@ -189,6 +200,8 @@ class _Opt:
                     dump_dir=dump,
                     listener=answers.log_pass if self.args.verbose else None,
                 )
+                if self.args.graph is not None:
+                    report.graph = graph.of_module(fused).to_dict()
             except DiagnosedError as error:
                 found.extend(error.diagnostics)
             except UsageError:
@@ -264,10 +277,13 @@ def _renamed(report: Report, name: str) -> Report:
     """The report with the file's name for `-`, MLIR's name for a text that it did not read."""
     if name == files.STANDARD:
         return report
+
+    def renamed(location: str) -> str:
+        return f"{name}{location[1:]}" if location.startswith("-:") else location
+
     report.decisions = [
-        dataclasses.replace(
-            d, ops=tuple(f"{name}{loc[1:]}" if loc.startswith("-:") else loc for loc in d.ops)
-        )
-        for d in report.decisions
+        dataclasses.replace(d, ops=tuple(map(renamed, d.ops))) for d in report.decisions
     ]
+    for op in report.graph["ops"] if report.graph else ():
+        op["location"] = renamed(op["location"])
     return report

@@ -1,0 +1,137 @@
+"""The fusion graph in Graphviz' language: layers and groups as clusters, bytes on the edges."""
+
+from __future__ import annotations
+
+import colorsys
+import dataclasses
+import json
+from collections.abc import Iterator
+
+from mlirfuse.core import Decision, Report
+from mlirfuse.explain import graph as graphs
+from mlirfuse.explain.graph import Graph, Refused
+from mlirfuse.explain.plain import byte_size, decision_of, printable, refusal
+
+_TURN = 0.618034
+"""Part of a turn of the color wheel between two passes: any two in a row differ."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Layer:
+    """A layer of the model with what is directly in it."""
+
+    layers: dict[str, _Layer] = dataclasses.field(default_factory=dict)
+    groups: list[int] = dataclasses.field(default_factory=list)
+    ops: list[int] = dataclasses.field(default_factory=list)
+
+    def at(self, path: str) -> _Layer:
+        """The layer of that path, made where it is not there."""
+        layer = self
+        for name in path.split("/") if path else ():
+            layer = layer.layers.setdefault(name, _Layer())
+        return layer
+
+
+def text(report: Report) -> str:
+    """The graph of a report, for `dot -Tsvg`."""
+    return "\n".join([*_Writer(report, graphs.of_report(report)).lines(), ""])
+
+
+class _Writer:
+    def __init__(self, report: Report, graph: Graph) -> None:
+        self.report = report
+        self.graph = graph
+        self.members = graph.members()
+        self.clusters = 0
+        names = dict.fromkeys(group.pass_name for group in graph.groups)
+        self.colors = {name: _color(number * _TURN) for number, name in enumerate(names)}
+
+    def lines(self) -> Iterator[str]:
+        yield "digraph mlirfuse {"
+        yield '  graph [fontname="sans-serif", rankdir=TB];'
+        yield '  node [fontname="sans-serif", fontsize=10, shape=box];'
+        yield "  node [style=filled, fillcolor=white];"
+        yield '  edge [fontname="sans-serif", fontsize=9];'
+        functions: dict[str, _Layer] = {}
+        for index, op in enumerate(self.graph.ops):
+            if op.group is None:
+                functions.setdefault(op.function, _Layer()).at(op.layer).ops.append(index)
+        for index, group in enumerate(self.graph.groups):
+            functions.setdefault(group.function, _Layer()).at(group.layer).groups.append(index)
+        for name, layer in functions.items():
+            yield from self.cluster(f"@{name}", self.layer(layer), "color=gray60")
+        yield from self.edges()
+        yield "}"
+
+    def cluster(self, label: str, lines: Iterator[str], *settings: str) -> Iterator[str]:
+        self.clusters += 1
+        yield f"  subgraph cluster_{self.clusters} {{"
+        for setting in (f"label={_quoted(label)}", *settings):
+            yield f"    {setting};"
+        yield from (f"  {line}" for line in lines)
+        yield "  }"
+
+    def layer(self, layer: _Layer) -> Iterator[str]:
+        for name, inner in layer.layers.items():
+            yield from self.cluster(name, self.layer(inner), "color=gray80", "style=rounded")
+        for number in layer.groups:
+            yield from self.group(number)
+        yield from self.nodes(layer.ops)
+
+    def group(self, number: int) -> Iterator[str]:
+        group = self.graph.groups[number]
+        decision = decision_of(self.report, group.function, group.pass_name, group.match)
+        label = f"{group.pass_name} match {group.match}"
+        if decision is not None and decision.bytes_saved:
+            label += f"\nsaves {byte_size(decision.bytes_saved)}"
+        fill, border = self.colors[group.pass_name]
+        settings = ("style=filled", f'fillcolor="{fill}"', f'color="{border}"')
+        yield from self.cluster(label, self.nodes(self.members[number]), *settings)
+
+    def nodes(self, members: list[int]) -> Iterator[str]:
+        for index in members:
+            op = self.graph.ops[index]
+            place = "" if op.location == "-" else "\n" + op.location.rpartition("/")[2]
+            settings = f"label={_quoted(op.name + place)}, tooltip={_quoted(op.location)}"
+            yield f"  op{index} [{settings}];"
+
+    def edges(self) -> Iterator[str]:
+        apart: dict[tuple[int, int], list[Refused]] = {}
+        for pair in graphs.refused(self.graph, self.report.decisions):
+            one, other = self.graph.ops[pair.source].group, self.graph.ops[pair.target].group
+            if one is None or one != other:
+                apart.setdefault((pair.source, pair.target), []).append(pair)
+        for edge in self.graph.edges:
+            tensor = self.graph.ops[edge.source].outputs[edge.output]
+            settings = [f"label={_quoted(byte_size(tensor.size))}"]
+            reasons = apart.pop((edge.source, edge.target), [])
+            settings += self.dotted(reasons) or [f"tooltip={_quoted(tensor.type)}"]
+            yield f"  op{edge.source} -> op{edge.target} [{', '.join(settings)}];"
+        for (source, target), reasons in apart.items():
+            settings = [*self.dotted(reasons), "dir=none", "constraint=false"]
+            yield f"  op{source} -> op{target} [{', '.join(settings)}];"
+
+    def dotted(self, pairs: list[Refused]) -> list[str]:
+        if not pairs:
+            return []
+        decisions = [self.report.decisions[pair.decision] for pair in pairs]
+        said = "\n".join(dict.fromkeys(map(_said, decisions)))
+        return ["style=dotted", 'color="#b45309"', f"tooltip={_quoted(said)}"]
+
+
+def _said(decision: Decision) -> str:
+    hint = f" (hint: {decision.reason.hint})" if decision.reason else ""
+    return f"{decision.pass_name}: {refusal(decision)}{hint}"
+
+
+def _color(turn: float) -> tuple[str, str]:
+    """A light color and a dark one of the same hue."""
+    shades = (colorsys.hls_to_rgb(turn % 1.0, light, 0.5) for light in (0.92, 0.45))
+    fill, border = ("#" + "".join(f"{round(255 * c):02x}" for c in shade) for shade in shades)
+    return fill, border
+
+
+def _quoted(value: str) -> str:
+    """A string of the language, which escapes what JSON escapes."""
+    escaped = "\n".join(printable(line) for line in value.split("\n"))
+    return json.dumps(escaped, ensure_ascii=False)

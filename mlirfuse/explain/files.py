@@ -1,0 +1,52 @@
+"""The fusion graph as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from mlirfuse.backend.outputs import replacing
+from mlirfuse.core import Report, UsageError
+from mlirfuse.explain import dot, model_explorer
+
+GRAPH_SUFFIXES = (".dot", ".json")
+"""Endings of files that a graph is written to: Graphviz, Model Explorer."""
+
+
+def check_graph(path: str | os.PathLike[str]) -> None:
+    """Refuses a name that does not say which format is meant.
+
+    Raises:
+      UsageError: it has another ending.
+    """
+    if Path(path).suffix not in GRAPH_SUFFIXES:
+        known = " or ".join(f"FILE{suffix}" for suffix in GRAPH_SUFFIXES)
+        raise UsageError(f"--graph={path}: takes {known} (Graphviz, Model Explorer)")
+
+
+def graph_text(report: Report, path: str | os.PathLike[str]) -> str:
+    """The fusion graph in the format that the file's ending says.
+
+    Raises:
+      UsageError: it says none.
+    """
+    check_graph(path)
+    if Path(path).suffix == ".dot":
+        return dot.text(report)
+    return json.dumps(model_explorer.document(report), indent=1) + "\n"
+
+
+def write_graph(report: Report, path: str | os.PathLike[str]) -> None:
+    """Writes the fusion graph for Graphviz (`.dot`) or Model Explorer (`.json`).
+
+    Args:
+      report: of a compilation, or with `graph` filled in; without a graph the groups stand alone.
+      path: the file; replaced in one step.
+
+    Raises:
+      UsageError: the file has another ending, or cannot be written.
+    """
+    written = graph_text(report, path)
+    with replacing(Path(path)) as staged:
+        staged.write_text(written, encoding="utf-8")

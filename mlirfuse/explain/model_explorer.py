@@ -1,0 +1,126 @@
+"""The fusion graph as JSON that Model Explorer opens: a graph for each function.
+
+Layers of the model and groups are namespaces, which open and close; bytes are metadata of the
+outputs; refused fusions are overlays of edges, one for each reason. Format: `graph_builder.py` of
+PyPI's ai-edge-model-explorer, 0.1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlirfuse.core import Decision, Reason, Report
+from mlirfuse.explain import graph as graphs
+from mlirfuse.explain.graph import Edge, Graph
+from mlirfuse.explain.plain import byte_size, decision_of
+
+_REFUSED_COLOR = "#b45309"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """A collection of graphs, one for each function."""
+    graph = graphs.of_report(report)
+    functions = dict.fromkeys(op.function for op in graph.ops)
+    return {
+        "label": f"mlirfuse {report.target}",
+        "graphs": [_Function(report, graph, name).entry() for name in functions],
+    }
+
+
+class _Function:
+    def __init__(self, report: Report, graph: Graph, name: str) -> None:
+        self.report = report
+        self.graph = graph
+        self.name = name
+        self.ops = [i for i, op in enumerate(graph.ops) if op.function == name]
+        self.into: dict[int, list[Edge]] = {}
+        for edge in graph.edges:
+            self.into.setdefault(edge.target, []).append(edge)
+
+    def entry(self) -> dict[str, Any]:
+        overlays = list(self.overlays())
+        made: dict[str, Any] = {
+            "id": self.name,
+            "nodes": [self.node(index) for index in self.ops],
+            "groupNodeAttributes": dict(self.attributes()),
+        }
+        if overlays:
+            shown = {"name": "refused fusions", "type": "edge_overlays", "overlays": overlays}
+            made["tasksData"] = {
+                "edgeOverlaysDataListLeftPane": [shown],
+                "edgeOverlaysDataListRightPane": [],
+            }
+        return made
+
+    def namespace(self, number: int) -> str:
+        group = self.graph.groups[number]
+        name = f"{group.pass_name} match {group.match}"
+        return f"{group.layer}/{name}" if group.layer else name
+
+    def node(self, index: int) -> dict[str, Any]:
+        op = self.graph.ops[index]
+        attributes = {"location": op.location, "layer": op.layer}
+        if op.group is not None:
+            attributes["group"] = self.namespace(op.group).rpartition("/")[2]
+        outputs = (
+            _item(number, {"tensor_shape": tensor.type, "bytes": byte_size(tensor.size)})
+            for number, tensor in enumerate(op.outputs)
+        )
+        return {
+            "id": str(index),
+            "label": op.name,
+            "namespace": op.layer if op.group is None else self.namespace(op.group),
+            "attrs": _pairs(attributes),
+            "incomingEdges": [
+                {
+                    "sourceNodeId": str(edge.source),
+                    "sourceNodeOutputId": str(edge.output),
+                    "targetNodeInputId": str(number),
+                }
+                for number, edge in enumerate(self.into.get(index, ()))
+            ],
+            "outputsMetadata": list(outputs),
+        }
+
+    def attributes(self) -> Iterator[tuple[str, dict[str, str]]]:
+        for number, group in enumerate(self.graph.groups):
+            if group.function == self.name:
+                decision = decision_of(self.report, self.name, group.pass_name, group.match)
+                yield self.namespace(number), _worth(decision) if decision else {}
+
+    def overlays(self) -> Iterator[dict[str, Any]]:
+        by_reason: dict[Reason, list[dict[str, str]]] = {}
+        for pair in graphs.refused(self.graph, self.report.decisions):
+            one, other = self.graph.ops[pair.source], self.graph.ops[pair.target]
+            decision = self.report.decisions[pair.decision]
+            together = one.group is not None and one.group == other.group
+            if one.function == self.name and not together and decision.reason is not None:
+                by_reason.setdefault(decision.reason, []).append(
+                    {
+                        "sourceNodeId": str(pair.source),
+                        "targetNodeId": str(pair.target),
+                        "label": ": ".join(filter(None, (decision.pass_name, decision.detail))),
+                    }
+                )
+        for reason, edges in by_reason.items():
+            yield {"name": reason.text, "edgeColor": _REFUSED_COLOR, "edges": edges}
+
+
+def _worth(decision: Decision) -> dict[str, str]:
+    found = {
+        "ops": str(len(decision.ops)),
+        "bytes saved": byte_size(decision.bytes_saved),
+        "switch": f"--disable-pass={decision.pass_name}@match={decision.match}",
+    }
+    if decision.gain_us is not None:
+        found["modelled gain"] = f"{decision.gain_us:.1f} us"
+    return found
+
+
+def _item(number: int, attributes: dict[str, str]) -> dict[str, Any]:
+    return {"id": str(number), "attrs": _pairs(attributes)}
+
+
+def _pairs(attributes: dict[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in attributes.items() if value]
