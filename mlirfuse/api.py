@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import Decision, ImportFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.runtime.guards import Guard, check_policy
 from mlirfuse.runtime.module import FusedModule, Image, load
 from mlirfuse.targets.base import Target
 
@@ -43,6 +45,7 @@ def compile(
     stock: bool = False,
     count_stock: bool = False,
     measure: bool = False,
+    guard: str = "error",
     cache: bool = True,
     timeout: float | None = None,
     **switches: Any,
@@ -63,6 +66,8 @@ def compile(
         code generation.
       measure: time each function with and without fusion on this machine's device, with random
         arguments, and keep the faster form; this passes the cache by.
+      guard: what a call with arguments of other shapes, types or structure does: `recompile` for
+        them, `fallback` to the model itself, `error`, or `off` to leave it to IREE's own checks.
       cache: use the compile cache.
       timeout: seconds that each step of the compiler may take; None for no limit.
       **switches: fields of `FusionOptions`, e.g. `disable_pass=["softmax_fusion"]`.
@@ -73,11 +78,25 @@ def compile(
       CompileFailedError: the compiler refused, died or ran out of time.
       PassFailedError: a pass of the pipeline failed.
     """
+    settled = resolved(options, switches)
+    again = functools.partial(
+        compile,
+        model,
+        target=target,
+        options=settled,
+        function=function,
+        attention=attention,
+        stock=stock,
+        measure=measure,
+        cache=cache,
+        timeout=timeout,
+    )
+    guarded = _guard(guard, model, again)
     with opened(
         model,
         example_inputs,
         target=target,
-        options=resolved(options, switches),
+        options=settled,
         dynamic_shapes=dynamic_shapes,
         function=function,
         attention=attention,
@@ -86,14 +105,31 @@ def compile(
         count_stock=count_stock,
     ) as work:
         if measure:
-            return work.measured()
-        if cache:
+            image, report, times = work.measured()
+        elif cache:
             from mlirfuse.backend.cache import Cache
 
-            image, report = work.cached(Cache.open())
+            (image, report), times = work.cached(Cache.open()), {}
         else:
-            image, report = work.build()
-        return work.module(image, report)
+            (image, report), times = work.build(), {}
+        return work.module(image, report, measured=times, guard=guarded)
+
+
+def _guard(policy: str, model: Any, again: Callable[..., FusedModule]) -> Guard:
+    """The guard of a model that is about to be compiled.
+
+    Raises:
+      UsageError: an unknown policy, or one that needs a model that can be called.
+    """
+    check_policy(policy)
+    if policy in ("error", "off"):
+        return Guard(policy)
+    if not callable(model):
+        raise UsageError(
+            f"guard={policy} takes a model that can be called for other arguments, a PyTorch module"
+            f" or a function, not {type(model).__name__}"
+        )
+    return Guard(policy, model, again)
 
 
 @contextlib.contextmanager
@@ -296,8 +332,8 @@ class Work:
     def _count_stock(self, report: Report) -> None:
         report.dispatches["stock"] = self.compiler.count(self.normalized, self.folder)
 
-    def measured(self) -> FusedModule:
-        """Compiles each function with or without fusion, whichever is faster.
+    def measured(self) -> tuple[Image, Report, dict[str, Any]]:
+        """Compiles each function with or without fusion, whichever is faster; with their times.
 
         Raises:
           UsageError: nothing is to be fused.
@@ -308,7 +344,7 @@ class Work:
             raise UsageError("stock and measure are both given; stock has nothing to compare with")
         report, times = measurement.build(self)
         entries = {name: found.to_dict() for name, found in times.items()}
-        return self.module(Image(self.program), report, entries)
+        return Image(self.program), report, entries
 
     def cached(self, store: Cache) -> tuple[Image, Report]:
         """Finds the program in the cache, or builds it and puts it there."""
@@ -349,7 +385,12 @@ class Work:
             return None
 
     def module(
-        self, image: Image, report: Report, measured: Mapping[str, Any] | None = None
+        self,
+        image: Image,
+        report: Report,
+        *,
+        measured: Mapping[str, Any] | None = None,
+        guard: Guard | None = None,
     ) -> FusedModule:
         """The program with the model's calling convention."""
         from mlirfuse.runtime import structure
@@ -364,6 +405,13 @@ class Work:
             structure=structure.describe(imported.unflatten, len(imported.outputs)),
             source=imported.source,
             report=report,
+            sizes=imported.sizes,
             measured=measured or {},
         )
-        return FusedModule(image, manifest, flatten=imported.flatten, unflatten=imported.unflatten)
+        return FusedModule(
+            image,
+            manifest,
+            flatten=imported.flatten,
+            unflatten=imported.unflatten,
+            guard=guard,
+        )

@@ -49,6 +49,29 @@ class TensorSpec:
         return "x".join(["?" if s is None else str(s) for s in self.shape] + [self.dtype])
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class DynamicSize:
+    """A size that a call chooses, and what the model was exported for.
+
+    Attributes:
+      name: the model's name for it.
+      places: argument and axis of each dimension that has this size.
+      least: the smallest size.
+      most: the largest; None for no limit.
+    """
+
+    name: str
+    places: tuple[tuple[int, int], ...]
+    least: int = 0
+    most: int | None = None
+
+    def __str__(self) -> str:
+        """What is accepted."""
+        if self.most is None:
+            return f"at least {self.least}"
+        return f"{self.least} to {self.most}"
+
+
 @dataclasses.dataclass(kw_only=True)
 class ImportedModel:
     """A model as MLIR bytecode on disk, ready for `iree-compile`.
@@ -60,6 +83,8 @@ class ImportedModel:
       function: the function to call.
       inputs: its arguments, in order.
       outputs: its results, in order.
+      sizes: the dynamic sizes of the arguments, as far as the model says that some are equal or
+        limited.
       source: file name or model name, for messages.
       frontend: `torch`, `jax`, `onnx` or `mlir`.
       flatten: turns the caller's arguments, `flatten(*args, **kwargs)`, into the flat argument list
@@ -82,3 +107,4 @@ class ImportedModel:
     unflatten: Any = None
     workdir: WorkDirectory | None = None
     normalized: bool = False
+    sizes: tuple[DynamicSize, ...] = ()

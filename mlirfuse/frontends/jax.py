@@ -12,7 +12,7 @@ import numpy as np
 
 from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
-from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.imported import DynamicSize, ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
 from mlirfuse.frontends.lowering import (
     convert,
@@ -121,10 +121,21 @@ def import_exported(
         function,
         timeout,
     )
+    imported.sizes = _dynamic_sizes(exported)
     imported.flatten, imported.unflatten = _calling_convention(
         source, exported.in_tree, exported.out_tree, exported.module_kept_var_idx
     )
     return imported
+
+
+def _dynamic_sizes(exported: jax.export.Exported) -> tuple[DynamicSize, ...]:
+    """The symbols among the sizes of the arguments; a size may also be a sum or a product."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for index, kept in enumerate(exported.module_kept_var_idx):
+        for axis, size in enumerate(exported.in_avals[kept].shape):
+            if not isinstance(size, int) and str(size).isidentifier():
+                places.setdefault(str(size), []).append((index, axis))
+    return tuple(DynamicSize(name, tuple(where), 1) for name, where in places.items())
 
 
 def import_serialized(

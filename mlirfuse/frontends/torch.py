@@ -86,7 +86,12 @@ def import_program(
     from iree.compiler import ir
 
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
-    from mlirfuse.frontends.torch_program import calling_convention, fx_module, tensor_names
+    from mlirfuse.frontends.torch_program import (
+        calling_convention,
+        dynamic_sizes,
+        fx_module,
+        tensor_names,
+    )
 
     if attention not in ATTENTION:
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
@@ -121,6 +126,7 @@ def import_program(
     signature = program.graph_signature
     imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
     imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))
+    imported.sizes = dynamic_sizes(program)
     imported.flatten, imported.unflatten = calling_convention(program, source)
     return imported
 

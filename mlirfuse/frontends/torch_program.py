@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError
+from mlirfuse.frontends.imported import DynamicSize
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
 
@@ -109,6 +110,27 @@ def tensor_names(specs: Any) -> list[str]:
         if spec.kind in users
         and not (isinstance(spec.arg, ConstantArgument) and spec.kind == InputKind.USER_INPUT)
     ]
+
+
+def dynamic_sizes(program: torch.export.ExportedProgram) -> tuple[DynamicSize, ...]:
+    """The symbols among the sizes of the arguments, with their ranges; no sums or products."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    places: dict[Any, list[tuple[int, int]]] = {}
+    for index, name in enumerate(tensor_names(program.graph_signature.input_specs)):
+        value = nodes[name].meta.get("val")
+        for axis, size in enumerate(getattr(value, "shape", ())):
+            symbol = getattr(getattr(size, "node", None), "expr", None)
+            if symbol is not None and symbol.is_Symbol:
+                places.setdefault(symbol, []).append((index, axis))
+    found = []
+    for symbol, where in places.items():
+        limits = program.range_constraints.get(symbol)
+        least, most = 0, None
+        if limits is not None:  # an end may be infinite
+            least = max(0, int(limits.lower)) if limits.lower.is_Integer else 0
+            most = int(limits.upper) if limits.upper.is_Integer else None
+        found.append(DynamicSize(str(symbol), tuple(where), least, most))
+    return tuple(found)
 
 
 def calling_convention(

@@ -91,8 +91,22 @@ def numpy_dtype(mlir: str) -> np.dtype[Any]:
         return found
 
 
+def converted(value: Any, spec: TensorSpec, where: str) -> Any:
+    """The value, or the array that a number or a list stands for.
+
+    Raises:
+      CallError: it stands for none.
+    """
+    if kind_of(value) is not None:
+        return value
+    try:
+        return np.asarray(value, dtype=numpy_dtype(spec.dtype))
+    except (TypeError, ValueError, OverflowError):
+        raise CallError(f"{where} is of type {type(value).__name__}; expected {spec}") from None
+
+
 def checked(value: Any, spec: TensorSpec, where: str) -> Any:
-    """The value, or the array that a number or a list stands for, when it fits the spec.
+    """What `converted` returns, when it fits the spec.
 
     Args:
       value: an array, a number, or numbers in lists.
@@ -102,11 +116,7 @@ def checked(value: Any, spec: TensorSpec, where: str) -> Any:
     Raises:
       CallError: shape or element type are not the spec's.
     """
-    if kind_of(value) is None:
-        try:
-            value = np.asarray(value, dtype=numpy_dtype(spec.dtype))
-        except (TypeError, ValueError, OverflowError):
-            raise CallError(f"{where} is of type {type(value).__name__}; expected {spec}") from None
+    value = converted(value, spec, where)
     shape = tuple(value.shape)
     fits = len(shape) == len(spec.shape) and all(
         want is None or want == got for want, got in zip(spec.shape, shape, strict=True)

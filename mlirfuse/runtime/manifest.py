@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, Report
-from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.frontends.imported import DynamicSize, TensorSpec
 
 MEMBER = "mlirfuse.json"
 """Name of the document in the archive; iree-runtime does not read it."""
@@ -31,6 +31,7 @@ class Manifest:
       structure: what the model returns, as `structure.describe` writes it.
       source: file name or model name, for messages.
       report: what the engine did.
+      sizes: the dynamic sizes of the arguments, as far as something is known of them.
       measured: function -> its times with and without fusion, and which form was kept; empty when
         nothing was measured.
     """
@@ -42,6 +43,7 @@ class Manifest:
     structure: dict[str, Any] | None
     source: str
     report: Report
+    sizes: tuple[DynamicSize, ...] = ()
     measured: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class Manifest:
             "structure": self.structure,
             "source": self.source,
             "report": self.report.to_dict(),
+            "sizes": [dataclasses.asdict(size) for size in self.sizes],
             "measured": dict(self.measured),
         }
 
@@ -77,12 +80,18 @@ class Manifest:
             structure=entry["structure"],
             source=entry["source"],
             report=Report.from_dict(entry["report"]),
+            sizes=tuple(_size(e) for e in entry.get("sizes", ())),
             measured=dict(entry.get("measured", {})),
         )
 
 
 def _spec(entry: dict[str, Any]) -> TensorSpec:
     return TensorSpec(tuple(entry["shape"]), entry["dtype"], entry["name"])
+
+
+def _size(entry: dict[str, Any]) -> DynamicSize:
+    places = tuple((int(index), int(axis)) for index, axis in entry["places"])
+    return DynamicSize(entry["name"], places, entry["least"], entry["most"])
 
 
 def read(path: Path) -> Manifest | None:

@@ -15,6 +15,7 @@ from mlirfuse.core import CallError, MlirfuseError, Report, UsageError, nearest
 from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime import structure
+from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.manifest import Manifest
 
 _SIGNATURES_SHOWN = 8
@@ -45,12 +46,14 @@ class FusedModule:
         flatten: Callable[..., Sequence[Any]] | None = None,
         unflatten: Callable[[Sequence[Any]], Any] | None = None,
         threads: int | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._image = image
         self._manifest = manifest
         self._flatten = flatten
         self._unflatten = unflatten
         self._threads = threads
+        self._guard = guard or Guard()
         self._session: Session | None = None
         self._lock = threading.Lock()
         self.inputs = manifest.inputs
@@ -69,22 +72,36 @@ class FusedModule:
           **kwargs: what the model takes; for a loaded program arguments by their names in `inputs`.
 
         Raises:
-          CallError: number, shape or element type of the arguments are not the program's.
+          CallError: number, shape or element type of the arguments are not the program's, and the
+            guard has no other answer.
           MlirfuseError: the device is not there, or the program failed on it.
         """
         from mlirfuse.runtime import arrays
 
-        flat = self._arguments(args, kwargs)
-        values = [
-            arrays.checked(value, spec, self._place(index))
-            for index, (value, spec) in enumerate(zip(flat, self.inputs, strict=True))
-        ]
+        try:
+            flat = self._arguments(args, kwargs)
+            values = self._checked(flat)
+        except CallError as error:
+            return self._guard.answer(error, args, kwargs)
         session = self._opened()
         exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
         results = session.call(values, exchange, self.outputs)
         if self._unflatten is not None:
             return self._unflatten(results)
         return structure.restore(self._manifest.structure, results)
+
+    def _checked(self, flat: Sequence[Any]) -> list[Any]:
+        """The arguments as arrays, when they are what the program was compiled for."""
+        from mlirfuse.runtime import arrays
+
+        look = arrays.converted if self._guard.policy == "off" else arrays.checked
+        values = [
+            look(value, spec, self._place(index))
+            for index, (value, spec) in enumerate(zip(flat, self.inputs, strict=True))
+        ]
+        if self._guard.policy != "off":
+            check_sizes(self._manifest.sizes, values, self.inputs, self.source)
+        return values
 
     def __repr__(self) -> str:
         """Name, signature and target."""
@@ -124,6 +141,7 @@ class FusedModule:
             flatten=self._flatten,
             unflatten=self._unflatten,
             threads=threads,
+            guard=self._guard,
         )
         other._opened()
         return other
@@ -303,6 +321,7 @@ def load(
     function: str | None = None,
     device: str | None = None,
     threads: int | None = None,
+    guard: str = "error",
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
 
@@ -313,11 +332,16 @@ def load(
       device: URI of the device; None for the one of its target, or the CPU.
       threads: number of threads on the CPU, before this process used it; None for
         `MLIRFUSE_THREADS`, or for iree-runtime's choice.
+      guard: what a call with other shapes or types does: `error`, or `off` to leave it to IREE's
+        own checks. A file does not know its model, so it cannot be compiled again.
 
     Raises:
       UsageError: the file cannot be read, or has no such function.
       MlirfuseError: it is no program.
     """
+    check_policy(guard)
+    if guard not in ("error", "off"):
+        raise UsageError(f"guard={guard} needs the model; a program from a file has none")
     path = Path(path)
     image = Image(path)
     manifest = manifests.read(path)
@@ -326,7 +350,7 @@ def load(
         manifest = _declared(image, function, manifest)
     if device is not None:
         manifest = dataclasses.replace(manifest, device=device)
-    return FusedModule(image, manifest, threads=threads)
+    return FusedModule(image, manifest, threads=threads, guard=Guard(guard))
 
 
 def _declared(image: Image, function: str | None, manifest: Manifest | None) -> Manifest:
