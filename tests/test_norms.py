@@ -2,6 +2,7 @@
 
 import gc
 
+import norm_text
 import pytest
 from iree.compiler import ir
 from linalg_text import Function, Tensor
@@ -380,6 +381,80 @@ func.func @f(%x: tensor<4x8xf32>, %s: tensor<4xf32>) -> (tensor<4x8xf32>, tensor
 
 def test_an_op_with_two_results_is_no_root():
     assert fuse(TWO_RESULTS, "rms_norm_fusion")[1].decisions == []
+
+
+# --- which pass takes what -----------------------------------------------------------------------
+
+
+def written(
+    writing: str,
+    *,
+    dtype: str = "f32",
+    shape: tuple[int, ...] = (8,),
+    add: bool = True,
+    affine: tuple[str | None, ...] = ("f32", "f32"),
+    quantize: bool = False,
+) -> str:
+    f = Function("f", (4, *shape))
+    everything, axes = tuple(range(1 + len(shape))), tuple(range(1, 1 + len(shape)))
+    x = f.argument(everything, dtype)
+    total = f.apply("arith.addf", x, f.argument(everything, dtype)) if add else x
+    parts = [None if kind is None else f.argument(axes, kind) for kind in affine]
+    y = norm_text.WRITINGS[writing](f, total, axes, *parts, stats="f32")
+    return f.finish(norm_text.quantized(f, y, f.argument(axes, "f32"), None) if quantize else y)
+
+
+V3, EXT, ADD = (f"add_layer_norm{variant}_fusion" for variant in ("_v3", "_ext", ""))
+CHAINS = {
+    "v3": (written("layer_norm", shape=(2, 4)), (V3, ADD, "layer_norm_fusion")),
+    "v3 without shift": (
+        written("layer_norm", shape=(2, 4), affine=("f32", None)),
+        (V3, EXT, ADD, "layer_norm_fusion"),
+    ),
+    "ext": (written("layer_norm", affine=("f32", None)), (EXT, ADD, "layer_norm_fusion")),
+    "mixed": (
+        written("layer_norm", dtype="f16", affine=("f16", "f32")),
+        (EXT, ADD, "layer_norm_fusion"),
+    ),
+    "add": (written("layer_norm"), (ADD, "layer_norm_fusion")),
+    "cast": (
+        written("rms_norm", dtype="f16", affine=("f16",)),
+        ("add_cast_rms_norm_cast_fusion", "add_rms_norm_fusion", "rms_norm_fusion"),
+    ),
+    "quantized": (
+        written("rms_norm", add=False, affine=("f32",), quantize=True),
+        ("rms_norm_quant_fusion", "rms_norm_fusion"),
+    ),
+    "add quantized": (
+        written("rms_norm", affine=("f32",), quantize=True),
+        (
+            "add_rms_norm_quant_fusion",
+            "rms_norm_quant_fusion",
+            "add_rms_norm_fusion",
+            "rms_norm_fusion",
+        ),
+    ),
+    "group": (
+        norm_text.group_norm_text("f", "f32", 2, 4, 2, 6),
+        ("group_norm_fusion", "layer_norm_fusion"),
+    ),
+}
+"""Passes that take a graph, each when those before it are off."""
+
+NAMES = frozenset(name for _, chain in CHAINS.values() for name in chain)
+
+
+@pytest.mark.parametrize(
+    ("title", "off"),
+    [(title, off) for title, (_, chain) in CHAINS.items() for off in range(len(chain))],
+)
+@pytest.mark.parametrize("preset", ["default", "norms_only"])
+def test_the_most_special_pass_that_is_on_takes_a_norm(title, off, preset):
+    text, chain = CHAINS[title]
+    options = FusionOptions(pipeline=preset, disable_pass=chain[:off])
+    _, report = engine.run(parsed(text), target=targets.parse("cpu"), options=options)
+    counts = report.counts()
+    assert {name: counts[name] for name in NAMES & set(counts)} == {chain[off]: 1}
 
 
 # --- targets -------------------------------------------------------------------------------------
