@@ -126,6 +126,51 @@ def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]
     return made, values
 
 
+def split_sum(contraction: ir.Operation, number: int, collapse_shape: ir.Operation) -> ir.Operation:
+    """The contraction on what a reshape of one operand joins: several loops for one of its sum.
+
+    Args:
+      contraction: it reads the reshape's result.
+      number: of that operand.
+      collapse_shape: it joins dimensions that the contraction sums over, all static.
+    """
+    maps = ops.plain_maps(contraction)
+    split = dict(zip(maps[number], ops.reassociation(collapse_shape), strict=True))
+    sizes = ops.shape(collapse_shape.operands[0])
+    kinds = ops.iterator_types(contraction)
+    first = list(
+        itertools.accumulate((len(split.get(d, (0,))) for d in range(len(kinds))), initial=0)
+    )
+
+    def moved(index_map: ops.IndexMap) -> ops.IndexMap:
+        return tuple(
+            first[d] + i for d in index_map if d is not None for i in range(len(split.get(d, (0,))))
+        )
+
+    def expanded(value: ir.Value, index_map: ops.IndexMap) -> ir.Value:
+        if all(len(split.get(d, (0,))) == 1 for d in index_map):
+            return value
+        groups: list[list[int]] = []
+        wide: list[int | None] = []
+        for d, size in zip(index_map, ops.shape(value), strict=True):
+            inner = [sizes[i] for i in split[d]] if len(split.get(d, ())) > 1 else [size]
+            groups.append(list(range(len(wide), len(wide) + len(inner))))
+            wide += inner
+        return builders.expand(value, groups, wide, builders.dynamic_sizes(value))
+
+    inputs = [
+        collapse_shape.operands[0] if i == number else expanded(value, maps[i])
+        for i, value in enumerate(ops.inputs(contraction))
+    ]
+    return builders.generic(
+        inputs,
+        [contraction.operands[2]],
+        [moved(m) for m in maps],
+        [kind for d, kind in enumerate(kinds) for _ in split.get(d, (0,))],
+        builders.body_of(contraction),
+    )
+
+
 def joined(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]:
     """One contraction with the columns of several side by side, and what follows it.
 

@@ -24,6 +24,8 @@ PIPELINE: tuple[str, ...] = (
     "layer_norm_fusion",
     "rms_norm_fusion",
     "softmax_fusion",
+    # What is not written out wide is more than any epilogue saves.
+    "dequant_matmul_fusion",
     # It needs both contractions of the gated unit.
     "inference_swiglu_fusion",
     # Its parts become results, unless a gated unit takes them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from iree.compiler import ir
 
@@ -11,11 +11,13 @@ from mlirfuse.core import Match, NoMatch, Reason
 from mlirfuse.structured import ops, slices
 
 
-def legal_float(match: Match) -> NoMatch | None:
-    """Refuses a group with tensors that are not f16, bf16 or f32."""
+def legal_float(match: Match, also: Collection[str] = ()) -> NoMatch | None:
+    """Refuses a group with tensors that are not f16, bf16, f32 or of a type in `also`."""
     for op in match.ops:
         for value in (*op.operands, *op.results):
-            if ops.ranked(value) is not None and not ops.is_float(value):
+            if ops.ranked(value) is None or ops.element_type(value) in also:
+                continue
+            if not ops.is_float(value):
                 return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     return None
 
