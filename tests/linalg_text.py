@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,11 +93,7 @@ class Function:
     def contract(self, a: Tensor, b: Tensor, axes: Sequence[int]) -> Tensor:
         """The sum of products over the loops of the operands that `axes` lacks."""
         shape = Tensor("", tuple(axes), a.dtype)
-        zero = self._constant(0.0, a.dtype)
-        filled = self._emit(
-            f"linalg.fill ins({zero} : {a.dtype}) outs({self._empty(shape)} : {self.type(shape)})"
-            f" -> {self.type(shape)}"
-        )
+        filled = self._filled(shape)
         summed = tuple(sorted({*a.axes, *b.axes} - set(axes)))
         kinds = ["parallel"] * len(axes) + ["reduction"] * len(summed)
         body = (
@@ -108,15 +104,81 @@ class Function:
     def batch_matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """The named op on `(batch, m, k)` and `(batch, k, n)`."""
         shape = Tensor("", (*a.axes[:2], b.axes[2]), a.dtype)
-        zero = self._constant(0.0, a.dtype)
-        filled = self._emit(
-            f"linalg.fill ins({zero} : {a.dtype}) outs({self._empty(shape)} : {self.type(shape)})"
-            f" -> {self.type(shape)}"
-        )
+        filled = self._filled(shape)
         name = self._emit(
             f"linalg.batch_matmul ins({a.name}, {b.name} : {self.type(a)}, {self.type(b)})"
             f" outs({filled} : {self.type(shape)}) -> {self.type(shape)}"
         )
+        return Tensor(name, shape.axes, shape.dtype)
+
+    def convolve(
+        self,
+        x: Tensor,
+        w: Tensor,
+        axes: Sequence[int],
+        windows: Mapping[int, tuple[int, int, int]],
+        start: Tensor | None = None,
+    ) -> Tensor:
+        """The sum of products over the loops of the operands that `axes` lacks.
+
+        `windows` has for an axis of `x` the loop of the result, that of the filter, and the stride.
+        """
+        shape = Tensor("", tuple(axes), x.dtype)
+        filled = start.name if start else self._filled(shape)
+        loops = [a for a in x.axes if a not in windows] + [
+            a for w in windows.values() for a in w[:2]
+        ]
+        summed = tuple(sorted({*loops, *w.axes} - set(axes)))
+        names = {axis: f"d{number}" for number, axis in enumerate((*axes, *summed))}
+        spelled = {a: f"{names[o]} * {s} + {names[k]}" for a, (o, k, s) in windows.items()}
+        maps = ", ".join(
+            f"affine_map<({', '.join(names.values())}) ->"
+            f" ({', '.join(spelled.get(a) or names[a] for a in t.axes)})>"
+            for t in (x, w, shape)
+        )
+        kinds = ", ".join(['"parallel"'] * len(axes) + ['"reduction"'] * len(summed))
+        name = self._emit(
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}"
+            f" ins({x.name}, {w.name} : {self.type(x)}, {self.type(w)})"
+            f" outs({filled} : {self.type(shape)}) {{\n"
+            f"  ^bb0(%a0: {x.dtype}, %a1: {x.dtype}, %out: {x.dtype}):\n"
+            f"    %p = arith.mulf %a0, %a1 : {x.dtype}\n    %r = arith.addf %out, %p : {x.dtype}\n"
+            f"    linalg.yield %r : {x.dtype}\n  }} -> {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
+    def pad(self, tensor: Tensor, axes: Sequence[int], low: Sequence[int], value: float) -> Tensor:
+        """The tensor with `low` values before each dimension, and as many after as `axes` ask."""
+        shape = Tensor("", tuple(axes), tensor.dtype)
+        pairs = [
+            (before, (self.sizes[new] or 0) - (self.sizes[old] or 0) - before)
+            for before, old, new in zip(low, tensor.axes, axes, strict=True)
+        ]
+        number = self._constant(value, tensor.dtype)
+        indices = ", ".join(f"%i{n}: index" for n in range(len(axes)))
+        name = self._emit(
+            f"tensor.pad {tensor.name} low[{', '.join(str(b) for b, _ in pairs)}]"
+            f" high[{', '.join(str(a) for _, a in pairs)}] {{\n  ^bb0({indices}):\n"
+            f"    tensor.yield {number} : {tensor.dtype}\n  }}"
+            f" : {self.type(tensor)} to {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
+    def concat(self, parts: Sequence[Tensor], axis: int, axes: Sequence[int]) -> Tensor:
+        """The parts one after another along dimension `axis`, indexed by `axes` together."""
+        shape = Tensor("", tuple(axes), parts[0].dtype)
+        name, offset = self._empty(shape), 0
+        for part in parts:
+            sizes = [
+                self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in part.axes
+            ]
+            offsets = [str(offset) if d == axis else "0" for d in range(len(sizes))]
+            name = self._emit(
+                f"tensor.insert_slice {part.name} into {name}[{', '.join(offsets)}]"
+                f" [{', '.join(sizes)}] [{', '.join('1' for _ in sizes)}]"
+                f" : {self.type(part)} into {self.type(shape)}"
+            )
+            offset += self.sizes[part.axes[axis]] or 0
         return Tensor(name, shape.axes, shape.dtype)
 
     def reshape(self, tensor: Tensor, axes: Sequence[int], groups: str) -> Tensor:
@@ -203,6 +265,13 @@ class Function:
             f"linalg.yield {result} : {shape.dtype}\n  }} -> {self.type(shape)}"
         )
         return Tensor(name, shape.axes, shape.dtype)
+
+    def _filled(self, shape: Tensor) -> str:
+        zero = self._constant(0.0, shape.dtype)
+        return self._emit(
+            f"linalg.fill ins({zero} : {shape.dtype}) outs({self._empty(shape)}"
+            f" : {self.type(shape)}) -> {self.type(shape)}"
+        )
 
     def _constant(self, number: float, dtype: str) -> str:
         text = _INFINITIES[dtype][number > 0] if math.isinf(number) else f"{float(number):.9e}"

@@ -8,6 +8,8 @@ PIPELINE: tuple[str, ...] = (
     "group_norm_fusion",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
+    # It leaves a bias, which the epilogues of convolutions and contractions take.
+    "conv_batch_norm_activation_fusion",
     # Before anything groups the contraction: its form changes.
     "transpose_matmul_fusion",
     # IREE's code generation handles a transpose behind such a contraction badly.
@@ -34,6 +36,8 @@ PIPELINE: tuple[str, ...] = (
     "matmul_horizontal_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
+    # Of what is left of a convolution's neighbours, all that is elementwise.
+    "conv_bias_activation_fusion",
     # The sums of i8 need their scale: no other epilogue takes them.
     "inference_qbmm_add_fusion",
     # The epilogue with an activation is the longer one; the bias alone takes what is left.
@@ -46,6 +50,9 @@ PIPELINE: tuple[str, ...] = (
     "elementwise_fusion",
     # Of what is still alone.
     "horizontal_fusion",
+    # Whoever has formed it, the group that computes a part of a larger tensor writes it there.
+    "pad_fusion",
+    "concat_fusion",
     # Last: it looks at the contractions as they are left.
     "data_tiling_rewrite",
 )

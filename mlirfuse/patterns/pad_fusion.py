@@ -1,0 +1,74 @@
+"""Fuse a padding with the group that computes what is padded: it writes into padded memory.
+
+    %y = flow.dispatch.region { ... }                  tensor<NxCxHxWxT>
+    %p = tensor.pad %y low[0, 0, 1, 1] high[0, 0, 1, 1] with %c
+  becomes
+    %m = flow.tensor.splat %c                          a fill, no dispatch
+    %p = flow.dispatch.region { ...; tensor.insert_slice into %m }
+
+Root: the padding, with one value everywhere. The group that computes the padded value, of any
+pass, or elementwise ops that no group has taken, if nothing else reads them. Static amounts; sizes
+static, or dynamic where nothing is added. Any element type. Numerics: exact.
+
+IREE does this for groups of its own; those that our passes form it would copy in a further
+dispatch. The consumer's side is `conv_bias_activation_fusion{fuse_padding}`: an elementwise reader
+with the padding inside does not compile for CPU and Vulkan.
+Source: IREE, fusion of tensor.pad with its producer.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import place_builder
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import ops, places
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a padding of what a group computes."""
+    found = places.writer(root.operands[0], root)
+    if found is None or isinstance(found, NoMatch):
+        return found
+    return Match(root, (*found.ops, root), found)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The padding has one value and known amounts."""
+    if ops.padding_value(match.root) is None:
+        return NoMatch(Reason.STRUCTURE, "the padding's value depends on the place")
+    amounts = ops.padding_amounts(match.root)
+    if amounts is None:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the amount of padding is dynamic or negative")
+    for size, (low, high) in zip(ops.shape(match.root.operands[0]), amounts, strict=True):
+        if size is None and low + high:
+            return NoMatch(Reason.DYNAMIC_SHAPE, "a dynamic dimension is padded")
+    return None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Fills memory of the padded shape, and lets the group write its result into it."""
+    root = match.root
+    value, amounts = ops.padding_value(root), ops.padding_amounts(root)
+    assert value is not None
+    assert amounts is not None
+    part = root.operands[0]
+    with ir.InsertionPoint(root), root.location:
+        sizes = place_builder.dynamic_sizes(part)
+        whole = place_builder.filled_memory(value, root.results[0].type, sizes)
+        inserted = place_builder.insert(part, whole, [low for low, _ in amounts])
+    root.results[0].replace_all_uses_with(inserted.results[0])
+    root.erase()
+    return place_builder.write_into(match.data, inserted, whole)
+
+
+PASS = FusionPass(
+    name="pad_fusion",
+    summary="A group writes its result into padded memory",
+    roots=("tensor.pad",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="IREE's fusion of tensor.pad with its producer",
+)

@@ -1,0 +1,301 @@
+"""Convolutions: what follows them elementwise, and what scales their channels."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.structured import contractions, ops, slices
+
+NAMED = (
+    "linalg.conv_1d_ncw_fcw",
+    "linalg.conv_1d_nwc_wcf",
+    "linalg.conv_2d_nchw_fchw",
+    "linalg.conv_2d_ngchw_fgchw",
+    "linalg.conv_2d_ngchw_gfchw",
+    "linalg.conv_2d_nhwc_fhwc",
+    "linalg.conv_2d_nhwc_hwcf",
+    "linalg.conv_3d_ncdhw_fcdhw",
+    "linalg.conv_3d_ndhwc_dhwcf",
+    "linalg.depthwise_conv_1d_ncw_cw",
+    "linalg.depthwise_conv_1d_nwc_wc",
+    "linalg.depthwise_conv_2d_nchw_chw",
+    "linalg.depthwise_conv_2d_nhwc_hwc",
+)
+"""Convolutions as linalg names them; IREE's global optimization makes generics of them."""
+
+ROOTS = ("linalg.generic", *NAMED)
+"""Names of the ops at which passes look for a convolution."""
+
+
+def is_convolution(op: ir.Operation) -> bool:
+    """Whether the op slides a filter over an input: products summed over a window.
+
+    Any layout, stride, dilation and grouping; one of the inputs is read at sums of loops.
+    """
+    if op.name in NAMED:
+        return True
+    if not ops.is_generic(op) or ops.num_inputs(op) != 2 or len(op.results) != 1:
+        return False
+    if "reduction" not in ops.iterator_types(op) or not ops.multiplies_and_adds(op):
+        return False
+    windows = [m is None for m in ops.indexing_maps(op)]
+    return windows == [True, False, False]
+
+
+def padding(convolution: ir.Operation) -> ir.Operation | None:
+    """The `tensor.pad` that the convolution alone reads its input from."""
+    pad = ops.defining_op(convolution.operands[0])
+    if pad is None or pad.name != "tensor.pad" or ops.users(pad.results[0]) != [convolution]:
+        return None
+    return pad
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is around a convolution and can be generated with it.
+
+    Attributes:
+      start: the broadcast that the sums start from; before it the reshape that splits its groups.
+      convolution: the convolution.
+      merged: the reshape that merges groups and their channels behind it, or None.
+      chain: the elementwise ops behind, with the broadcasts that they read, in block order.
+    """
+
+    start: tuple[ir.Operation, ...]
+    convolution: ir.Operation
+    merged: ir.Operation | None
+    chain: tuple[ir.Operation, ...]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """All of it, in block order."""
+        merged = [] if self.merged is None else [self.merged]
+        return slices.in_order({*self.start, self.convolution, *merged, *self.chain})
+
+    def unmerges(self) -> bool:
+        """Whether the chain can be computed before the reshape: every op is on its own loops."""
+        for op in self.chain:
+            maps = ops.indexing_maps(op)
+            whole = _whole(op)
+            on_own = [whole == m for v, m in zip(op.operands, maps, strict=True) if self._makes(v)]
+            if None in maps or not all(on_own) or maps[-1] != whole or ops.reads_inits(op):
+                return False
+        return True
+
+    def _makes(self, value: ir.Value) -> bool:
+        return ops.defining_op(value) in (self.merged, *self.chain)
+
+
+def with_epilogue(convolution: ir.Operation, max_operands: int) -> Epilogue | None:
+    """The convolution and the elementwise ops behind it that can be generated with it.
+
+    None when no elementwise op is, or when the values in between are read elsewhere.
+    """
+    merged = _merged(convolution)
+    chain = contractions.epilogue(merged or convolution, max_operands)
+    if not chain:
+        return None
+    ordered = slices.in_order({*_broadcasts(chain), *chain})
+    return Epilogue(tuple(_start(convolution)), convolution, merged, tuple(ordered))
+
+
+def is_read_elementwise(convolution: ir.Operation) -> bool:
+    """Whether some reader of the convolution is elementwise."""
+    merged = _merged(convolution)
+    value = (merged or convolution).results[0]
+    return any(ops.is_elementwise(user) for user in ops.users(value))
+
+
+def _merged(convolution: ir.Operation) -> ir.Operation | None:
+    """The reshape that merges groups and their channels and is all that reads the convolution."""
+    users = ops.users(convolution.results[0])
+    merges = len(users) == 1 and users[0].name == "tensor.collapse_shape"
+    return users[0] if merges and users[0].block == convolution.block else None
+
+
+def _start(convolution: ir.Operation) -> list[ir.Operation]:
+    """The broadcast that the sums start from, behind the reshape that splits its channels."""
+    op = ops.defining_op(convolution.operands[2])
+    splits: list[ir.Operation] = []
+    if op is not None and op.block == convolution.block and op.name == "tensor.expand_shape":
+        if ops.users(op.results[0]) != [convolution]:
+            return []
+        splits, op = [op], ops.defining_op(op.operands[0])
+    if op is None or not _is_broadcast(op, convolution):
+        return []
+    return [*splits, op]
+
+
+def _broadcasts(chain: list[ir.Operation]) -> list[ir.Operation]:
+    return [
+        op
+        for reader in chain
+        for value in ops.inputs(reader)
+        if (op := ops.defining_op(value)) is not None and _is_broadcast(op, reader)
+    ]
+
+
+def _is_broadcast(op: ir.Operation, reader: ir.Operation) -> bool:
+    if not ops.is_projection(op) or op.block != reader.block or ops.in_region(op):
+        return False
+    if None in ops.indexing_maps(op) or ops.indexing_maps(op)[1] != _whole(op):
+        return False
+    return len(ops.shape(op.operands[0])) < len(ops.shape(op.results[0]))
+
+
+def _whole(op: ir.Operation) -> ops.IndexMap:
+    return tuple(range(len(ops.iterator_types(op))))
+
+
+# --- scaled channels ------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One op that adds to each channel, or multiplies it with, a number of its own.
+
+    Attributes:
+      op: the generic.
+      name: its scalar op: `arith.addf`, `arith.subf`, `arith.mulf` or `arith.divf`.
+      vector: one number per channel, known when the program is loaded.
+    """
+
+    op: ir.Operation
+    name: str
+    vector: ir.Value
+
+    @property
+    def scales(self) -> bool:
+        """Whether it multiplies or divides."""
+        return self.name in ("arith.mulf", "arith.divf")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scaled:
+    """A convolution or contraction whose channels are scaled and shifted by constants.
+
+    Attributes:
+      root: the convolution or contraction.
+      filter: number of the operand that is its filter.
+      channels: the loops of the root that the channels are, outermost first.
+      merged: the reshape that merges several of them behind the root, or None.
+      axis: the channels' dimension in what the steps read.
+      steps: what is done to the channels, in order; nothing else reads what is in between.
+    """
+
+    root: ir.Operation
+    filter: int
+    channels: tuple[int, ...]
+    merged: ir.Operation | None
+    axis: int
+    steps: tuple[Step, ...]
+
+
+def scaled(root: ir.Operation) -> Scaled | NoMatch | None:
+    """Finds the constant scales and shifts of the channels behind a convolution or contraction."""
+    if not is_convolution(root) and not (ops.is_contraction(root) and ops.is_generic(root)):
+        return None
+    merged = _merged(root)
+    value = (merged or root).results[0]
+    axis: int | None = None
+    steps: list[Step] = []
+    outside = False
+    while True:
+        readers = ops.users(value)
+        found = next((f for r in readers if (f := _step(r, value, axis)) is not None), None)
+        if found is None:
+            break
+        if len(readers) > 1 or readers[0].block != root.block:
+            outside = True
+            break
+        axis, step = found
+        steps.append(step)
+        value = step.op.results[0]
+    if outside and not any(step.scales for step in steps):
+        return NoMatch(Reason.EXTRA_USERS, "the unscaled channels are read elsewhere too")
+    if axis is None or not any(step.scales for step in steps):
+        return None
+    out = ops.indexing_maps(root)[2] or tuple(range(len(ops.shape(root.results[0]))))
+    groups = [(d,) for d in range(len(out))] if merged is None else ops.reassociation(merged)
+    channels = tuple(loop for d in groups[axis] if (loop := out[d]) is not None)
+    number = _filter(root, channels)
+    if isinstance(number, NoMatch):
+        return number
+    return Scaled(root, number, channels, merged, axis, tuple(steps))
+
+
+def _filter(root: ir.Operation, channels: tuple[int, ...]) -> int | NoMatch:
+    """Which constant operand has all the channels and no other loop of the result."""
+    maps = ops.indexing_maps(root)
+    kinds = ops.iterator_types(root)
+    for number in (1,) if is_convolution(root) else (1, 0):
+        index_map = maps[number] if number < len(maps) else None
+        if index_map is None or constant_root(root.operands[number]) is None:
+            continue
+        own = {d for d in index_map if d is not None and kinds[d] == "parallel"}
+        if own == set(channels):
+            return number
+    return NoMatch(Reason.CONSTANT_UNVERIFIED, "no constant filter has the scaled channels")
+
+
+def constant_root(value: ir.Value) -> ir.Value | None:
+    """The constant that the value is, or is a reshape of; None for what is no constant."""
+    op = ops.defining_op(value)
+    while op is not None and op.name in ops.RESHAPES:
+        value = op.operands[0]
+        op = ops.defining_op(value)
+    return value if ops.is_constant_data(value) else None
+
+
+def _step(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int, Step] | None:
+    """The op as a step on the channels of the value; None when it is none."""
+    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.num_inputs(op) != 2:
+        return None
+    if None in ops.indexing_maps(op):
+        return None
+    name = _applied(op)
+    left, right, out = ops.plain_maps(op)
+    if name is None or out != tuple(range(len(out))):
+        return None
+    reads = [v == value for v in ops.inputs(op)]
+    if reads == [False, True] and name in ("arith.addf", "arith.mulf"):
+        left, right = right, left
+    elif reads != [True, False]:
+        return None
+    other = ops.inputs(op)[reads.index(False)]
+    vector, index = _vector(other, right)
+    if left != out or vector is None or len(index) != 1 or index[0] is None:
+        return None
+    if axis not in (None, index[0]) or ops.element_type(vector) != ops.element_type(value):
+        return None
+    return index[0], Step(op, name, vector)
+
+
+def _vector(value: ir.Value, index: ops.IndexMap) -> tuple[ir.Value | None, ops.IndexMap]:
+    """The constant that a broadcast repeats, and where it is read."""
+    op = ops.defining_op(value)
+    if op is not None and ops.is_projection(op) and None not in ops.indexing_maps(op):
+        read, written = ops.plain_maps(op)
+        place = dict(zip(written, index, strict=True))
+        value, index = op.operands[0], tuple(None if d is None else place.get(d) for d in read)
+    return (value if ops.is_constant_data(value) else None), index
+
+
+_STEPS = frozenset({"arith.addf", "arith.subf", "arith.mulf", "arith.divf"})
+
+
+def _applied(op: ir.Operation) -> str | None:
+    """The one scalar op that the generic applies to its two inputs, in their order."""
+    block = ops.body(op)
+    inner = [o.operation for o in block.operations]
+    if len(inner) != 2 or inner[0].name not in _STEPS:
+        return None
+    arguments = list(block.arguments)
+    operands = list(inner[0].operands)
+    commutes = inner[0].name in ("arith.addf", "arith.mulf")
+    if operands != arguments[:2] and not (commutes and operands == arguments[1::-1]):
+        return None
+    return inner[0].name if inner[1].operands[0] == inner[0].results[0] else None
