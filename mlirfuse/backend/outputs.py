@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlirfuse.core import MlirfuseError, UsageError
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when a file cannot take more bytes."""
 
 
@@ -28,23 +28,31 @@ def replacing(name: str | Path) -> Iterator[Path]:
     """
     path = Path(name)
     if path.exists() and not path.is_file() and not path.is_dir():
-        yield path
+        with _noticing_full(name):
+            yield path
         return
     path = path.resolve()
     # Named before it is made: a signal in between must not leave the file behind.
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
         _claim(path, temporary, name)
-        yield temporary
-        temporary.chmod(_mode(path))
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        raise MlirfuseError(f"cannot write {name}: {error.strerror}") from error
+        with _noticing_full(name):
+            yield temporary
+            temporary.chmod(_mode(path))
+            temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _noticing_full(name: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise MlirfuseError(f"cannot write {name}: {error.strerror}") from error
 
 
 def _claim(path: Path, temporary: Path, name: str | Path) -> None:

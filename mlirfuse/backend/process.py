@@ -7,6 +7,7 @@ error message like any other.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import os
 import re
@@ -19,13 +20,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from mlirfuse.core import CompileFailedError
+from mlirfuse.backend.outputs import FULL
+from mlirfuse.core import CompileFailedError, MlirfuseError
 
 MESSAGE_CHARS = 300
 """Longest excerpt of a diagnostic in an error message, characters."""
 
 DIAGNOSTICS_BYTES = 1 << 22
 """How much of a tool's stderr is kept; a compiler that prints its IR can write gigabytes."""
+
+_FULL = re.compile("|".join(map(os.strerror, sorted(FULL))))
 
 _ERROR_LINE = re.compile(r"^(?P<where>\S.*?:\d+(?::\d+)?: )error: (?P<what>.*)$", re.MULTILINE)
 _FATAL_LINE = re.compile(r"^(?:.*?\b)?((?:LLVM ERROR|Assertion|terminate called).*)$", re.MULTILINE)
@@ -76,6 +80,7 @@ def run_tool(
 
     Raises:
       CompileFailedError: the tool is missing, refused, died or ran out of time.
+      MlirfuseError: the disk is full: another program would not do better.
     """
     process = subprocess.Popen(
         [os.fspath(find_tool(tool)), *arguments],
@@ -105,6 +110,10 @@ def run_tool(
         for pump in pumps:
             pump.join()
     diagnostics = kept.decode(errors="replace")
+    if process.returncode and (full := _full(process.returncode, diagnostics)):
+        raise MlirfuseError(
+            f"{tool} cannot write its files in stage {stage}: {full}; TMPDIR names another place"
+        )
     if timed_out:
         raise CompileFailedError(
             f"{tool} ran out of time in stage {stage} after {timeout:g} s; allow more with "
@@ -120,6 +129,14 @@ def run_tool(
             diagnostics=diagnostics,
         )
     return diagnostics
+
+
+def _full(returncode: int, diagnostics: str) -> str:
+    """How the tool says that the disk is full; empty when it does not."""
+    found = _FULL.search(diagnostics)
+    if sys.platform != "win32" and returncode == -signal.SIGXFSZ:
+        return os.strerror(errno.EFBIG)
+    return found[0] if found else ""
 
 
 def _drain(stream: IO[bytes], kept: bytearray) -> None:

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mlirfuse.backend.outputs import FULL
 from mlirfuse.core import MlirfuseError, UsageError
 
 if TYPE_CHECKING:
@@ -123,14 +124,23 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         return _fail(str(error), error.exit_code, debug)
     except MlirfuseError as error:
         return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
+    except OSError as error:
+        if error.errno not in FULL:
+            return _internal(prog, error, debug)
+        where = error.filename or "an output"
+        return _fail(f"{prog}: error: cannot write {where}: {error.strerror}", 1, debug)
     except Exception as error:
-        text = f"{type(error).__name__}: {one_line(str(error))}"
-        hint = "" if debug else "; --debug shows where"
-        return _fail(f"{prog}: error: internal error: {text}{hint}", 1, debug)
+        return _internal(prog, error, debug)
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return code
+
+
+def _internal(prog: str, error: Exception, debug: bool) -> int:
+    text = f"{type(error).__name__}: {one_line(str(error))}"
+    hint = "" if debug else "; --debug shows where"
+    return _fail(f"{prog}: error: internal error: {text}{hint}", 1, debug)
 
 
 def warn(prog: str, message: str) -> None:
