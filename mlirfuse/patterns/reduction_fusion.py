@@ -59,10 +59,18 @@ def joins(
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:
-    """All reductions cover the same rows."""
-    spaces = {_reduced(op) for op in group if not ops.is_elementwise(op)}
-    if len(spaces) > 1:
+    """All reductions cover the same rows, and the group ends in one op.
+
+    IREE's code generation tiles one op and what feeds it; on the CPU it fails where a reduction and
+    an elementwise op end a group side by side.
+    """
+    reductions = [op for op in group if not ops.is_elementwise(op)]
+    if len({_reduced(op) for op in reductions}) > 1:
         return NoMatch(Reason.SHAPE_MISMATCH, "the reductions cover different rows")
+    read = {value for op in group for value in op.operands}
+    ends = [op for op in group if read.isdisjoint(op.results)]
+    if reductions and len(ends) > 1:
+        return NoMatch(Reason.EXTRA_USERS, f"{ends[0].name} and {ends[1].name} both end the group")
     return None
 
 

@@ -34,11 +34,11 @@ class Musts:
           UsageError: a location names no op that computes something.
         """
         musts = cls(options.must_fuse, marked)
-        wanted = {name for names in musts.given for name in names}
-        for _, op in _working(module):
-            wanted -= {name for name in wanted if marks.is_called(op, name)}
-        if wanted:
-            raise UsageError(f"--must-fuse names {min(wanted)}, and no op that computes is there")
+        wanted = dict.fromkeys(name for names in musts.given for name in names)
+        working = _working(module) if wanted else []
+        for name in wanted:
+            if not any(marks.is_called(op, name) for _, op in working):
+                raise UsageError(f"--must-fuse names {name}, and no op that computes is there")
         return musts
 
     def __bool__(self) -> bool:

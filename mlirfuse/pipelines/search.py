@@ -366,8 +366,7 @@ class _Search:
         verdict = self._too_large(group)
         if verdict is not None:
             return verdict
-        end = self.info[max(group.members, key=lambda m: self.info[m].place)]
-        rank = max(w.rank for w in end.writes.values())
+        rank = min(w.rank for end in self._ends(group) for w in end.writes.values())
         for written in group.writes.values():
             if written.rank > rank:
                 name = self.info[written.writer].op.name
@@ -375,6 +374,12 @@ class _Search:
         found = self._in_order(group.members)
         refusal = regions.stack_refusal(found, self.target.stack_limit)
         return refusal or self.rules.admits(found)
+
+    def _ends(self, group: _Group) -> list[_Op]:
+        """The ops of which no other op of the group reads a result."""
+        infos = [self.info[member] for member in group.members]
+        read = {value for info in infos for value in info.reads}
+        return [info for info in infos if read.isdisjoint(info.writes)]
 
     # --- copies --------------------------------------------------------------------------------
 
