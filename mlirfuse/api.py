@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
-from mlirfuse.core import Decision, ImportFailedError, Report, UsageError
+from mlirfuse.core import Candidate, ImportFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.guards import Guard, check_policy
 from mlirfuse.runtime.module import FusedModule, Image, load
@@ -48,6 +48,7 @@ def compile(
     guard: str = "error",
     cache: bool = True,
     timeout: float | None = None,
+    dump_ir_dir: str | os.PathLike[str] | None = None,
     **switches: Any,
 ) -> FusedModule:
     """Imports a model, fuses its operators and compiles it.
@@ -70,6 +71,8 @@ def compile(
         them, `fallback` to the model itself, `error`, or `off` to leave it to IREE's own checks.
       cache: use the compile cache.
       timeout: seconds that each step of the compiler may take; None for no limit.
+      dump_ir_dir: existing directory for the IR before and after each pass that changed something,
+        as `NNN_PASS_before.mlir`; the passes run once more for it.
       **switches: fields of `FusionOptions`, e.g. `disable_pass=["softmax_fusion"]`.
 
     Raises:
@@ -104,6 +107,8 @@ def compile(
         stock=stock,
         count_stock=count_stock,
     ) as work:
+        if dump_ir_dir is not None:
+            work.dump(Path(dump_ir_dir))
         if measure:
             image, report, times = work.measured()
         elif cache:
@@ -208,8 +213,8 @@ def candidates(
     target: str | Target = "cpu",
     options: Options = None,
     **switches: Any,
-) -> list[Decision]:
-    """Every fusion that was considered, taken or not, the most profitable first.
+) -> list[Candidate]:
+    """Every fusion that was considered, taken or not, by rank: the most profitable first.
 
     Arguments and errors are those of `fuse`.
     """
@@ -295,6 +300,18 @@ class Work:
         if not path.exists():
             self.compiler.normalize(self.imported.path, path, input_type=self.imported.input_type)
         return path
+
+    def dump(self, folder: Path) -> None:
+        """Writes the IR before and after each pass that changes it, by a run for that alone."""
+        from mlirfuse.backend.grouping import group
+
+        group(
+            self.normalized,
+            self.folder / "dumped.mlirbc",
+            target=self.compiler.target,
+            options=self.compiler.options,
+            dump_dir=folder,
+        )
 
     def build(self) -> tuple[Image, Report]:
         """Compiles into `program`."""

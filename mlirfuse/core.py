@@ -441,6 +441,25 @@ class Decision:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """One decision among all of a report, by what it was worth.
+
+    Attributes:
+      decision: what was considered, and what became of it.
+      rank: place by modelled gain, from 1.
+      margin_us: gain less that of the candidate of the next rank; None where either has no model.
+    """
+
+    decision: Decision
+    rank: int
+    margin_us: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The decision in the shape of the decisions schema, with rank and margin."""
+        return {"rank": self.rank, "margin_us": self.margin_us, **self.decision.to_dict()}
+
+
 @dataclasses.dataclass(slots=True)
 class PassRun:
     """What one pass of the pipeline did.

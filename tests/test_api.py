@@ -1,3 +1,4 @@
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -269,9 +270,15 @@ def test_fuse_refuses_in_one_line(tmp_path):
 def test_candidates_are_decisions_taken_or_not():
     taken = mlirfuse.candidates(PROGRAM)
     refused = mlirfuse.candidates(PROGRAM, disable_pass=[PASS])
-    assert all(isinstance(d, Decision) for d in taken + refused)
-    assert PASS in {d.pass_name for d in taken if d.taken}
-    assert PASS in {d.pass_name for d in refused if not d.taken}
+    assert all(isinstance(c.decision, Decision) for c in taken + refused)
+    assert [c.rank for c in taken] == list(range(1, len(taken) + 1))
+    gains = [c.decision.gain_us for c in taken]
+    assert [c.margin_us for c in taken[:-1]] == [
+        pytest.approx(a - b, abs=1e-3) for a, b in itertools.pairwise(gains)
+    ]
+    assert taken[-1].margin_us is None
+    assert PASS in {c.decision.pass_name for c in taken if c.decision.taken}
+    assert PASS in {c.decision.pass_name for c in refused if not c.decision.taken}
 
 
 def test_list_passes():

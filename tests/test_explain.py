@@ -111,14 +111,17 @@ def test_byte_size(count, shown):
 def test_candidates_are_ranked_by_gain_and_unpriced_ones_are_last():
     unpriced = decision(gain_us=None, bytes_saved=None, reason=Reason.SINGLE_OP)
     lines = explain.candidates_text(report(unpriced, decision(), REFUSED)).splitlines()
-    assert lines[0].split() == ["rank", "kind", "pass", "saved", "gain", "taken", "ops"]
+    assert lines[0].split() == [
+        "rank", "kind", "pass", "saved", "gain", "margin", "taken", "ops",
+    ]  # fmt: skip
     assert re.split(r"  +", lines[1].strip())[:6] == [
-        "1", "producer-consumer", "add_rms_norm_fusion", "3.0 MiB", "50.5 us", "extra_users",
+        "1", "producer-consumer", "add_rms_norm_fusion", "3.0 MiB", "50.5 us", "8.5 us",
     ]  # fmt: skip
-    assert re.split(r"  +", lines[2].strip())[2:6] == [
-        "add_rms_norm_fusion match 0", "3.0 MiB", "42.0 us", "yes",
+    assert re.split(r"  +", lines[1].strip())[6] == "extra_users"
+    assert re.split(r"  +", lines[2].strip())[2:7] == [
+        "add_rms_norm_fusion match 0", "3.0 MiB", "42.0 us", "-", "yes",
     ]  # fmt: skip
-    assert re.split(r"  +", lines[3].strip())[3:6] == ["-", "-", "single_op"]
+    assert re.split(r"  +", lines[3].strip())[3:7] == ["-", "-", "-", "single_op"]
 
 
 def test_candidates_do_not_depend_on_the_order_of_decisions():

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mlirfuse.core import Decision, Kind, Reason, Report
+from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
 
 _OPS_SHOWN = 4
 """Ops shown of one refused candidate, or of one row of the table of candidates."""
@@ -178,7 +178,7 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ranked(report: Report) -> list[Decision]:
+def ranked(report: Report) -> list[Candidate]:
     """Every candidate, the largest modelled gain first; candidates without a model last.
 
     The order does not depend on the order in which the engine considered them.
@@ -195,21 +195,35 @@ def ranked(report: Report) -> list[Decision]:
             -1 if decision.match is None else decision.match,
         )
 
-    return sorted(report.decisions, key=key)
+    found = sorted(report.decisions, key=key)
+    return [
+        Candidate(decision, rank, _margin(decision, following))
+        for rank, (decision, following) in enumerate(
+            itertools.zip_longest(found, found[1:]), start=1
+        )
+    ]
 
 
-_COLUMNS = ("rank", "kind", "pass", "saved", "gain", "taken", "ops")
-_TO_THE_RIGHT = frozenset({"rank", "saved", "gain"})
+def _margin(decision: Decision, following: Decision | None) -> float | None:
+    if following is None or decision.gain_us is None or following.gain_us is None:
+        return None
+    return round(decision.gain_us - following.gain_us, 3)
 
 
-def _candidate_row(rank: int, decision: Decision) -> tuple[str, ...]:
+_COLUMNS = ("rank", "kind", "pass", "saved", "gain", "margin", "taken", "ops")
+_TO_THE_RIGHT = frozenset({"rank", "saved", "gain", "margin"})
+
+
+def _candidate_row(candidate: Candidate) -> tuple[str, ...]:
+    decision = candidate.decision
     refused = decision.reason.code if decision.reason else "no"
     return (
-        str(rank),
+        str(candidate.rank),
         str(decision.kind),
         match_name(decision),
         byte_size(decision.bytes_saved),
         _microseconds(decision.gain_us),
+        _microseconds(candidate.margin_us),
         "yes" if decision.taken else refused,
         op_chain(decision),
     )
@@ -223,7 +237,7 @@ def candidates_text(report: Report, *, color: bool = False) -> str:
       color: for a terminal: ANSI styles, and the ops folded to the terminal's width. Otherwise
         plain text with one line a candidate.
     """
-    rows = [_candidate_row(rank, d) for rank, d in enumerate(ranked(report), start=1)]
+    rows = [_candidate_row(candidate) for candidate in ranked(report)]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     if color:
         return _styled(rows, widths)
@@ -248,8 +262,8 @@ def _styled(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> str:
         table.add_column(name, justify=justify, no_wrap=True, min_width=width)
     table.add_column(_COLUMNS[-1], overflow="fold", min_width=min(widths[-1], _OPS_COLUMNS))
     for row in rows:
-        outcome = "green" if row[5] == "yes" else "yellow"
-        styles = ("", "", "", "", "", outcome, "dim")
+        outcome = "green" if row[-2] == "yes" else "yellow"
+        styles = (*("" for _ in row[:-2]), outcome, "dim")
         table.add_row(*(Text(cell, style=s) for cell, s in zip(row, styles, strict=True)))
     fixed = sum(widths[:-1]) + 2 * len(widths)
     width = max(fixed + min(widths[-1], _OPS_COLUMNS), shutil.get_terminal_size().columns)
