@@ -541,6 +541,19 @@ def test_compile_writes_program_page_graph_and_decisions(program):
     assert len(list(program.parent.iterdir())) == 5
 
 
+def test_compile_dumps_the_ir_around_each_pass_also_on_a_cache_hit(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path / "cache"))
+    for folder in ("first", "again"):
+        argv = ["rms.mlir", "-o", "rms.vmfb", NORM, f"--dump-ir-dir={tmp_path / folder}"]
+        assert compile_main(argv) == 0
+        written = sorted(path.name for path in (tmp_path / folder).iterdir())
+        names = [f"000_rms_norm_fusion_{moment}.mlir" for moment in ("after", "before")]
+        assert written == names
+        after, before = ((tmp_path / folder / name).read_text() for name in names)
+        assert "flow.dispatch.region" in after
+        assert "flow.dispatch.region" not in before
+
+
 def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path / "cache"))
     argv = ["rms.mlir", "-o", "rms.vmfb", "--target=vulkan", NORM, "-v"]

@@ -43,6 +43,7 @@ def group(
     target: Target,
     options: FusionOptions,
     observer: engine.Observer | None = None,
+    dump_dir: Path | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
 
@@ -52,13 +53,16 @@ def group(
       target: the machine that it will be compiled for.
       options: every switch.
       observer: called around each rewrite.
+      dump_dir: existing directory for the IR before and after each pass that changed something.
 
     Raises:
       UsageError, PassFailedError: as `engine.run`.
     """
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(source))
-        fused, report = engine.run(module, target=target, options=options, observer=observer)
+        fused, report = engine.run(
+            module, target=target, options=options, observer=observer, dump_dir=dump_dir
+        )
         report.graph = graph.of_module(fused).to_dict()
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)

@@ -178,6 +178,15 @@ def add_reports(parser: Parser) -> None:
     )
 
 
+def add_dump(group: Any) -> None:
+    """Adds `--dump-ir-dir` to a group of arguments."""
+    group.add_argument(
+        "--dump-ir-dir",
+        metavar="DIR",
+        help="write the IR before and after each pass that changed it, as NNN_PASS_before.mlir",
+    )
+
+
 def add_list_passes(group: Any) -> None:
     """Adds `--list-passes` to a group of arguments."""
     group.add_argument("--list-passes", **_text_or_json("print the table of passes, then stop"))

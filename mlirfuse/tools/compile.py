@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.options import flag
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required
 
@@ -82,6 +83,7 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("files about the decisions")
     group.add_argument("--report", metavar="FILE.html", help="a page that shows every decision")
     group.add_argument("--decisions", metavar="FILE.json", help="every decision as JSON")
+    arguments.add_dump(group)
     arguments.add_general(made)
     return made
 
@@ -147,9 +149,9 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
         raise UsageError("-o, --report, --decisions and --graph have to name different files")
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
-    for switch in ("verify", "measure"):
+    for switch in ("verify", "measure", "dump_ir_dir"):
         if args.stock and getattr(args, switch):
-            raise UsageError(f"--stock runs no pass of ours; remove it or --{switch}")
+            raise UsageError(f"--stock runs no pass of ours; remove it or {flag(switch)}")
     if args.verify and args.measure:
         raise UsageError("--verify and --measure are both given; give one after the other")
 
@@ -166,7 +168,12 @@ def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         measure=args.measure,
         cache=not args.no_cache,
         timeout=args.timeout,
+        dump_ir_dir=_dump_ir_dir(args),
     )
+
+
+def _dump_ir_dir(args: argparse.Namespace) -> Path | None:
+    return None if args.dump_ir_dir is None else files.directory(args.dump_ir_dir)
 
 
 def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
@@ -185,6 +192,8 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         function=args.function,
         timeout=args.timeout,
     ) as work:
+        if (folder := _dump_ir_dir(args)) is not None:
+            work.dump(folder)
         found = verification.check(work, groups=args.verify == "groups")
         sys.stderr.write(found.text())
         if not found.ok:

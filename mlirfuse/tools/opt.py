@@ -73,11 +73,7 @@ def parser() -> arguments.Parser:
     arguments.add_reports(made)
     group = made.add_argument_group("inspection")
     arguments.add_list_passes(group)
-    group.add_argument(
-        "--dump-ir-dir",
-        metavar="DIR",
-        help="write the IR before and after each pass that changed it, as NNN_PASS_before.mlir",
-    )
+    arguments.add_dump(group)
     group.add_argument("--timing", action="store_true", help="print where the time went, on stderr")
     arguments.add_general(made)
     return made
