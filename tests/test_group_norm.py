@@ -105,6 +105,14 @@ def test_what_scales_or_shifts_behind_a_reshape(options, taken):
     assert [d.taken for d in decisions(behind_reshape(**options))] == [True] * taken
 
 
+def test_a_divided_norm_is_no_group_norm_for_its_shift():
+    f = Function("f", (2, 4, 6, 3, 2, 8))
+    x = f.argument((BATCH, CHANNEL, HALF, GROUPS), "f32")
+    y = f.reshape(normalized(f, x, (HALF, GROUPS)), EVERYTHING, "[[0], [1], [2, 3]]")
+    y = f.apply("arith.divf", y, f.argument((CHANNEL,), "f32"))
+    assert decisions(f.finish(f.apply("arith.addf", y, f.argument((CHANNEL,), "f32")))) == []
+
+
 # --- no common space -----------------------------------------------------------------------------
 
 

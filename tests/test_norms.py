@@ -330,6 +330,17 @@ def test_a_residual_has_the_shape_of_the_sum(addends, known):
     assert (norms.residual(found.norm) is not None) is known
 
 
+def test_a_transpose_between_the_add_and_the_norm_stays_outside():
+    f = Function("f", (4, 8))
+    x, r = f.argument((1, 0), "f32"), f.argument((1, 0), "f32")
+    total = f.apply("copy", f.apply("arith.addf", x, r, axes=(1, 0)), axes=(0, 1))
+    text = f.finish(layer_norm(f, total, f.argument((1,), "f32"))[0])
+    module, report = fuse(text, NORMS)
+    assert report.counts() == {"layer_norm_fusion": 1}
+    (region,) = regions(module)
+    assert inside(region)[:2] == ["arith.addf", "arith.divf"]
+
+
 def test_a_doubled_tensor_is_no_residual():
     f = Function("f", (4, 8))
     x = f.argument((0, 1), "f32")

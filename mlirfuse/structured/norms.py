@@ -345,8 +345,6 @@ def find_group_norm(value: ir.Value) -> frozenset[ir.Value] | None:
     result = start(value)
     everything = set(range(len(ops.shape(value))))
     for product, beta in [(result, None), *addends(result)]:
-        if beta is not None and not _varies_over(beta) < everything:
-            continue
         shift = () if beta is None else (beta,)
         stops = _in_one_shape(product, shift) or _behind_reshape(product, shift, everything)
         if stops is not None:
