@@ -8,7 +8,8 @@
 Root: the norm's last elementwise op, a cast or the scale after it. What is added and the result are
 f16 or bf16, the statistics f32: no wide tensor is written. The add is narrow or wide, gamma before
 or after the cast. M static or dynamic, N static. The sum and the reciprocal root become further
-results where others read them. Numerics: exact (operations and their order are unchanged).
+results where others read them. Reshapes between the add and the norm vanish.
+Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_cast_rms_norm_cast_fusion.
 """
 

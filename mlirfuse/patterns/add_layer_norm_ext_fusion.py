@@ -7,7 +7,8 @@
 
 Root: the norm's last elementwise op. Gamma, beta or both are missing, or one of them has another
 element type than the sum. M static or dynamic, N static; T f16, bf16, f32. The sum, the mean and
-the reciprocal standard deviation become further results where others read them.
+the reciprocal standard deviation become further results where others read them. Reshapes between
+the add and the norm vanish.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_layer_norm_ext_fusion.
 """

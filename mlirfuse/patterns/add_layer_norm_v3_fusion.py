@@ -7,7 +7,8 @@
 
 Root: the norm's last elementwise op. Two or more trailing axes; M static or dynamic, the rest
 static; T f16, bf16, f32. Gamma and beta may be missing or have another element type. The sum, the
-mean and the reciprocal standard deviation become further results where others read them.
+mean and the reciprocal standard deviation become further results where others read them. Reshapes
+between the add and the norm vanish: all ops are written over dimensions that both are made of.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore AddLayerNormV3.
 """

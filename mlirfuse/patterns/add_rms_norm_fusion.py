@@ -6,7 +6,8 @@
     %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
 
 Root: the norm's last elementwise op. M static or dynamic, N static; T f16, bf16, f32. The sum and
-the reciprocal root become further results where others read them.
+the reciprocal root become further results where others read them. Reshapes between the add and
+the norm vanish.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_rms_norm_fusion.
 """

@@ -8,7 +8,8 @@
 
 Root: the conversion to i8, or `iree_linalg_ext.quantize_affine`. What is verified of the
 quantization is what `rms_norm_quant_fusion` verifies. M static or dynamic, N static; T f16, bf16,
-f32. Numerics: exact (operations and their order are unchanged).
+f32. Reshapes between the add and the norm vanish.
+Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_rms_norm_quant_fusion.
 """
 
