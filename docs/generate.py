@@ -172,13 +172,22 @@ def reasons() -> str:
 PAGES = {"passes.md": passes, "reasons.md": reasons}
 
 
+PICTURED = """
+document.querySelector(".node.layer")?.dispatchEvent(new Event("dblclick"));
+document.querySelectorAll(".node.group")[2].dispatchEvent(new Event("click"));
+const drawing = document.querySelector(".drawing"), box = drawing.getBoundingClientRect();
+const chosen = drawing.querySelector(".chosen").getBoundingClientRect();
+drawing.scrollLeft += chosen.left + chosen.width / 2 - box.left - box.width / 2;
+"""
+"""What is done to the report before its picture is taken: a layer is opened, a group chosen."""
+
+
 def picture(report: Path) -> None:
-    """Takes the picture of a report in headless Chromium, with a group chosen."""
-    chosen = "document.querySelectorAll('.node:not(.single)')[2].dispatchEvent(new Event('click'))"
+    """Takes the picture of a report in headless Chromium."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "report.html")
         text = report.read_text(encoding="utf-8")
-        page.write_text(text.replace("</body>", f"<script>{chosen}</script></body>"), "utf-8")
+        page.write_text(text.replace("</body>", f"<script>{PICTURED}</script></body>"), "utf-8")
         arguments = (
             "--headless",
             "--no-sandbox",

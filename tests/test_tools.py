@@ -591,6 +591,13 @@ def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch)
         (["rms.mlir", "-o", "o.vmfb", "--timeout=0.01"], 1, "ran out of time"),
         (["rms.mlir", "-o", "o.vmfb", "--verify", "--stock"], 2, "remove it or --verify"),
         (
+            ["rms.mlir", "-o", "o.vmfb", "--dump-ir-dir=d", "--stock"],
+            2,
+            "remove it or --dump-ir-dir",
+        ),
+        (["rms.mlir", "-o", "o.vmfb", "--graph=o.png"], 2, "takes FILE.dot or FILE.json"),
+        (["rms.mlir", "-o", "o.json", "--graph=./o.json"], 2, "have to name different files"),
+        (
             ["rms.mlir", "-o", "o.vmfb", "--stock", "--enable-pass=rms_norm_fusion"],
             2,
             "--stock runs no pass of ours",
