@@ -146,6 +146,23 @@ func.func @parts_of_one_row(%x: tensor<1x16xf32>, %w: tensor<16x64xf32>) -> (ten
 
 // -----
 
+// IREE's code generation for GPUs fails on it.
+// CHECK-LABEL: @no_fusion_dynamic_parts
+// WHY: a product of dynamic shape is a result itself
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_dynamic_parts(%x: tensor<?x16xf32>, %w: tensor<16x64xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%rows) : tensor<?x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x64xf32>) -> tensor<?x64xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<?x16xf32>, tensor<16x64xf32>) outs(%f : tensor<?x64xf32>) -> tensor<?x64xf32>
+  %p0 = tensor.extract_slice %c[0, 0] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  %p1 = tensor.extract_slice %c[0, 32] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  return %p0, %p1 : tensor<?x32xf32>, tensor<?x32xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @no_fusion_parts_without_columns
 // WHY: a part has no dimension of columns
 // CHECK-NOT: flow.dispatch.region

@@ -31,7 +31,7 @@ func.func @one_shape(%x: tensor<8x16xf32>, %wq: tensor<16x32xf32>, %wk: tensor<1
 #n = affine_map<(m, n) -> (n)>
 
 // What reads the products in place comes along; what it makes of them is read before the last one.
-// CHECK-LABEL: @readers_come_along_f16_dynamic
+// CHECK-LABEL: @readers_come_along_f16
 // CHECK: %[[R:.*]]:3 = flow.dispatch.region
 // CHECK: %[[C:.*]]:2 = linalg.generic {{.*}} ins(%arg0, %arg1, %arg2 :
 // CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]]#0, %arg3 :
@@ -39,31 +39,77 @@ func.func @one_shape(%x: tensor<8x16xf32>, %wq: tensor<16x32xf32>, %wk: tensor<1
 // CHECK: flow.return %[[C]]#0, %[[C]]#1, %[[Y]]
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]]#0 :
 // CHECK: return %[[T]], %[[R]]#1, %[[R]]#2
-func.func @readers_come_along_f16_dynamic(%x: tensor<?x16xf16>, %w0: tensor<16x32xf16>, %w1: tensor<16x32xf16>, %bias: tensor<32xf16>) -> (tensor<32x?xf16>, tensor<?x32xf16>, tensor<?x32xf16>) {
+func.func @readers_come_along_f16(%x: tensor<8x16xf16>, %w0: tensor<16x32xf16>, %w1: tensor<16x32xf16>, %bias: tensor<32xf16>) -> (tensor<32x8xf16>, tensor<8x32xf16>, tensor<8x32xf16>) {
   %zero = arith.constant 0.0 : f16
-  %c0 = arith.constant 0 : index
-  %rows = tensor.dim %x, %c0 : tensor<?x16xf16>
-  %e = tensor.empty(%rows) : tensor<?x32xf16>
-  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<?x32xf16>) -> tensor<?x32xf16>
-  %a = linalg.matmul ins(%x, %w0 : tensor<?x16xf16>, tensor<16x32xf16>) outs(%f : tensor<?x32xf16>) -> tensor<?x32xf16>
-  %et = tensor.empty(%rows) : tensor<32x?xf16>
-  %t = linalg.generic {indexing_maps = [affine_map<(n, m) -> (m, n)>, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<?x32xf16>) outs(%et : tensor<32x?xf16>) {
+  %e = tensor.empty() : tensor<8x32xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<8x32xf16>) -> tensor<8x32xf16>
+  %a = linalg.matmul ins(%x, %w0 : tensor<8x16xf16>, tensor<16x32xf16>) outs(%f : tensor<8x32xf16>) -> tensor<8x32xf16>
+  %et = tensor.empty() : tensor<32x8xf16>
+  %t = linalg.generic {indexing_maps = [affine_map<(n, m) -> (m, n)>, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<8x32xf16>) outs(%et : tensor<32x8xf16>) {
   ^bb0(%i0: f16, %o: f16):
     %r = math.absf %i0 : f16
     linalg.yield %r : f16
-  } -> tensor<32x?xf16>
-  %d = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%a, %bias : tensor<?x32xf16>, tensor<32xf16>) outs(%e : tensor<?x32xf16>) {
+  } -> tensor<32x8xf16>
+  %d = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%a, %bias : tensor<8x32xf16>, tensor<32xf16>) outs(%e : tensor<8x32xf16>) {
   ^bb0(%i0: f16, %i1: f16, %o: f16):
     %r = arith.addf %i0, %i1 : f16
     linalg.yield %r : f16
-  } -> tensor<?x32xf16>
-  %b = linalg.matmul ins(%x, %w1 : tensor<?x16xf16>, tensor<16x32xf16>) outs(%f : tensor<?x32xf16>) -> tensor<?x32xf16>
-  %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%b, %d : tensor<?x32xf16>, tensor<?x32xf16>) outs(%e : tensor<?x32xf16>) {
+  } -> tensor<8x32xf16>
+  %b = linalg.matmul ins(%x, %w1 : tensor<8x16xf16>, tensor<16x32xf16>) outs(%f : tensor<8x32xf16>) -> tensor<8x32xf16>
+  %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%b, %d : tensor<8x32xf16>, tensor<8x32xf16>) outs(%e : tensor<8x32xf16>) {
   ^bb0(%i0: f16, %i1: f16, %o: f16):
     %r = arith.mulf %i0, %i1 : f16
     linalg.yield %r : f16
-  } -> tensor<?x32xf16>
-  return %t, %b, %y : tensor<32x?xf16>, tensor<?x32xf16>, tensor<?x32xf16>
+  } -> tensor<8x32xf16>
+  return %t, %b, %y : tensor<32x8xf16>, tensor<8x32xf16>, tensor<8x32xf16>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+
+// CHECK-LABEL: @biases_dynamic
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<?x32xf32>{%{{.*}}}, tensor<?x32xf32>{%{{.*}}})
+// CHECK: %[[C:.*]]:2 = linalg.generic {{.*}} ins(%arg0, %arg1, %arg2 :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]]#0, %arg3 :
+// CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%[[C]]#1, %arg3 :
+// CHECK: flow.return %[[D]], %[[E]]
+// CHECK: return %[[R]]#0, %[[R]]#1
+func.func @biases_dynamic(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %bias: tensor<32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%rows) : tensor<?x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<?x16xf32>, tensor<16x32xf32>) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %c = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%a, %bias : tensor<?x32xf32>, tensor<32xf32>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %r = arith.addf %i0, %i1 : f32
+    linalg.yield %r : f32
+  } -> tensor<?x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<?x16xf32>, tensor<16x32xf32>) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %d = linalg.generic {indexing_maps = [#mn, #n, #mn], iterator_types = ["parallel", "parallel"]} ins(%b, %bias : tensor<?x32xf32>, tensor<32xf32>) outs(%e : tensor<?x32xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %r = arith.subf %i0, %i1 : f32
+    linalg.yield %r : f32
+  } -> tensor<?x32xf32>
+  return %c, %d : tensor<?x32xf32>, tensor<?x32xf32>
+}
+
+// -----
+
+// IREE's code generation for GPUs fails on it.
+// CHECK-LABEL: @no_fusion_dynamic_products
+// WHY-LABEL: @no_fusion_dynamic_products
+// WHY: a product of dynamic shape is a result itself
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_dynamic_products(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%rows) : tensor<?x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<?x16xf32>, tensor<16x32xf32>) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<?x16xf32>, tensor<16x32xf32>) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  return %a, %b : tensor<?x32xf32>, tensor<?x32xf32>
 }
 
 // -----

@@ -13,10 +13,10 @@
     %0, %1 = tensor.expand_shape %p#0, %p#1
 
 Root: the contraction. The parts are equal and cover the columns; nothing else reads them. The
-second operand's columns are read in place. Sums start at a constant; rows static or dynamic; T f16,
-bf16, f32 with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Off for
-the CPU, where such a product is not packed, and for Vulkan, where IREE 3.13.0 gives a product of
-several results no cooperative matrices.
+second operand's columns are read in place. Sums start at a constant; rows static, or dynamic where
+a bias, a cast or SiLU follows each part; T f16, bf16, f32 with its own or f32 accumulation.
+Numerics: exact (each sum in the order of K). Off for the CPU, where such a product is not packed,
+and for Vulkan, where IREE 3.13.0 gives a product of several results no cooperative matrices.
 Source: MindSpore inference_matmul_split_fusion.
 """
 
@@ -51,6 +51,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if len(split.slices) not in (2, 3):
         return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} parts instead of two or three")
     gates = [contractions.silu_of(part, ctx.target.max_operands) for part in split.slices]
+    if None in ops.shape(root.results[0]) and not split.chain and not all(gates):
+        return NoMatch(Reason.DYNAMIC_SHAPE, contractions.UNWRITABLE)
     group = slices.in_order([*split.ops, *(op for gate in gates for op in gate)])
     return Match(root, tuple(group), _Plan(split, tuple(gates)))
 

@@ -17,8 +17,9 @@ common. Several results: the columns are as many; elementwise ops that read the 
 come along. Joined: casts and constant biases that all have alike come along, what else follows one
 of them elementwise refuses it, and heads are cut out whole where all that reads is split in heads
 of one size. A part that is not read by a group alone counts as a copy. The form that the model
-gives the larger gain is taken. Sums start at a constant; rows static or dynamic; T f16, bf16, f32
-with its own or f32 accumulation. Numerics: exact (each sum in the order of K).
+gives the larger gain is taken. Sums start at a constant; rows static, or dynamic where something
+follows each of several results; T f16, bf16, f32 with its own or f32 accumulation. Numerics: exact
+(each sum in the order of K).
 Off for the CPU, where `weight_packing_rewrite` has each product at the peak of the machine already.
 Source: IREE's horizontal contraction fusion; TensorRT's joined QKV projections.
 """
@@ -108,6 +109,9 @@ def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch
     members = {*products, *readers}
     if any(ops.defining_op(v) in members for op in products for v in op.operands):
         return NoMatch(Reason.WOULD_CYCLE, "a contraction reads what another one makes")
+    written = slices.results_of(slices.in_order(members))
+    if None in sizes and any(op.results[0] in written for op in products):
+        return NoMatch(Reason.DYNAMIC_SHAPE, contractions.UNWRITABLE)
     return _Beside(products, readers)
 
 

@@ -363,6 +363,11 @@ def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
     )
 
 
+UNWRITABLE = "a product of dynamic shape is a result itself, which IREE cannot write beside others"
+"""IREE 3.13.0 gives several products one accumulator when nothing follows them: the code generation
+for GPUs fails to bufferize it where the shape is dynamic."""
+
+
 def siblings(contraction: ir.Operation) -> list[ir.Operation]:
     """The contractions of the block that `are_siblings` of this one and itself, in block order."""
     block = contraction.block

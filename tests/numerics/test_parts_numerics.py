@@ -165,22 +165,27 @@ def one_batch(name: str) -> Case:
 
 
 def beside(name: str, dtype: str, dynamic: bool, count: int) -> Case:
-    """Products of one tensor with several, the first with a bias, the last with SiLU and a gate."""
+    """Products of one tensor with several, the first with a bias, the last with SiLU and a gate.
+
+    With dynamic rows no product is a result itself.
+    """
     f = Function(name, (None if dynamic else M, N, K))
     x, *weights = f.argument((0, 2), dtype), *(f.argument((2, 1), dtype) for _ in range(count))
     bias, gate = f.argument((1,), dtype), f.argument((0, 1), dtype)
     made = [product(f, x, w, dtype) for w in weights]
     first = f.apply("arith.addf", made[0], bias)
     last = f.apply("arith.mulf", silu(f, made[-1]), gate)
+    middle = [f.apply("arith.negf", y) for y in made[1:-1]] if dynamic else made[1:-1]
 
     def reference(x, *rest):
         *weights, bias, gate = rest
         first, *middle, last = (x @ w for w in weights)
-        return (first + bias, *middle, silu64(last) * gate, last)
+        results = (first + bias, *(-y if dynamic else y for y in middle), silu64(last) * gate)
+        return results if dynamic else (*results, last)
 
     return Case(
         name=name,
-        text=f.finish(first, *made[1:-1], last, made[-1]),
+        text=f.finish(first, *middle, last, *([] if dynamic else made[-1:])),
         inputs=inputs(dtype, (M, K), *([(K, N)] * count), (N,), (M, N)),
         reference=reference,
         fires={"matmul_horizontal_fusion": 1},
