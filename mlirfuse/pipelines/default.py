@@ -1,6 +1,8 @@
 """The preset `default`: specific patterns first, generic ones on what they leave."""
 
 PIPELINE: tuple[str, ...] = (
+    # Before anything groups an op that waits for the condition.
+    "decided_condition_rewrite",
     # Before anything rewrites its contractions or groups a part of it.
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",

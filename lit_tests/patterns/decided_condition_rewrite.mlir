@@ -1,0 +1,114 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=none > %t.none
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite --disable-pass=decided_condition_rewrite > %t.off
+// RUN: diff %t.none %t.off
+
+#s = affine_map<() -> ()>
+#m = affine_map<(m) -> (m)>
+
+// From: jnp.var(x, -1), by mlirfuse.frontends.import_model and
+//       iree-compile --compile-to=global-optimization --iree-hal-target-device=local --iree-hal-local-target-device-backends=llvm-cpu
+// CHECK-LABEL: @jax_guarded_divisor
+// CHECK: %[[C:.*]] = arith.constant true
+// CHECK-NOT: tensor.extract
+// CHECK: arith.select %[[C]], %{{.*}}, %{{.*}} : f32
+util.global private @count = dense<1.6e+01> : tensor<f32>
+func.func @jax_guarded_divisor(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %nan = arith.constant 0x7FC00000 : f32
+  %n = util.global.load immutable @count : tensor<f32>
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<f32>) outs(%e : tensor<i1>) {
+  ^bb0(%i: f32, %o: i1):
+    %g = arith.cmpf ogt, %i, %zero : f32
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  %em = tensor.empty() : tensor<4xf32>
+  %y = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%em : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %v = arith.select %c, %i, %nan : f32
+    linalg.yield %v : f32
+  } -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+#s = affine_map<() -> ()>
+
+// CHECK-LABEL: @false_bf16
+// CHECK: %[[C:.*]] = arith.constant false
+// CHECK: return %[[C]]
+func.func @false_bf16() -> i1 {
+  %n = arith.constant dense<-1.0> : tensor<bf16>
+  %zero = arith.constant 0.0 : bf16
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<bf16>) outs(%e : tensor<i1>) {
+  ^bb0(%i: bf16, %o: i1):
+    %g = arith.cmpf oge, %i, %zero : bf16
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  return %c : i1
+}
+
+// -----
+
+#s = affine_map<() -> ()>
+
+// The degrees of freedom come from the caller.
+// CHECK-LABEL: @no_rewrite_argument
+// CHECK: %[[C:.*]] = tensor.extract
+// CHECK: return %[[C]]
+// WHY: function @no_rewrite_argument
+// WHY: constant_unverified (
+// WHY: what is compared is not constant
+func.func @no_rewrite_argument(%n: tensor<f32>) -> i1 {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<f32>) outs(%e : tensor<i1>) {
+  ^bb0(%i: f32, %o: i1):
+    %g = arith.cmpf ogt, %i, %zero : f32
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  return %c : i1
+}
+
+// -----
+
+#s = affine_map<() -> ()>
+
+// In f16 the number is zero.
+// CHECK-LABEL: @no_rewrite_rounded
+// CHECK: %[[C:.*]] = tensor.extract
+// CHECK: return %[[C]]
+// WHY: function @no_rewrite_rounded
+// WHY: what is compared is not constant
+func.func @no_rewrite_rounded() -> i1 {
+  %n = arith.constant dense<1.0e-20> : tensor<f32>
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<f32>) outs(%e : tensor<i1>) {
+  ^bb0(%i: f32, %o: i1):
+    %h = arith.truncf %i : f32 to f16
+    %g = arith.cmpf ogt, %h, %zero : f16
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  return %c : i1
+}
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_element_of_a_mask
+// CHECK: %[[C:.*]] = tensor.extract
+// CHECK: return %[[C]]
+// WHY-NOT: function @no_rewrite_element_of_a_mask
+func.func @no_rewrite_element_of_a_mask(%t: tensor<4xi1>) -> i1 {
+  %c0 = arith.constant 0 : index
+  %c = tensor.extract %t[%c0] : tensor<4xi1>
+  return %c : i1
+}
