@@ -28,7 +28,8 @@ def test_every_pass_has_its_ir_on_the_page():
     for name in PASSES:
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert "```mlir" in section, name
-        assert "\nRoot: " in section, name
+        # The engine looks for the groups of a pass with rules: they have no root.
+        assert PASSES[name].rules or "\nRoot: " in section, name
         assert "\nSource: " in section, name
 
 

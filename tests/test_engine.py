@@ -325,7 +325,7 @@ func.func @f(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
     module, report = run(text, "adds_fusion")
     assert groups(module) == []
     (refusal,) = refusals(report)
-    assert refusal == (Reason.WOULD_CYCLE, "math.absf reads the group and feeds it")
+    assert refusal == (Reason.WOULD_CYCLE, "math.absf at -:4:8 reads the group and feeds it")
 
 
 @pytest.fixture(autouse=True)
@@ -367,7 +367,7 @@ def test_an_impure_producer_does_not_move():
     text = LATE.format(signature=BOTH, producer="util.optimization_barrier")
     module, report = run(text, "adds_fusion")
     assert groups(module) == []
-    assert refusals(report) == [(Reason.SIDE_EFFECTS, "util.optimization_barrier")]
+    assert refusals(report) == [(Reason.SIDE_EFFECTS, "util.optimization_barrier at -:5:8")]
 
 
 def test_too_many_operands():

@@ -85,15 +85,15 @@ def _match(pattern: Pattern, root: ir.Operation, ctx: PassContext) -> Match | No
     if bound is None:
         return None
     matched = [op for op in bound.values() if isinstance(op, ir.Operation)]
-    grouped = [op.name for op in matched if ops.in_region(op)]
+    grouped = [op for op in matched if ops.in_region(op)]
     if grouped:
-        return NoMatch(Reason.ALREADY_GROUPED, grouped[0])
-    apart = [op.name for op in matched if op.block != root.block]
+        return NoMatch(Reason.ALREADY_GROUPED, ops.described(grouped[0]))
+    apart = [op for op in matched if op.block != root.block]
     if apart:
-        return NoMatch(Reason.DIFFERENT_BLOCKS, f"{apart[0]} and {root.name}")
-    impure = [op.name for op in matched if not ops.is_pure(op)]
+        return NoMatch(Reason.DIFFERENT_BLOCKS, f"{ops.described(apart[0])} and {root.name}")
+    impure = [op for op in matched if not ops.is_pure(op)]
     if impure:
-        return NoMatch(Reason.SIDE_EFFECTS, impure[0])
+        return NoMatch(Reason.SIDE_EFFECTS, ops.described(impure[0]))
     if pattern.group:
         taken = [found for n in pattern.group if isinstance(found := bound[n], ir.Operation)]
         return Match(root, tuple(slices.in_order(taken)))

@@ -502,6 +502,12 @@ def location_name(location: ir.Location) -> str:
     return name or inside or "-"
 
 
+def described(op: ir.Operation) -> str:
+    """The op's name and its place in the model's source, for details of a refusal."""
+    place = location_name(op.location)
+    return op.name if place == "-" else f"{op.name} at {place}"
+
+
 def functions(module: ir.Module) -> list[ir.Operation]:
     """The functions with a body at the top level of the module, in order."""
     return [

@@ -84,9 +84,9 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
         return NoMatch(Reason.DIFFERENT_BLOCKS)
     for op in group:
         if ops.in_region(op):
-            return NoMatch(Reason.ALREADY_GROUPED, op.name)
+            return NoMatch(Reason.ALREADY_GROUPED, ops.described(op))
         if not ops.is_pure(op):
-            return NoMatch(Reason.SIDE_EFFECTS, op.name)
+            return NoMatch(Reason.SIDE_EFFECTS, ops.described(op))
     bound = len(operands_of(group)) + len(results_of(group))
     if bound > max_operands:
         return NoMatch(
@@ -94,13 +94,15 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
         )
     wide = wider_result(group)
     if wide is not None:
-        return NoMatch(Reason.EXTRA_USERS, f"{wide.name} is larger than what the group ends in")
+        name = ops.described(wide)
+        return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
     blocker = cycle(group)
     if blocker is not None:
-        return NoMatch(Reason.WOULD_CYCLE, f"{blocker.name} reads the group and feeds it")
+        name = ops.described(blocker)
+        return NoMatch(Reason.WOULD_CYCLE, f"{name} reads the group and feeds it")
     moved = [op for op in late_producers(group) if not ops.is_pure(op)]
     if moved:
-        return NoMatch(Reason.SIDE_EFFECTS, moved[0].name)
+        return NoMatch(Reason.SIDE_EFFECTS, ops.described(moved[0]))
     return None
 
 
