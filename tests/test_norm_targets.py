@@ -41,6 +41,14 @@ def norm(
     return f.finish(y, *([total] if add else []))
 
 
+def across_reshape() -> str:
+    """The add on flat rows, the norm on the rows of a batch together."""
+    f = Function("v3_across_reshape", (3, 4, 12, 32))
+    flat = f.apply("arith.addf", f.argument((2, 3), "f32"), f.argument((2, 3), "f32"))
+    total = f.reshape(flat, (0, 1, 3), "[[0, 1], [2]]")
+    return f.finish(WRITINGS["layer_norm"](f, total, (1, 3), None, None, stats="f32"), flat)
+
+
 PROGRAMS = {
     "add_layer_norm_fusion": [
         norm("add_layer_norm", "layer_norm", affine=("f32", "f32")),
@@ -49,6 +57,7 @@ PROGRAMS = {
     "add_layer_norm_v3_fusion": [
         norm("v3", "layer_norm", shape=(4, 16), affine=("f32", "f32")),
         norm("v3_f16", "layer_norm", dtype="f16", shape=(4, 16), affine=("f16", None)),
+        across_reshape(),
     ],
     "add_layer_norm_ext_fusion": [
         norm("ext", "layer_norm", affine=("f32", None)),

@@ -493,6 +493,17 @@ def test_long_rows_with_a_kept_sum_on_gpus(target, columns, kept, fires):
     assert refused == ["target_unsupported"] * (fires == "layer_norm_fusion")
 
 
+def test_long_rows_over_two_axes_with_a_kept_sum():
+    f = Function("f", (4, 12, 1024))
+    x, r = f.argument((0, 1, 2), "f32"), f.argument((0, 1, 2), "f32")
+    total = f.apply("arith.addf", x, r)
+    y = norm_text.layer_norm(f, total, (1, 2), None, None, "f32")
+    _, report = fuse(f.finish(y, total), f"{V3},layer_norm_fusion", "cuda:sm_80")
+    assert report.counts() == {"layer_norm_fusion": 1}
+    (refused,) = (d for d in report.decisions if d.reason is not None)
+    assert refused.detail == "12288 columns with the sum as a result take minutes"
+
+
 # --- lifetime ------------------------------------------------------------------------------------
 
 

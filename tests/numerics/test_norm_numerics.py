@@ -431,7 +431,14 @@ def test_norms_from_jax():
         text=jax.jit(main).lower(*arguments).as_text(),
         inputs={"normal": arguments},
         reference=numpy_form,
-        fires={"layer_norm_fusion": 1, "add_layer_norm_fusion": 1, "rms_norm_fusion": 1},
+        fires={
+            "decided_condition_rewrite": 1,
+            "layer_norm_fusion": 1,
+            "add_layer_norm_fusion": 1,
+            "rms_norm_fusion": 1,
+        },
         ulps=CAST_ULPS + 48 * ULPS_PER_TERM,
+        dispatches=3,
     )
-    Batch(cases=[case], pipeline=ALL, input_type="stablehlo").run()["main"].check()
+    pipeline = f"decided_condition_rewrite,{ALL}"
+    Batch(cases=[case], pipeline=pipeline, input_type="stablehlo").run()["main"].check()
