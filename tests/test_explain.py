@@ -518,6 +518,11 @@ def test_browser_opens_only_as_many_layers_as_can_be_seen(tmp_path):
     dom, console = browse(written(tmp_path, report(graph=drawn)))
     assert console == []
     assert keys(dom) == [f"lblocks/{i}" for i in range(20)]
+    for i, op in enumerate(made):
+        op["layer"] = f"blocks/{i // 5}/{i}"
+    dom, console = browse(written(tmp_path, report(graph=drawn)))
+    assert console == []
+    assert keys(dom) == [f"lblocks/{i}" for i in range(40)]
 
 
 @browser

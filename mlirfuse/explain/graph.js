@@ -128,7 +128,7 @@
           boxes.get(key).units.push(unit);
         }
       }
-      return [...boxes.values()].sort((a, b) => Math.min(...a.ops) - Math.min(...b.ops));
+      return [...boxes.values()].sort((a, b) => a.ops[0] - b.ops[0]);
     }
     // Layers open from the outside in, those of one depth together, as long as the drawing stays small.
     function openLayers() {
@@ -141,7 +141,7 @@
         const next = layers.filter((box) => box.path.length === depth);
         for (const box of next) state.closed.delete(box.title);
         const after = view().length;
-        if (after > OPENED && after > before.length) {
+        if (after > OPENED && after > before.length && before.length > 1) {
           for (const box of next) state.closed.add(box.title);
           return;
         }
