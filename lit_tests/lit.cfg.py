@@ -31,6 +31,7 @@ config.test_exec_root = lit_config.params.get(
 # Switches of the user's own configuration would change what the tests see.
 config.environment["MLIRFUSE_CONFIG"] = ""
 config.environment["MLIRFUSE_FLAGS"] = ""
+config.environment["MLIRFUSE_RATES"] = "off"
 config.environment["COLUMNS"] = "100"
 config.substitutions += [
     ("%mlirfuse-opt", limit + tool("mlirfuse-opt")),

@@ -14,7 +14,7 @@ from pages import ROOT, generate
 from mlirfuse.patterns import PASSES
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect")
+TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune")
 
 
 @pytest.mark.parametrize("name", generate.PAGES)

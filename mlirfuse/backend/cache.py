@@ -17,7 +17,6 @@ import hashlib
 import json
 import logging
 import os
-import platform
 import re
 import shutil
 import tempfile
@@ -29,6 +28,7 @@ from typing import Any
 
 from mlirfuse.core import UsageError
 from mlirfuse.targets.base import Target
+from mlirfuse.targets.rates import host_cpu
 
 DIRECTORY_VARIABLE = "MLIRFUSE_CACHE_DIR"
 """Environment variable with the directory to use instead of the user's cache directory."""
@@ -240,18 +240,3 @@ def sources() -> str:
     for path in sorted(root.rglob("*.py")):
         total.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
-
-
-@functools.cache
-def host_cpu() -> str:
-    """What tells this machine's CPU from another one, for programs compiled for `host`."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    kept = {
-        name: value
-        for name, _, value in (line.partition(":") for line in lines)
-        if name.strip() in ("model name", "flags", "Features", "CPU part")
-    }
-    return f"{platform.machine()} {kept}"

@@ -336,7 +336,7 @@ class _Search:
         verdict = self._forbids(joined)
         between = self.order.path(first, last) if verdict is None else None
         if between is not None:
-            name = self._op_of(between).name
+            name = ops.described(self._op_of(between))
             verdict = NoMatch(Reason.WOULD_CYCLE, f"{name} reads the group and feeds it")
         if verdict is not None:
             self.refused[first, last] = verdict
@@ -369,7 +369,7 @@ class _Search:
         rank = min(w.rank for end in self._ends(group) for w in end.writes.values())
         for written in group.writes.values():
             if written.rank > rank:
-                name = self.info[written.writer].op.name
+                name = ops.described(self.info[written.writer].op)
                 return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
         found = self._in_order(group.members)
         refusal = regions.stack_refusal(found, self.target.stack_limit)
