@@ -75,10 +75,10 @@ def test_an_unwritable_place_is_an_error(tmp_path, monkeypatch, capsys):
 
 
 def test_calibrate_measures_every_rate_of_the_model(monkeypatch, capsys):
-    monkeypatch.setattr(calibrate, "COPIED", 1 << 16)
-    monkeypatch.setattr(calibrate, "COMPUTED", 1 << 12)
-    monkeypatch.setattr(calibrate, "MATMUL_SIZES", {"cpu": 64})
-    monkeypatch.setattr(calibrate, "ROUNDS", 2)
+    monkeypatch.setattr(calibrate, "COPIED", 1 << 20)
+    monkeypatch.setattr(calibrate, "COMPUTED", 1 << 16)
+    monkeypatch.setattr(calibrate, "MATMUL_SIZES", {"cpu": 256})
+    monkeypatch.setattr(calibrate, "ROUNDS", 5)
     assert main(["--calibrate", "--verbose"]) == 0
     printed = capsys.readouterr()
     kept = json.loads(rates.path().read_text())["cpu"]["rates"]
