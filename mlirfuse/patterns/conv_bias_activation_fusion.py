@@ -26,8 +26,8 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
-from mlirfuse.convolution_builder import unmerge, widen_start
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.reshape_builder import unmerge, widen
 from mlirfuse.structured import convolutions, ops, slices
 from mlirfuse.structured.convolutions import Epilogue
 
@@ -53,7 +53,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return None
         return NoMatch(Reason.EXTRA_USERS, "what follows the convolution is read elsewhere too")
     pad = convolutions.padding(root) if ctx.options.fuse_padding else None
-    if found.merged is not None and not found.unmerges():
+    if not found.unmerges():
         return NoMatch(Reason.INDEXING_MAP, "what follows the merged groups moves them")
     group = [*([] if pad is None else [pad]), *found.ops]
     return Match(root, tuple(slices.in_order(group)), found)
@@ -78,7 +78,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         group = [*kept, *unmerge(found.merged, found.chain)]
     if len(found.start) == 2:
         kept = [op for op in group if op not in found.start]
-        group = [widen_start(*found.start), *kept]
+        group = [widen(*found.start), *kept]
     return form_region(group)
 
 

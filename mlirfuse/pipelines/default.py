@@ -47,6 +47,10 @@ PIPELINE: tuple[str, ...] = (
     "matmul_elem_relu_fusion",
     "matmul_elem_add_fusion",
     "matmul_elem_biasadd_fusion",
+    # A rotation is a gather, or two halves that would be groups of their own.
+    "rope_fusion",
+    # A gather's neighbours go with it, before they are taken without it.
+    "gather_fusion",
     # What no pattern took: rows first, since a reduction needs its elementwise neighbours.
     "reduction_fusion",
     "elementwise_fusion",

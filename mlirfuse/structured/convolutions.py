@@ -77,16 +77,9 @@ class Epilogue:
 
     def unmerges(self) -> bool:
         """Whether the chain can be computed before the reshape: every op is on its own loops."""
-        for op in self.chain:
-            maps = ops.indexing_maps(op)
-            whole = _whole(op)
-            on_own = [whole == m for v, m in zip(op.operands, maps, strict=True) if self._makes(v)]
-            if None in maps or not all(on_own) or maps[-1] != whole or ops.reads_inits(op):
-                return False
-        return True
-
-    def _makes(self, value: ir.Value) -> bool:
-        return ops.defining_op(value) in (self.merged, *self.chain)
+        return self.merged is None or contractions.in_place(
+            list(self.chain), set(self.merged.results), len(ops.shape(self.merged.results[0]))
+        )
 
 
 def with_epilogue(convolution: ir.Operation, max_operands: int) -> Epilogue | None:
@@ -141,13 +134,11 @@ def _broadcasts(chain: list[ir.Operation]) -> list[ir.Operation]:
 def _is_broadcast(op: ir.Operation, reader: ir.Operation) -> bool:
     if not ops.is_projection(op) or op.block != reader.block or ops.in_region(op):
         return False
-    if None in ops.indexing_maps(op) or ops.indexing_maps(op)[1] != _whole(op):
+    if None in ops.indexing_maps(op) or ops.indexing_maps(op)[1] != tuple(
+        range(len(ops.shape(op.results[0])))
+    ):
         return False
     return len(ops.shape(op.operands[0])) < len(ops.shape(op.results[0]))
-
-
-def _whole(op: ir.Operation) -> ops.IndexMap:
-    return tuple(range(len(ops.iterator_types(op))))
 
 
 # --- scaled channels ------------------------------------------------------------------------------

@@ -438,6 +438,18 @@ def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
     return tuple(zip(offsets, sizes, strict=True))
 
 
+def inserted(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:
+    """Offsets and sizes of a `tensor.insert_slice`, None for a dynamic size.
+
+    None for another op and for dynamic offsets.
+    """
+    dynamic = ir.ShapedType.get_dynamic_size()
+    if op.name != "tensor.insert_slice" or dynamic in list(op.attributes["static_offsets"]):
+        return None
+    sizes = tuple(None if s == dynamic else s for s in op.attributes["static_sizes"])
+    return tuple(op.attributes["static_offsets"]), sizes
+
+
 def is_box(op: ir.Operation) -> bool:
     """Whether a `tensor.extract_slice` or `tensor.insert_slice` takes steps of one."""
     return all(step == 1 for step in op.attributes["static_strides"])

@@ -1,0 +1,51 @@
+"""Fuse a gather with the computation of its places and with its elementwise readers.
+
+    %i = linalg.generic {index arithmetic} ins(%ids)   tensor<BxSxi64>, optional
+    %g = linalg.generic {tensor.extract %table} ins(%i)  tensor<BxSxNxT>
+    %y = linalg.generic {addf} ins(%g, %position)      tensor<BxSxNxT>
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: an elementwise op that reads a tensor at computed places: an embedding, a `take`, an indexing
+by arrays. What only the group reads comes along, also further gathers; so do the readers, as long
+as only the last of them is read elsewhere. Sizes static or dynamic; any element type. Numerics:
+exact.
+
+The ops around a gather must not be a group without it: IREE, left alone, makes one dispatch of the
+whole chain; `elementwise_fusion`, which takes arithmetic only, made two of it.
+Source: fusion of producers and consumers with XLA's gather.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import reshape_builder
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.structured import gathers
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a gather with elementwise neighbours."""
+    if not gathers.is_gather(root):
+        return None
+    found = gathers.gathered(root, ctx.target.max_operands)
+    if found is None or isinstance(found, NoMatch):
+        return found
+    return Match(root, tuple(found.ops), found)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region, over the space in which nothing is merged."""
+    return form_region(reshape_builder.over_one_space(match.data))
+
+
+PASS = FusionPass(
+    name="gather_fusion",
+    summary="Gather or embedding with its index arithmetic and its readers in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    rewrite=rewrite,
+    source="XLA's fusion of gathers",
+)

@@ -1,0 +1,78 @@
+"""Fuse a rotary embedding: slices, negation, concatenation, products and sum in one dispatch.
+
+    %r = linalg.generic {extract %q at the other half, negated in the first}
+    %a = linalg.generic {mulf} ins(%q, %cos)           tensor<BxHxSxDxT>
+    %b = linalg.generic {mulf} ins(%r, %sin)
+    %y = linalg.generic {addf} ins(%a, %b)
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+  and the rotation of two halves (or of the elements of pairs),
+    %l = linalg.generic {q1 * cos - q2 * sin}          tensor<BxHxSx(D/2)xT>
+    %h = linalg.generic {q2 * cos + q1 * sin}
+    %i = tensor.insert_slice %l into %empty[0, 0, 0, 0]
+    %y = tensor.insert_slice %h into %i[0, 0, 0, D/2]
+  becomes
+    %g = flow.dispatch.region { linalg.generic {select} }  tensor<BxHxSx2x(D/2)xT>
+    %y = tensor.collapse_shape %g
+
+Root: the swap of halves that IREE makes of slices, negation and concatenation; or the second
+insertion of two parts that fill a tensor and are computed elementwise from the same tensors by ops
+that nothing else reads. The products may be what reads a contraction: it has the swap as a second
+reader, so they are not its epilogue. Static or dynamic leading dimensions; any floating-point type.
+Numerics: exact.
+Source: J. Su et al., RoFormer, 2021; MindSpore's rotary embedding.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import halves_builder, reshape_builder
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import gathers, halves, ops
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a rotation with its products, or two halves from the same tensors."""
+    if root.name == "tensor.insert_slice":
+        joined = halves.halves(root)
+        if joined is None or isinstance(joined, NoMatch):
+            return joined
+        return Match(root, tuple(joined.ops), joined)
+    if not gathers.is_rotation(root):
+        return None
+    found = gathers.gathered(root, ctx.target.max_operands, takes_epilogues=True)
+    if found is None or isinstance(found, NoMatch):
+        return found
+    return Match(root, tuple(found.ops), found)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses what is no floating-point rotation, and more tensors than a dispatch takes."""
+    if not ops.is_float(match.root.results[0]):
+        return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(match.root.results[0]))
+    if isinstance(match.data, halves.Halves):
+        bound = len({value for value, _ in match.data.leaves}) + 1
+        if bound > ctx.target.max_operands:
+            return NoMatch(Reason.TOO_MANY_OPERANDS, f"{bound} operands and results")
+    return None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region, over the space in which the halves are apart."""
+    if isinstance(match.data, halves.Halves):
+        return form_region([halves_builder.joined(match.data)])
+    return form_region(reshape_builder.over_one_space(match.data))
+
+
+PASS = FusionPass(
+    name="rope_fusion",
+    summary="Rotary embedding in one dispatch",
+    roots=("linalg.generic", "tensor.insert_slice"),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    source="RoFormer; MindSpore's rotary embedding",
+)

@@ -1,0 +1,140 @@
+"""Builds elementwise ops again on the dimensions that a reshape beside them splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.structured import ops, slices
+from mlirfuse.structured.gathers import Gathered
+
+
+def over_one_space(found: Gathered) -> list[ir.Operation]:
+    """The ops without the reshape between them, in block order."""
+    reshape, before = found.reshape, list(found.before)
+    if reshape is None:
+        return slices.in_order([*before, found.gather, *found.chain])
+    if reshape.name == "tensor.expand_shape":
+        kept = [op for op in before if op.name not in ops.RESHAPES]
+        return slices.in_order([*kept, widen(reshape, found.gather), *found.chain])
+    return [*before, found.gather, *unmerge(reshape, found.chain)]
+
+
+def unmerge(merged: ir.Operation, tail: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """Computes behind a reshape on the dimensions that it merges; it comes last instead.
+
+    Args:
+      merged: a `tensor.collapse_shape`.
+      tail: elementwise ops of one result, in block order, that write at their loops, read what is
+        computed from the reshape there too, and read nothing of what they write over. Erased, as
+        is the reshape.
+
+    Returns:
+      The ops on the wider space.
+    """
+    groups = ops.reassociation(merged)
+    sizes = ops.shape(merged.operands[0])
+    wide = {merged.results[0]: merged.operands[0]}
+    made = []
+    for op in tail:
+        made.append(_widened(op, groups, sizes, wide))
+        wide[op.results[0]] = made[-1].results[0]
+    last = tail[-1]
+    with ir.InsertionPoint(last), last.location:
+        builders.replace_collapsed(last.results[0], wide[last.results[0]], groups)
+    for op in (*reversed(tail), merged):
+        op.erase()
+    return made
+
+
+def widen(expand: ir.Operation, op: ir.Operation) -> ir.Operation:
+    """Computes what is expanded on the dimensions that the reshape splits.
+
+    Args:
+      expand: a `tensor.expand_shape`; erased.
+      op: what it reads: elementwise, as for `unmerge`; may read the index of a loop that is not
+        split. Erased when nothing else reads it, with the reshapes that it alone read.
+
+    Returns:
+      The op on the wider space.
+    """
+    wide = _widened(op, ops.reassociation(expand), ops.shape(expand.results[0]), {})
+    expand.results[0].replace_all_uses_with(wide.results[0])
+    expand.erase()
+    if not ops.users(op.results[0]):
+        inputs = ops.inputs(op)
+        op.erase()
+        for source in map(ops.defining_op, inputs):
+            if source is not None and source.name in ops.RESHAPES and is_unread(source):
+                source.erase()
+    return wide
+
+
+def is_unread(op: ir.Operation) -> bool:
+    """Whether nothing reads the op's results."""
+    return not any(ops.users(result) for result in op.results)
+
+
+def _widened(
+    op: ir.Operation,
+    groups: Sequence[Sequence[int]],
+    sizes: Sequence[int | None],
+    wide: dict[ir.Value, ir.Value],
+) -> ir.Operation:
+    """An elementwise op that writes at its loops, with each loop split into a group of loops.
+
+    Args:
+      op: reads nothing of what it writes over.
+      groups: for each loop the loops that take its place.
+      sizes: of those.
+      wide: values that are there with all the loops already.
+    """
+    maps = ops.plain_maps(op)
+    split = [tuple(n for d in m for n in ((None,) if d is None else groups[d])) for m in maps]
+    with ir.InsertionPoint(op), op.location:
+        inputs = [
+            wide[value] if value in wide else _expanded(value, index_map, groups, sizes)
+            for value, index_map in zip(ops.inputs(op), maps, strict=False)
+        ]
+        result = op.results[0]
+        init = builders.empty(sizes, ops.element_type(result), builders.dynamic_sizes(result))
+        kinds = ["parallel"] * len(sizes)
+        new = builders.generic(inputs, [init], split, kinds, builders.body_of(op))
+    for inner in ops.body(new).operations:
+        if inner.operation.name == "linalg.index":
+            loop = groups[inner.operation.attributes["dim"].value][0]
+            kind = ir.IntegerType.get_signless(64, op.context)
+            inner.operation.attributes["dim"] = ir.IntegerAttr.get(kind, loop)
+    return new
+
+
+def _expanded(
+    value: ir.Value,
+    index_map: ops.IndexMap,
+    groups: Sequence[Sequence[int]],
+    sizes: Sequence[int | None],
+) -> ir.Value:
+    """What is read through the map, with the dimensions of split loops split."""
+    split = [[None] if d is None else list(groups[d]) for d in index_map]
+    if all(len(loops) == 1 for loops in split):
+        return value
+    count = iter(range(sum(map(len, split))))
+    places = [[next(count) for _ in loops] for loops in split]
+    own = ops.shape(value)
+    shape = [
+        own[d] if len(loops) == 1 or n is None else sizes[n]
+        for d, loops in enumerate(split)
+        for n in loops
+    ]
+    merge = ops.defining_op(value)
+    if merge is not None and merge.name == "tensor.collapse_shape":
+        source = merge.operands[0]
+        if list(ops.shape(source)) == shape and _grouping(merge) == places:
+            return source
+    return builders.expand(value, places, shape, builders.dynamic_sizes(value))
+
+
+def _grouping(reshape: ir.Operation) -> list[list[int]]:
+    return [list(group) for group in ops.reassociation(reshape)]
