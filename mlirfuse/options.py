@@ -447,7 +447,8 @@ def _read_place(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             values[name] = fields[name].metadata["read"](value)
         except UsageError as error:
-            raise UsageError(f"{prefix}{flag(name)}: {error}") from None
+            said = " ".join(str(error).splitlines())
+            raise UsageError(f"{prefix}{flag(name)}: {said}") from None
     return values
 
 

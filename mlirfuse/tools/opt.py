@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.backend.outputs import replacing
-from mlirfuse.core import MlirfuseError, Report, UsageError
+from mlirfuse.core import ImportFailedError, MlirfuseError, Report, UsageError
 from mlirfuse.tools import answers, arguments, files, sections
 from mlirfuse.tools.diagnostics import (
     DiagnosedError,
@@ -218,6 +218,8 @@ class _Opt:
             return ir.Module.parse(part.text)
         except ir.MLIRError as error:
             raise refused(error, self.name) from error
+        except RuntimeError as error:  # what MLIR says about it is no text that Python can hold
+            raise ImportFailedError(f"{self.name}: damaged MLIR: a name is not UTF-8") from error
 
     def _sections(self) -> Iterator[_Section]:
         split, verify = self.args.split_input_file, self.args.verify_diagnostics

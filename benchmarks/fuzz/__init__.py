@@ -1,0 +1,1 @@
+"""Random programs, compiled with random switches: fused has to equal unfused."""

@@ -1,0 +1,48 @@
+"""Random programs with random switches: fused equals unfused, or IREE fails on both."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from iree.compiler import ir
+
+from benchmarks.fuzz.__main__ import FAILURES, HEADER
+from benchmarks.fuzz.check import check, switches
+from benchmarks.fuzz.graphs import graph
+
+EXAMPLES = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
+"""Programs that are compiled; each takes about two seconds."""
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=SEEDS, steps=st.integers(1, 12))
+def test_every_program_is_valid_and_the_same_each_time(seed, steps):
+    text = graph(seed, steps)
+    assert text == graph(seed, steps)
+    with ir.Context():
+        ir.Module.parse(text)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(seed=SEEDS, steps=st.integers(4, 12))
+def test_fused_equals_unfused(seed, steps):
+    found = check(graph(seed, steps), switches(seed), seed)
+    assert found.outcome.ok, found.message
+
+
+@pytest.mark.parametrize("path", sorted(FAILURES.glob("*.mlir")), ids=lambda path: path.stem)
+def test_what_failed_once_does_not_again(path):
+    first, text = Path(path).read_text(encoding="utf-8").split("\n", 1)
+    given = json.loads(first.removeprefix(HEADER))
+    found = check(text, {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
+    assert found.outcome.ok, found.message
