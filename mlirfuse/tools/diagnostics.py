@@ -23,6 +23,9 @@ INTERRUPTED = 128 + signal.SIGINT
 PIPE_CLOSED = 128 + 13
 """Exit code when the reader of stdout went away: 128 and the number of SIGPIPE."""
 
+_NO_TEMPORARY = "No usable temporary directory"
+"""What the standard library says when even an empty file cannot be made."""
+
 _FILE_LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 _PLACE = re.compile(r"(?P<place>(?P<file>\S[^:]*):\d+:\d+): ")
@@ -125,6 +128,9 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     except MlirfuseError as error:
         return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
     except OSError as error:
+        if _NO_TEMPORARY in str(error):
+            said = "no directory can be written for temporary files; TMPDIR names another"
+            return _fail(f"{prog}: error: {said}", 1, debug)
         if error.errno not in FULL:
             return _internal(prog, error, debug)
         where = error.filename or "an output"

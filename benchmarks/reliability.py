@@ -1,0 +1,108 @@
+"""`python -m benchmarks.reliability`: faults injected and mistakes planted, counted.
+
+The counts go to benchmarks/results/reliability.json, from which docs/reliability.md is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import datetime
+import json
+import random
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks import results
+from benchmarks.fuzz import faults
+from mlirfuse import api
+from mlirfuse.backend.outputs import replacing
+from mlirfuse.bisect import Bisect
+from mlirfuse.judge import Failure
+from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import PASSES
+
+RESULTS = results.FOLDER / "reliability.json"
+"""The newest run."""
+
+TESTS = Path(__file__).parents[1] / "tests"
+"""Where the planted mistakes are."""
+
+KIND = {"wrong_constant": "numbers", "dropped_mask": "numbers", "uncompilable": "compile"}
+"""Mistake -> the failure that it is looked for with."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Injects, plants, counts; 1 when something was not survived or not found."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reliability", description=__doc__)
+    parser.add_argument("--faults", type=int, default=100, help="faults to inject (default: 100)")
+    parser.add_argument("--plants", type=int, default=30, help="mistakes to plant (default: 30)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    given = parser.parse_args(arguments)
+    chance = random.Random(given.seed)
+    found = {
+        "date": datetime.date.today().isoformat(),
+        "versions": {n: metadata.version(n) for n in ("mlirfuse", "iree-base-compiler")},
+        "faults": _faults(chance, given.faults),
+        "bisect": _bisect(chance, given.plants),
+    }
+    with replacing(given.results) as path:
+        path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
+    survived = all(kind["survived"] == kind["injected"] for kind in found["faults"].values())
+    return 0 if survived and all(run["found"] for run in found["bisect"]) else 1
+
+
+def _faults(chance: random.Random, count: int) -> dict[str, dict[str, int]]:
+    injected: collections.Counter[str] = collections.Counter()
+    survived: collections.Counter[str] = collections.Counter()
+    for _ in range(count):
+        kind, moment = chance.choice(faults.KINDS), chance.random()
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = faults.inject(Path(folder), kind, moment)
+        injected[kind] += 1
+        survived[kind] += not wrong
+        if wrong:
+            print(f"{kind} at {moment:.3f}: {wrong}", file=sys.stderr)
+    return {k: {"injected": injected[k], "survived": survived[k]} for k in sorted(injected)}
+
+
+def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
+    sys.path.insert(0, str(TESTS))
+    import planted
+
+    runs = []
+    for _ in range(count):
+        stages, mistake = chance.choice((2, 4, 8, 16)), chance.choice(sorted(KIND))
+        stage = chance.randrange(stages)
+        wrong = planted.mistaken(getattr(planted, mistake), stage)
+        with (
+            mock.patch.dict(PASSES, {planted.GROUPS: wrong}),
+            api.opened(planted.model(stages), target="cpu", options=FusionOptions()) as work,
+        ):
+            search = Bisect(work, Failure(kind=KIND[mistake]))
+            finding = search.find()
+        named = [p for culprit in finding.culprits for p in culprit.decision.ops]
+        lines = planted.model(stages).splitlines()
+        right = bool(named) and all(f"{stage} = " in lines[_line(p) - 1] for p in named)
+        runs.append(
+            {
+                "mistake": mistake,
+                "rewrites": finding.rewrites,
+                "compiles": finding.compiles,
+                "found": right and len(finding.culprits) == 1,
+            }
+        )
+    return runs
+
+
+def _line(place: str) -> int:
+    return int(place.split(":")[1])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
