@@ -90,14 +90,19 @@ class Function:
         body = f"%r = {op} %a0, %out : {dtype}\n    "
         return self._write(body, "%r", [tensor], shape, filled, tensor.axes, kinds)
 
-    def contract(self, a: Tensor, b: Tensor, axes: Sequence[int]) -> Tensor:
-        """The sum of products over the loops of the operands that `axes` lacks."""
-        shape = Tensor("", tuple(axes), a.dtype)
+    def contract(self, a: Tensor, b: Tensor, axes: Sequence[int], sums: str = "") -> Tensor:
+        """The sum of products over the loops of the operands that `axes` lacks, of type `sums`."""
+        kind = sums or a.dtype
+        shape = Tensor("", tuple(axes), kind)
         filled = self._filled(shape)
         summed = tuple(sorted({*a.axes, *b.axes} - set(axes)))
         kinds = ["parallel"] * len(axes) + ["reduction"] * len(summed)
+        wide = kind != a.dtype
+        casts = [f"%w{i} = arith.extf %a{i} : {a.dtype} to {kind}\n    " for i in range(2) if wide]
+        x, y = ("%w0", "%w1") if wide else ("%a0", "%a1")
         body = (
-            f"%p = arith.mulf %a0, %a1 : {a.dtype}\n    %r = arith.addf %p, %out : {a.dtype}\n    "
+            f"{''.join(casts)}%p = arith.mulf {x}, {y} : {kind}\n"
+            f"    %r = arith.addf %p, %out : {kind}\n    "
         )
         return self._write(body, "%r", [a, b], shape, filled, (*axes, *summed), kinds)
 
@@ -204,6 +209,34 @@ class Function:
             f" [{', '.join('1' for _ in sizes)}] : {self.type(tensor)} to {self.type(shape)}"
         )
         return Tensor(name, shape.axes, shape.dtype)
+
+    def box(self, tensor: Tensor, axes: Sequence[int], offsets: Sequence[int]) -> Tensor:
+        """What the loops `axes` cover from the offsets on."""
+        shape = Tensor("", tuple(axes), tensor.dtype)
+        sizes = [self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in axes]
+        name = self._emit(
+            f"tensor.extract_slice {tensor.name}[{', '.join(map(str, offsets))}]"
+            f" [{', '.join(sizes)}] [{', '.join('1' for _ in sizes)}]"
+            f" : {self.type(tensor)} to {self.type(shape)}"
+        )
+        return Tensor(name, shape.axes, shape.dtype)
+
+    def scan(self, op: str, tensor: Tensor, dimension: int) -> Tensor:
+        """The cumulative op along a dimension, starting at zero."""
+        rest = [a for d, a in enumerate(tensor.axes) if d != dimension]
+        whole, last = self._filled(tensor), Tensor("", tuple(rest), tensor.dtype)
+        start = self._filled(last)
+        name = self._emit(
+            f"iree_linalg_ext.scan dimension({dimension}) inclusive(true)"
+            f" ins({tensor.name} : {self.type(tensor)})"
+            f" outs({whole}, {start} : {self.type(tensor)}, {self.type(last)}) {{\n"
+            f"  ^bb0(%a: {tensor.dtype}, %b: {tensor.dtype}):\n"
+            f"    %s = {op} %a, %b : {tensor.dtype}\n    iree_linalg_ext.yield %s : {tensor.dtype}\n"
+            f"  }} -> {self.type(tensor)}, {self.type(last)}"
+        )
+        # An op of two results: the first is what the dimension's every place has.
+        self.lines[-1] = self.lines[-1].replace(f"{name} = ", f"{name}:2 = ", 1)
+        return Tensor(f"{name}#0", tensor.axes, tensor.dtype)
 
     def finish(self, *results: Tensor) -> str:
         """The text of the function with these results."""

@@ -13,10 +13,10 @@
     %0, %1 = tensor.expand_shape %p#0, %p#1
 
 Root: the contraction. The parts are equal and cover the columns; nothing else reads them. The
-second operand's columns are read in place. Sums start at a constant; rows static, or dynamic where
-a bias, a cast or SiLU follows each part; T f16, bf16, f32 with its own or f32 accumulation.
-Numerics: exact (each sum in the order of K). Off for the CPU, where such a product is not packed,
-and for Vulkan, where IREE 3.13.0 gives a product of several results no cooperative matrices.
+second operand's columns are read in place. Sums start at a constant; rows static; T f16, bf16, f32
+with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Only where the
+target has matrix instructions for several products: off for the CPU, where such a product is not
+packed, and for Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
 Source: MindSpore inference_matmul_split_fusion.
 """
 
@@ -62,6 +62,15 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return legal_float(match)
 
 
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a contraction that several results would take the matrix instructions from."""
+    columns = ops.shape(match.root.results[0])[-1]
+    assert columns is not None
+    width = columns // len(match.data.split.slices)
+    missing = contractions.no_matrix_instructions(match.root, width, ctx.target)
+    return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
+
+
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction of several results and what follows each of them."""
     split = match.data.split
@@ -90,6 +99,7 @@ PASS = FusionPass(
     roots=contractions.ROOTS,
     match=match,
     legal=legal,
+    profitable=profitable,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),

@@ -13,10 +13,10 @@
 Root: the product. The factors are two contractions that share the first operand, or the two halves
 of one contraction's columns, perhaps behind a reshape of the rows: SiLU is found by its values on
 the one part, and the other part is used as it is. Casts and rank-1 biases before come along; only
-the product is read elsewhere. Sums start at a constant; rows static or dynamic; T f16, bf16, f32
-with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Off for the CPU,
-where such a product is not packed, and for Vulkan, where IREE 3.13.0 gives a product of several
-results no cooperative matrices.
+the product is read elsewhere. Sums start at a constant; rows static; T f16, bf16, f32 with its own
+or f32 accumulation. Numerics: exact (each sum in the order of K). Only where the target has matrix
+instructions for several products: off for the CPU, where such a product is not packed, and for
+Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
 Source: MindSpore inference_swiglu_fusion.
 """
 
@@ -154,6 +154,16 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return legal_float(match)
 
 
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a contraction that several results would take the matrix instructions from."""
+    plan: _Plan = match.data
+    product = plan.split.contraction if plan.split else plan.values[0].owner.operation
+    columns = ops.shape(match.root.results[0])[-1]
+    assert columns is not None
+    missing = contractions.no_matrix_instructions(product, columns, ctx.target)
+    return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
+
+
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction of two results and what makes the product of them."""
     plan: _Plan = match.data
@@ -183,6 +193,7 @@ PASS = FusionPass(
     roots=("linalg.generic",),
     match=match,
     legal=legal,
+    profitable=profitable,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),

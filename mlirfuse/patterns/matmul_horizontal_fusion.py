@@ -17,9 +17,9 @@ common. Several results: the columns are as many; elementwise ops that read the 
 come along. Joined: casts and constant biases that all have alike come along, what else follows one
 of them elementwise refuses it, and heads are cut out whole where all that reads is split in heads
 of one size. A part that is not read by a group alone counts as a copy. The form that the model
-gives the larger gain is taken. Sums start at a constant; rows static, or dynamic where something
-follows each of several results; T f16, bf16, f32 with its own or f32 accumulation. Numerics: exact
-(each sum in the order of K).
+gives the larger gain is taken; several results only where the target has matrix instructions for
+them, of static shape. Sums start at a constant; rows of joined ones static or dynamic; T f16, bf16,
+f32 with its own or f32 accumulation. Numerics: exact (each sum in the order of K).
 Off for the CPU, where `weight_packing_rewrite` has each product at the peak of the machine already.
 Source: IREE's horizontal contraction fusion; TensorRT's joined QKV projections.
 """
@@ -97,10 +97,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch:
-    """The contractions of the last one's shape, unless the target has no such form."""
-    unsupported = ctx.target.unsupported.get("several_products")
-    if unsupported is not None:
-        return NoMatch(Reason.TARGET_UNSUPPORTED, unsupported)
+    """The contractions of the last one's shape."""
     sizes = ops.shape(siblings[-1].results[0])
     products = [op for op in siblings if ops.shape(op.results[0]) == sizes][-MOST:]
     if len(products) < 2:
@@ -109,9 +106,9 @@ def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch
     members = {*products, *readers}
     if any(ops.defining_op(v) in members for op in products for v in op.operands):
         return NoMatch(Reason.WOULD_CYCLE, "a contraction reads what another one makes")
-    written = slices.results_of(slices.in_order(members))
-    if None in sizes and any(op.results[0] in written for op in products):
-        return NoMatch(Reason.DYNAMIC_SHAPE, contractions.UNWRITABLE)
+    missing = contractions.no_matrix_instructions(products[-1], sizes[-1] or 0, ctx.target)
+    if missing:
+        return NoMatch(Reason.NOT_PROFITABLE, missing)
     return _Beside(products, readers)
 
 

@@ -20,6 +20,7 @@ from mlirfuse.structured.expressions import (
     start,
     step_through,
 )
+from mlirfuse.targets.base import Target
 
 ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
 """Names of the ops at which passes look for a contraction."""
@@ -246,9 +247,9 @@ def split(contraction: ir.Operation) -> Split | NoMatch | None:
     reshape = None
     if len(readers) == 1 and readers[0].name == "tensor.expand_shape":
         reshape = readers[0]
-        if len(ops.reassociation(reshape)[-1]) > 1:
-            return None
         value = reshape.results[0]
+        if any(ops.shape(value)[d] != 1 for d in ops.reassociation(reshape)[-1][:-1]):
+            return None
         readers = ops.users(value)
     if not readers or any(reader.name != "tensor.extract_slice" for reader in readers):
         return None
@@ -366,6 +367,30 @@ def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
 UNWRITABLE = "a product of dynamic shape is a result itself, which IREE cannot write beside others"
 """IREE 3.13.0 gives several products one accumulator when nothing follows them: the code generation
 for GPUs fails to bufferize it where the shape is dynamic."""
+
+
+def no_matrix_instructions(contraction: ir.Operation, columns: int, target: Target) -> str:
+    """Why the target has none for several results of this contraction's rows; empty if it has.
+
+    Args:
+      contraction: two operands, the columns the second's alone.
+      columns: of each result.
+      target: its tiles have to divide the loops.
+    """
+    kind = ops.element_type(contraction.operands[0])
+    sizes, out = ops.loop_sizes(contraction), ops.plain_maps(contraction)[2]
+    rows = next((sizes[d] for d in out[-2:-1] if d is not None), 1)
+    terms = next(
+        s for s, k in zip(sizes, ops.iterator_types(contraction), strict=True) if k == "reduction"
+    )
+    loops = (rows, columns, terms)
+    tile = target.product_tiles.get(kind)
+    if tile is not None and all(
+        t == 1 or (s is not None and s % t == 0) for s, t in zip(loops, tile, strict=True)
+    ):
+        return ""
+    shown = "x".join("?" if s is None else str(s) for s in loops)
+    return f"no matrix instructions for several products of {shown} {kind} on {target}"
 
 
 def siblings(contraction: ir.Operation) -> list[ir.Operation]:

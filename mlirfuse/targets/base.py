@@ -38,8 +38,10 @@ class Target:
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
-      unsupported: pass name or form name (`attention`; `several_products`: a contraction of several
-        results) -> why this target cannot generate it, or only badly.
+      product_tiles: element type of the operands -> rows, columns and terms of the matrix
+        instructions that IREE gives a contraction of several results; it pads none. Without them
+        such a contraction reads its operands once for each row.
+      unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       source: where the rates come from.
     """
 
@@ -59,6 +61,7 @@ class Target:
     stack_limit: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
+    product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str = ""
 

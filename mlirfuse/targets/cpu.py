@@ -78,7 +78,6 @@ def create(arch: str) -> Target:
         parallelism=PARALLELISM,
         launch_us=LAUNCH_US,
         stack_limit=STACK_LIMIT,
-        unsupported={"several_products": "IREE packs the operands of one product at a time"},
         packed_tiles=_AVX512_TILES if _has_avx512(arch or "host") else (),
         source="measured with IREE 3.13.0 on two cores of an AMD EPYC (Zen 5), AVX-512",
     )

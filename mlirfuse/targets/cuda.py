@@ -55,6 +55,9 @@ RATES = {
     ),
 }
 
+PRODUCT_TILES = {kind: (16, 8, 16) for kind in ("f16", "bf16")}
+"""`mma.sync` of sm_80 and later, which IREE 3.13.0 chooses; it has nothing for f32."""
+
 # IREE 3.13.0 does not know sm_90 by name and gives sm_86 the workgroup memory of sm_80, with which
 # kernels compile that the card cannot launch. For these the whole device is spelled out.
 _SPELLED_OUT = {"sm_86": "+ptx76", "sm_90": "+ptx80"}
@@ -110,5 +113,6 @@ def create(arch: str) -> Target:
         parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         shared_memory=rates.shared,
+        product_tiles=PRODUCT_TILES if int(arch.removeprefix("sm_")) >= 80 else {},
         source=rates.source,
     )

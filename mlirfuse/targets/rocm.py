@@ -22,6 +22,12 @@ LANE_RATE = 3.4e9
 LANES_FILLED = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
+WMMA_TILES = {kind: (16, 16, 16) for kind in ("f16", "bf16")}
+"""What IREE 3.13.0 chooses for RDNA 3 and 4."""
+
+MFMA_TILES = {**WMMA_TILES, "f32": (16, 16, 4)}
+"""What IREE 3.13.0 chooses for CDNA."""
+
 
 class Rates(NamedTuple):
     """What one card can do at best.
@@ -82,5 +88,6 @@ def create(arch: str) -> Target:
         parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         shared_memory=rates.shared,
+        product_tiles=MFMA_TILES if arch.startswith("gfx9") else WMMA_TILES,
         source=rates.source,
     )

@@ -103,7 +103,6 @@ def create(arch: str) -> Target:
             "flash_attention_fusion_v2": _NO_ATTENTION,
             "dequant_matmul_fusion": "IREE's SPIR-V code generation takes no dispatch with a "
             "contraction behind other loops (unhandled multiple matmul/generic cases)",
-            "several_products": "IREE gives a product of several results no cooperative matrices",
         },
         source=rates.source,
     )
