@@ -6,17 +6,24 @@ import dataclasses
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.frontends.imported import DynamicSize, TensorSpec
+from mlirfuse.runtime import structure
 
 MEMBER = "mlirfuse.json"
 """Name of the document in the archive; iree-runtime does not read it."""
 
 SCHEMA = 1
+
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError),
+    *(ValueError, LookupError, TypeError, AttributeError),
+)
+"""What reading a damaged or hostile document raises."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,26 +79,53 @@ class Manifest:
             raise MlirfuseError(
                 f"manifest has schema {entry.get('schema')!r}; this mlirfuse reads {SCHEMA}"
             )
+        inputs = tuple(_spec(e) for e in entry["inputs"])
+        outputs = tuple(_spec(e) for e in entry["outputs"])
+        structure.check(entry["structure"], len(outputs))
         return cls(
-            device=entry["device"],
-            function=entry["function"],
-            inputs=tuple(_spec(e) for e in entry["inputs"]),
-            outputs=tuple(_spec(e) for e in entry["outputs"]),
+            device=_text(entry["device"]),
+            function=_text(entry["function"]),
+            inputs=inputs,
+            outputs=outputs,
             structure=entry["structure"],
-            source=entry["source"],
+            source=_text(entry["source"]),
             report=Report.from_dict(entry["report"]),
-            sizes=tuple(_size(e) for e in entry.get("sizes", ())),
+            sizes=tuple(_size(e, inputs) for e in entry.get("sizes", ())),
             measured=dict(entry.get("measured", {})),
         )
 
 
+# A file may hold anything: what is read is checked here, and nowhere later.
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError("not a size")
+    return value
+
+
 def _spec(entry: dict[str, Any]) -> TensorSpec:
-    return TensorSpec(tuple(entry["shape"]), entry["dtype"], entry["name"])
+    shape = tuple(None if n is None else _number(n) for n in entry["shape"])
+    return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]))
 
 
-def _size(entry: dict[str, Any]) -> DynamicSize:
-    places = tuple((int(index), int(axis)) for index, axis in entry["places"])
-    return DynamicSize(entry["name"], places, entry["least"], entry["most"])
+def _size(entry: dict[str, Any], inputs: Sequence[TensorSpec]) -> DynamicSize:
+    places = tuple((_number(index), _number(axis)) for index, axis in entry["places"])
+    if not places or any(axis >= len(inputs[index].shape) for index, axis in places):
+        raise ValueError("a size of no argument")
+    most = entry["most"]
+    return DynamicSize(
+        _text(entry["name"]),
+        places,
+        _number(entry["least"]),
+        None if most is None else _number(most),
+    )
 
 
 def read(path: Path) -> Manifest | None:
@@ -110,7 +144,7 @@ def read(path: Path) -> Manifest | None:
         return Manifest.from_dict(document)
     except MlirfuseError as error:
         raise MlirfuseError(f"{path}: {error}") from error
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError) as error:
+    except _DAMAGE as error:
         raise MlirfuseError(f"{path}: its manifest is damaged; compile the model again") from error
 
 

@@ -234,6 +234,8 @@ class Session:
             hal = rt.create_hal_module(instance, self.device)
             self._context = rt.VmContext(instance, [hal, module])
             self._function = module.lookup_function(manifest.function)
+            if self._function is None:
+                raise ValueError(f"it has no function '{manifest.function}'")
         except (ValueError, RuntimeError) as error:
             raise MlirfuseError(
                 f"{manifest.source} cannot be loaded on device '{manifest.device}':"
@@ -269,6 +271,11 @@ class Session:
                 self._context.invoke(self._function, arguments, results)
         except (ValueError, RuntimeError) as error:
             raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
+        if results.size != len(outputs):
+            raise MlirfuseError(
+                f"{self.source}: the program returned {results.size} results; its manifest says"
+                f" {len(outputs)}"
+            )
         return [self._result(results, index, exchange, spec) for index, spec in enumerate(outputs)]
 
     @staticmethod

@@ -32,6 +32,35 @@ def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> di
         return None
 
 
+def check(description: Any, count: int) -> None:
+    """Refuses what `restore` cannot read.
+
+    Args:
+      description: anything.
+      count: number of results.
+
+    Raises:
+      ValueError, TypeError, AttributeError: it is no description of so many results.
+    """
+    if description is not None:
+        _check_part(description, count)
+
+
+def _check_part(description: Any, count: int) -> None:
+    ((kind, value),) = description.items()
+    if kind == "leaf":
+        if not isinstance(value, int) or not 0 <= value < count:
+            raise ValueError(f"no result {value!r}")
+    elif kind == "dict":
+        for entry in value.values():
+            _check_part(entry, count)
+    elif kind in ("tuple", "list"):
+        for entry in value:
+            _check_part(entry, count)
+    elif kind != "value":
+        raise ValueError(f"unknown kind {kind!r}")
+
+
 def restore(description: Mapping[str, Any] | None, results: Sequence[Any]) -> Any:
     """Puts results into the structure described; without one, one alone or all in a tuple."""
     if description is None:
