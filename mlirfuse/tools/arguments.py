@@ -23,7 +23,7 @@ _SWITCHES: tuple[tuple[str, str, str], ...] = (
     (
         "load_pass",
         "PASS,...",
-        "passes of your own: package.module:PASS, or a file of PDL patterns, FILE.pdl.mlir",
+        "passes of your own: package.module:PASS, which is run, or patterns in FILE.pdl.mlir",
     ),
     (
         "pipeline",

@@ -43,7 +43,7 @@ def parser() -> arguments.Parser:
         nargs="?",
         metavar="MODEL",
         help=".mlir, .mlirbc, .onnx, .pt2, a serialized jax.export, or package.module:function"
-        " that returns a model and example inputs",
+        " that is run and returns a model and example inputs",
     )
     group.add_argument("-o", "--output", metavar="OUT.vmfb", help="file for the program")
     group.add_argument(
