@@ -145,3 +145,21 @@ def test_several_channels_a_group(target, taken):
     (found,) = decisions(group_norm_text("f", "f32", 2, 4, 2, 6), target)
     assert found.taken is taken
     assert found.reason is (None if taken else Reason.TARGET_UNSUPPORTED)
+
+
+@pytest.mark.parametrize(
+    ("target", "space", "channels_last", "taken"),
+    [
+        ("cuda:sm_80", 512, True, True),
+        ("cuda:sm_80", 513, True, False),
+        ("cuda:sm_80", 513, False, True),
+        ("rocm:gfx942", 128, True, True),
+        ("rocm:gfx942", 129, True, False),
+        ("cpu", 513, True, True),
+    ],
+)
+def test_large_groups_that_do_not_lie_together(target, space, channels_last, taken):
+    text = group_norm_text("f", "f32", 2, 4, 2, space, channels_last=channels_last)
+    (found,) = decisions(text, target)
+    assert found.taken is taken
+    assert found.detail == ("" if taken else f"{2 * space} elements that do not lie together")
