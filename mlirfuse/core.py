@@ -231,6 +231,26 @@ class Reason(enum.Enum):
         "the group would keep more in a CPU thread's stack than the target allows",
         "make the innermost dimension smaller or the group shorter",
     )
+    FEATURE_OFF = (
+        "feature_off",
+        "the code generation feature that the pass needs is off",
+        "switch it on with --enable-feature",
+    )
+    PROVIDER_MISSING = (
+        "provider_missing",
+        "the package that builds the kernel is not installed",
+        "install it with: pip install 'mlirfuse[triton]'",
+    )
+    KERNEL_FAILED = (
+        "kernel_failed",
+        "the kernel could not be built, so the group stays with IREE's code generator",
+        "see the provider's message in the detail",
+    )
+    REGISTER_LIMIT = (
+        "register_limit",
+        "the group would keep longer rows in registers than the target's code generation takes",
+        "make the rows shorter, or use a kernel provider",
+    )
     FELL_BACK = (
         "fell_back",
         "IREE's code generation failed on the program with this rewrite, so it was undone",
@@ -337,6 +357,8 @@ class FusionPass:
         place.
       legal: would the rewrite be wrong? Returns the reason, or None.
       profitable: would it not pay? Returns the reason, or None.
+      prepare: what takes time and can fail, asked last, of what no switch keeps from being made.
+      feature: the code generation feature without which the pass is off; empty for none.
       numerics: how far it changes results.
       kind: the word of the decision schema for what it forms.
       takes_single_op: whether the rewrite gives even a group of one op a better form.
@@ -354,6 +376,8 @@ class FusionPass:
     rules: GroupRules | None = None
     legal: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     profitable: Callable[[Match, PassContext], NoMatch | None] = _no_objection
+    prepare: Callable[[Match, PassContext], NoMatch | None] = _no_objection
+    feature: str = ""
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
     takes_single_op: bool = False

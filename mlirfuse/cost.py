@@ -22,6 +22,10 @@ from mlirfuse.targets.base import Target
 DYNAMIC_SIZE = 128
 """Elements that a dynamic dimension counts for in a model of time."""
 
+MINOR = 1 / 8
+"""Part of the largest op's operations up to which an op's own parallelism does not count: what is
+done once a row leaves threads idle for a moment only."""
+
 SHARED_REDUCTION = 1024
 """Most iterations of one row's reduction that run at once: the threads of a GPU's workgroup."""
 
@@ -57,6 +61,11 @@ class Work:
     special: int = 0
     parallel: int = 1
     launches: int = 1
+
+    @property
+    def operations(self) -> int:
+        """Scalar operations of every kind."""
+        return self.matrix + self.vector + self.special
 
     def microseconds(self, target: Target) -> float:
         """Modelled time on the target."""
@@ -112,13 +121,14 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
     """The work of several ops as one dispatch that moves `traffic` bytes."""
     parts = list(parts)
     kinds = [p.kind for p in parts if p.matrix]
+    most = max((p.operations for p in parts), default=0)
     return Work(
         bytes=traffic,
         matrix=sum(p.matrix for p in parts),
         kind=kinds[0] if kinds else "f32",
         vector=sum(p.vector for p in parts),
         special=sum(p.special for p in parts),
-        parallel=min((p.parallel for p in parts if p.vector or p.special or p.matrix), default=1),
+        parallel=min((p.parallel for p in parts if p.operations > MINOR * most), default=1),
     )
 
 

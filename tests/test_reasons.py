@@ -45,6 +45,7 @@ CAUSES = {
     Reason.NOT_PROFITABLE: [("64x8x", "64x128x")],
     Reason.LEFT_TO_PRODUCER: [("elementwise_fusion", "matmul_elem_relu_fusion")],
     Reason.STACK_LIMIT: [("2048", "128")],
+    Reason.REGISTER_LIMIT: [("8192", "4096")],
     Reason.FELL_BACK: [("4096", "64")],
 }
 """What to write in the example in place of what, for the fusion to be made."""

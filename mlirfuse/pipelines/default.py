@@ -12,6 +12,8 @@ PIPELINE: tuple[str, ...] = (
     "expand_dims_hoist_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
+    # One transpose, which may become part of a contraction's indexing map.
+    "split_concat_fusion",
     # Before anything groups the contraction: its form changes.
     "transpose_matmul_fusion",
     # IREE's code generation handles a transpose behind such a contraction badly.
@@ -47,12 +49,17 @@ PIPELINE: tuple[str, ...] = (
     "matmul_elem_relu_fusion",
     "matmul_elem_add_fusion",
     "matmul_elem_biasadd_fusion",
+    # After the norms, of which it would cut off the end; before what grows from op to op.
+    "slice_fusion",
     # A rotation is a gather, or two halves that would be groups of their own.
     "rope_fusion",
     # A gather's neighbours go with it, before they are taken without it.
     "gather_fusion",
+    "scan_fusion",
     # What no pattern took: rows first, since a reduction needs its elementwise neighbours.
     "reduction_fusion",
+    # Channels that no convolution has taken.
+    "batch_norm_activation_fusion",
     "elementwise_fusion",
     # Of what is still alone.
     "horizontal_fusion",
@@ -60,5 +67,6 @@ PIPELINE: tuple[str, ...] = (
     "pad_fusion",
     "concat_fusion",
     # Last: it looks at the contractions as they are left.
-    "data_tiling_rewrite",
+    "data_tiling_rewrite",    # The groups as they are left, where the feature `kernels` is on.
+    "row_triton_kernel",
 )

@@ -197,6 +197,8 @@ class _Run:
             return NoMatch(Reason.TARGET_UNSUPPORTED, unsupported)
         if switch is None and self.target.name not in fusion.targets:
             return NoMatch(Reason.TARGET_OFF, self.target.name)
+        if fusion.feature and not self.options.feature(fusion.feature):
+            return NoMatch(Reason.FEATURE_OFF, fusion.feature)
         if not fusion.numerics.within(self.options.numerics):
             return NoMatch(Reason.NUMERICS_LIMIT, str(fusion.numerics))
         return None
@@ -317,7 +319,7 @@ class _PassRun:
             self.record(group, verdict, None)
             return identities
         number, self.matches = self.matches, self.matches + 1
-        verdict = self.permit(number)
+        verdict = self.permit(number) or self.fusion.prepare(found, context)
         self.record(group, verdict, number)
         if verdict is None:
             self.apply(found, number, context)
@@ -348,7 +350,7 @@ class _PassRun:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
             target = self.run.target
             refusal = None if checked else slices.check(group, target.max_operands)
-            refusal = refusal or regions.stack_refusal(group, target.stack_limit)
+            refusal = refusal or regions.resource_refusal(group, target)
             if refusal is not None:
                 return refusal
         if self.run.musts.wants(group):

@@ -372,7 +372,7 @@ class _Search:
                 name = ops.described(self.info[written.writer].op)
                 return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
         found = self._in_order(group.members)
-        refusal = regions.stack_refusal(found, self.target.stack_limit)
+        refusal = regions.resource_refusal(found, self.target)
         return refusal or self.rules.admits(found)
 
     def _ends(self, group: _Group) -> list[_Op]:

@@ -9,6 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
 from mlirfuse.structured import ops, slices
+from mlirfuse.targets.base import Target
 
 
 def legal_float(match: Match, also: Collection[str] = ()) -> NoMatch | None:
@@ -32,22 +33,29 @@ BUFFERS_PER_RESULT = 6
 norm of dynamic rows takes 190 bytes of stack per column of f32. Same source."""
 
 
-def stack_refusal(group: Sequence[ir.Operation], limit: int | None) -> NoMatch | None:
-    """Refuses a group of row reductions whose kept rows exceed a CPU thread's stack.
+def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch | None:
+    """Refuses a group of row reductions whose rows are more than a dispatch can hold.
 
-    Rows are kept for every result of the group that the group reads itself; what only the group
+    On a GPU a row lies in the registers of one workgroup, and IREE unrolls it. On a CPU rows are
+    kept on the stack for every result of the group that the group reads itself; what only the group
     reads is computed again where it is cheap.
 
     Args:
       group: the ops, in block order.
-      limit: bytes of stack that a dispatch may use; None where there is no such limit.
+      target: its limits.
     """
+    limit = target.stack_limit
     rows = [op for op in group if ops.is_generic(op) and "reduction" in ops.iterator_types(op)]
-    if limit is None or not rows:
+    if len(group) < 2 or not rows:
         return None
     space = max((ops.loop_sizes(op) for op in rows), key=len)
     reduced = max(ops.iterator_types(op).count("reduction") for op in rows)
     columns = math.prod(size or 1 for size in space[len(space) - reduced :])
+    if target.row_limit is not None and columns > target.row_limit:
+        text = f"rows of {columns} elements, the limit is {target.row_limit}"
+        return NoMatch(Reason.REGISTER_LIMIT, text)
+    if limit is None:
+        return None
     members = set(group)
     needed = 0
     for value in slices.results_of(list(group)):
