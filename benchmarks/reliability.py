@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks import results
-from benchmarks.fuzz import faults
+from benchmarks.fuzz import faults, page
 from mlirfuse import api
 from mlirfuse.backend.outputs import replacing
 from mlirfuse.bisect import Bisect
@@ -43,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plants", type=int, default=30, help="mistakes to plant (default: 30)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--docs", action="store_true", help="only write docs/reliability.md")
     given = parser.parse_args(arguments)
+    if given.docs:
+        print(page.save())
+        return 0
     chance = random.Random(given.seed)
     found = {
         "date": datetime.date.today().isoformat(),

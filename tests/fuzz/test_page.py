@@ -1,0 +1,25 @@
+"""docs/reliability.md is what the recorded counts say, and says that nothing failed."""
+
+import json
+
+from benchmarks import results
+from benchmarks.fuzz import page
+from benchmarks.fuzz.check import Outcome
+
+
+def test_the_page_is_up_to_date():
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(), (
+        "run python -m benchmarks.reliability --docs"
+    )
+
+
+def test_every_outcome_is_on_the_page():
+    assert set(page._OUTCOMES) == {str(outcome) for outcome in Outcome}
+
+
+def test_nothing_failed():
+    for run in json.loads((results.FOLDER / "fuzz.json").read_text(encoding="utf-8")):
+        assert all(Outcome(name).ok for name in run["outcomes"])
+    counted = json.loads((results.FOLDER / "reliability.json").read_text(encoding="utf-8"))
+    assert all(n["injected"] == n["survived"] for n in counted["faults"].values())
+    assert all(run["found"] for run in counted["bisect"])
