@@ -26,11 +26,14 @@ KINDS = ("SIGKILL", "SIGINT", "SIGTERM", "no_room")
 OUTPUT = "model.vmfb"
 
 COMPILE = """
-import signal
+import resource, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+most = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 from mlirfuse.tools.compile import main
 raise SystemExit(main())
 """
+"""The command in a process of its own; the first argument is the largest file, -1 for any."""
 
 MODEL = """
 func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
@@ -63,7 +66,7 @@ def inject(folder: Path, kind: str, moment: float) -> str:
     with _environment(folder):
         code, said = _compiled(folder, kind, moment)
         wrong = _looked(folder, kind, code, said)
-        if not wrong and _finished(folder, "SIGKILL", None)[0] != 0:
+        if not wrong and _finished(folder, -1)[0] != 0:
             wrong = "it does not compile afterwards"
         return wrong or _program(folder)
 
@@ -86,8 +89,8 @@ def _environment(folder: Path) -> Iterator[None]:
 
 def _compiled(folder: Path, kind: str, moment: float) -> tuple[int, str]:
     if kind == "no_room":
-        return _finished(folder, kind, int(moment * 100) << 10)
-    running = _start(folder, None)
+        return _finished(folder, int(moment * 100) << 10)
+    running = _start(folder, -1)
     began = time.monotonic()
     while not list(folder.glob(".model.*")) and time.monotonic() < began + WAIT:
         time.sleep(0.005)  # until it has found that the output can be written
@@ -99,26 +102,19 @@ def _compiled(folder: Path, kind: str, moment: float) -> tuple[int, str]:
         return code, running.stderr.read()
 
 
-def _finished(folder: Path, kind: str, most: int | None) -> tuple[int, str]:
+def _finished(folder: Path, most: int) -> tuple[int, str]:
     with _start(folder, most) as running:
         code = running.wait(timeout=WAIT)
         assert running.stderr is not None
         return code, running.stderr.read()
 
 
-def _start(folder: Path, most: int | None) -> subprocess.Popen[str]:
-    def limit() -> None:
-        import resource
-
-        if most is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
+def _start(folder: Path, most: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", COMPILE, "model.mlir", "-o", OUTPUT],
+        [sys.executable, "-c", COMPILE, str(most), "model.mlir", "-o", OUTPUT],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=limit,
     )
 
 
