@@ -8,7 +8,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured import convolutions, ops
-from mlirfuse.structured.convolutions import Scaled, Step
+from mlirfuse.structured.channels import Step
+from mlirfuse.structured.convolutions import Scaled
 
 
 def fold(found: Scaled) -> ir.Operation:
@@ -83,7 +84,7 @@ def _scaled(
     sizes = ops.shape(weight)
     own = ops.indexing_maps(found.root)[found.filter]
     assert own is not None
-    places = tuple(own.index(loop) for loop in found.channels)
+    places = tuple(own.index(loop) for loop in found.loops)
     whole = tuple(range(len(sizes)))
     split = [sizes[d] for d in places]
     for vector, step in zip(vectors, steps, strict=True):

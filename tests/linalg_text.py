@@ -231,7 +231,8 @@ class Function:
             f" ins({tensor.name} : {self.type(tensor)})"
             f" outs({whole}, {start} : {self.type(tensor)}, {self.type(last)}) {{\n"
             f"  ^bb0(%a: {tensor.dtype}, %b: {tensor.dtype}):\n"
-            f"    %s = {op} %a, %b : {tensor.dtype}\n    iree_linalg_ext.yield %s : {tensor.dtype}\n"
+            f"    %s = {op} %a, %b : {tensor.dtype}\n"
+            f"    iree_linalg_ext.yield %s : {tensor.dtype}\n"
             f"  }} -> {self.type(tensor)}, {self.type(last)}"
         )
         # An op of two results: the first is what the dimension's every place has.

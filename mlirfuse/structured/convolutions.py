@@ -7,7 +7,7 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import contractions, ops, slices
+from mlirfuse.structured import channels, contractions, ops, slices
 
 NAMED = (
     "linalg.conv_1d_ncw_fcw",
@@ -145,33 +145,13 @@ def _is_broadcast(op: ir.Operation, reader: ir.Operation) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One op that adds to each channel, or multiplies it with, a number of its own.
-
-    Attributes:
-      op: the generic.
-      name: its scalar op: `arith.addf`, `arith.subf`, `arith.mulf` or `arith.divf`.
-      vector: one number per channel, known when the program is loaded.
-    """
-
-    op: ir.Operation
-    name: str
-    vector: ir.Value
-
-    @property
-    def scales(self) -> bool:
-        """Whether it multiplies or divides."""
-        return self.name in ("arith.mulf", "arith.divf")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Scaled:
     """A convolution or contraction whose channels are scaled and shifted by constants.
 
     Attributes:
       root: the convolution or contraction.
       filter: number of the operand that is its filter.
-      channels: the loops of the root that the channels are, outermost first.
+      loops: those of the root that the channels are, outermost first.
       merged: the reshape that merges several of them behind the root, or None.
       axis: the channels' dimension in what the steps read.
       steps: what is done to the channels, in order; nothing else reads what is in between.
@@ -179,10 +159,10 @@ class Scaled:
 
     root: ir.Operation
     filter: int
-    channels: tuple[int, ...]
+    loops: tuple[int, ...]
     merged: ir.Operation | None
     axis: int
-    steps: tuple[Step, ...]
+    steps: tuple[channels.Step, ...]
 
 
 def scaled(root: ir.Operation) -> Scaled | NoMatch | None:
@@ -192,34 +172,34 @@ def scaled(root: ir.Operation) -> Scaled | NoMatch | None:
     merged = _merged(root)
     value = (merged or root).results[0]
     axis: int | None = None
-    steps: list[Step] = []
+    steps: list[channels.Step] = []
     outside = False
     while True:
         readers = ops.users(value)
-        found = next((f for r in readers if (f := _step(r, value, axis)) is not None), None)
-        if found is None:
+        found = next((f for r in readers if (f := channels.step(r, value, axis)) is not None), None)
+        if found is None or not ops.is_constant_data(found[1].vector):
             break
         if len(readers) > 1 or readers[0].block != root.block:
             outside = True
             break
-        axis, step = found
-        steps.append(step)
-        value = step.op.results[0]
+        axis = found[0]
+        steps.append(found[1])
+        value = found[1].op.results[0]
     if outside and not any(step.scales for step in steps):
         return NoMatch(Reason.EXTRA_USERS, "the unscaled channels are read elsewhere too")
     if axis is None or not any(step.scales for step in steps):
         return None
     out = ops.indexing_maps(root)[2] or tuple(range(len(ops.shape(root.results[0]))))
     groups = [(d,) for d in range(len(out))] if merged is None else ops.reassociation(merged)
-    channels = tuple(loop for d in groups[axis] if (loop := out[d]) is not None)
-    number = _filter(root, channels)
+    loops = tuple(loop for d in groups[axis] if (loop := out[d]) is not None)
+    number = _filter(root, loops)
     if isinstance(number, NoMatch):
         return number
-    return Scaled(root, number, channels, merged, axis, tuple(steps))
+    return Scaled(root, number, loops, merged, axis, tuple(steps))
 
 
-def _filter(root: ir.Operation, channels: tuple[int, ...]) -> int | NoMatch:
-    """Which constant operand has all the channels and no other loop of the result."""
+def _filter(root: ir.Operation, loops: tuple[int, ...]) -> int | NoMatch:
+    """Which constant operand has all the channels' loops and no other of the result."""
     maps = ops.indexing_maps(root)
     kinds = ops.iterator_types(root)
     for number in (1,) if is_convolution(root) else (1, 0):
@@ -227,7 +207,7 @@ def _filter(root: ir.Operation, channels: tuple[int, ...]) -> int | NoMatch:
         if index_map is None or constant_root(root.operands[number]) is None:
             continue
         own = {d for d in index_map if d is not None and kinds[d] == "parallel"}
-        if own == set(channels):
+        if own == set(loops):
             return number
     return NoMatch(Reason.CONSTANT_UNVERIFIED, "no constant filter has the scaled channels")
 
@@ -239,54 +219,3 @@ def constant_root(value: ir.Value) -> ir.Value | None:
         value = op.operands[0]
         op = ops.defining_op(value)
     return value if ops.is_constant_data(value) else None
-
-
-def _step(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int, Step] | None:
-    """The op as a step on the channels of the value; None when it is none."""
-    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.num_inputs(op) != 2:
-        return None
-    if None in ops.indexing_maps(op):
-        return None
-    name = _applied(op)
-    left, right, out = ops.plain_maps(op)
-    if name is None or out != tuple(range(len(out))):
-        return None
-    reads = [v == value for v in ops.inputs(op)]
-    if reads == [False, True] and name in ("arith.addf", "arith.mulf"):
-        left, right = right, left
-    elif reads != [True, False]:
-        return None
-    other = ops.inputs(op)[reads.index(False)]
-    vector, index = _vector(other, right)
-    if left != out or vector is None or len(index) != 1 or index[0] is None:
-        return None
-    if axis not in (None, index[0]) or ops.element_type(vector) != ops.element_type(value):
-        return None
-    return index[0], Step(op, name, vector)
-
-
-def _vector(value: ir.Value, index: ops.IndexMap) -> tuple[ir.Value | None, ops.IndexMap]:
-    """The constant that a broadcast repeats, and where it is read."""
-    op = ops.defining_op(value)
-    if op is not None and ops.is_projection(op) and None not in ops.indexing_maps(op):
-        read, written = ops.plain_maps(op)
-        place = dict(zip(written, index, strict=True))
-        value, index = op.operands[0], tuple(None if d is None else place.get(d) for d in read)
-    return (value if ops.is_constant_data(value) else None), index
-
-
-_STEPS = frozenset({"arith.addf", "arith.subf", "arith.mulf", "arith.divf"})
-
-
-def _applied(op: ir.Operation) -> str | None:
-    """The one scalar op that the generic applies to its two inputs, in their order."""
-    block = ops.body(op)
-    inner = [o.operation for o in block.operations]
-    if len(inner) != 2 or inner[0].name not in _STEPS:
-        return None
-    arguments = list(block.arguments)
-    operands = list(inner[0].operands)
-    commutes = inner[0].name in ("arith.addf", "arith.mulf")
-    if operands != arguments[:2] and not (commutes and operands == arguments[1::-1]):
-        return None
-    return inner[0].name if inner[1].operands[0] == inner[0].results[0] else None

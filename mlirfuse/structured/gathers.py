@@ -98,8 +98,8 @@ def gathered(
     splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
     members = {gather, *chain, *([] if reshape is None else [reshape])}
     merges = _unmerging(gather, reshape) if splits and reshape is not None else []
-    before = _feeding([gather, *merges], {*members, *merges}, takes_epilogues=False)
-    beside = _feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
+    before = feeding([gather, *merges], {*members, *merges}, takes_epilogues=False)
+    beside = feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
     if not chain:
         return Gathered(gather, tuple(before), None, ()) if before else None
     whole = slices.in_order({*beside, *chain})
@@ -148,10 +148,16 @@ def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _feeding(
+def feeding(
     readers: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
 ) -> list[ir.Operation]:
-    """The elementwise ops and gathers that only the readers read, directly or through another."""
+    """The elementwise ops and gathers that only the readers read, directly or through another.
+
+    Args:
+      readers: ops of one block.
+      members: the readers, and ops that may read too.
+      takes_epilogues: whether epilogues of contractions count.
+    """
     found: set[ir.Operation] = set()
     work = list(readers)
     while work:

@@ -6,6 +6,7 @@ None for a constant-zero index. A map that is neither is not representable and r
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -436,6 +437,36 @@ def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
     if any(o == dynamic for o in offsets):
         return None
     return tuple(zip(offsets, sizes, strict=True))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sliced:
+    """What a `tensor.extract_slice` takes: offset, size and step along each dimension.
+
+    Each is a number, or the value that it is at run time.
+    """
+
+    boxes: tuple[tuple[int | ir.Value, int | ir.Value, int | ir.Value], ...]
+
+    @property
+    def dynamic_sizes(self) -> list[ir.Value]:
+        """The sizes that are known at run time only."""
+        return [size for _, size, _ in self.boxes if isinstance(size, ir.Value)]
+
+    def is_whole(self, dimension: int, size: int | None) -> bool:
+        """Whether a dimension of that size is taken whole; unknown counts as no."""
+        return size is not None and self.boxes[dimension] == (0, size, 1)
+
+
+def sliced(op: ir.Operation) -> Sliced:
+    """The boxes of a `tensor.extract_slice`."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    given = iter(list(op.operands)[1:])
+    columns = [
+        [next(given) if n == dynamic else n for n in op.attributes[f"static_{name}"]]
+        for name in ("offsets", "sizes", "strides")
+    ]
+    return Sliced(tuple(zip(*columns, strict=True)))
 
 
 def inserted(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:

@@ -1,0 +1,58 @@
+"""Fuse a batch norm for inference with its activation, in one dispatch.
+
+    %d = linalg.generic {subf} ins(%x, %mean)          %mean, %scale, %shift: tensor<CxT>
+    %m = linalg.generic {mulf} ins(%d, %scale)         tensor<NxCxHxWxT>
+    %s = linalg.generic {addf} ins(%m, %shift)
+    %y = linalg.generic {activation} ins(%s)           optional
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the first op that changes each channel by a number of its own: a difference, sum, product or
+quotient. At least one scales and one shifts; any elementwise op behind them comes along as long as
+only the last is read elsewhere, and so does what only they read, as the root of the variance.
+Parameters constant or not; one behind a convolution is left to the convolution's passes, and one
+behind another contraction to that. Sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+Source: the fusion plans of AMD's MIOpen (N, NA).
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import channels, growth, ops
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds channels that are scaled and shifted."""
+    group = channels.normalized(root, ctx.target.max_operands)
+    if group is None or isinstance(group, NoMatch):
+        return group
+    return Match(root, tuple(group))
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses other element types, and what belongs to a contraction."""
+    for value in (*ops.inputs(match.root), *match.root.results, *match.ops[-1].results):
+        if not ops.is_float(value):
+            return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
+    if growth.is_epilogue_of_compute(match.root):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, match.root.name)
+    return None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one dispatch region."""
+    return form_region(list(match.ops))
+
+
+PASS = FusionPass(
+    name="batch_norm_activation_fusion",
+    summary="Batch norm for inference with its activation in one dispatch",
+    roots=("linalg.generic",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    source="MIOpen fusion plans",
+)

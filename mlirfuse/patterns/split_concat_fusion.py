@@ -1,0 +1,155 @@
+"""Turn the concatenation of all parts of a split, along another axis, into one transpose.
+
+    %a = tensor.extract_slice %x[0, 0] [P, W] [1, 1]   tensor<(2*P)xWxT> to tensor<PxWxT>
+    %b = tensor.extract_slice %x[P, 0] [P, W] [1, 1]
+    %i = tensor.insert_slice %a into %empty[0, 0]      tensor<Px(2*W)xT>
+    %y = tensor.insert_slice %b into %i[0, W]
+  becomes
+    %e = tensor.expand_shape %x [[0, 1], [2]]          tensor<2xPxWxT>
+    %t = linalg.generic {copy} ins(%e)                 tensor<Px2xWxT>
+    %y = tensor.collapse_shape %t [[0], [1, 2]]        tensor<Px(2*W)xT>
+
+Root: the last insertion. Two parts or more of one size, all of the tensor's, in order; split on one
+axis, joined on another. Static sizes; any element type. Numerics: exact (nothing is computed).
+IREE copies each part in a dispatch of its own.
+Source: MindSpore split_concat_fusion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured import ops, slices
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    """The tensor, the number of its parts, and the axes along which it is split and joined."""
+
+    source: ir.Value
+    count: int
+    split: int
+    joined: int
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the parts of a split that are inserted one after another."""
+    if any(user.name == "tensor.insert_slice" for user in ops.users(root.results[0])):
+        return None
+    inserts = _chain(root)
+    cuts = [ops.defining_op(op.operands[0]) for op in inserts]
+    found = [cut for cut in cuts if cut is not None and cut.name == "tensor.extract_slice"]
+    if len(inserts) < 2 or len(found) < len(inserts):
+        return None
+    if len({cut.operands[0] for cut in found}) > 1:
+        return None
+    plan = _plan(found, inserts)
+    if not isinstance(plan, _Plan):
+        return plan
+    alone = [cut for cut in found if len(ops.users(cut.results[0])) == 1]
+    return Match(root, tuple(slices.in_order([*alone, *inserts])), plan)
+
+
+def _chain(root: ir.Operation) -> list[ir.Operation]:
+    """The insertions that end in the root, the first one first."""
+    chain = [root]
+    while True:
+        op = ops.defining_op(chain[0].operands[1])
+        if op is None or op.name != "tensor.insert_slice" or op.block != root.block:
+            return chain
+        if len(ops.users(op.results[0])) > 1:
+            return chain
+        chain.insert(0, op)
+
+
+def _plan(cuts: list[ir.Operation], inserts: list[ir.Operation]) -> _Plan | NoMatch | None:
+    whole, source = ops.shape(inserts[-1].results[0]), cuts[0].operands[0]
+    part, count = ops.shape(cuts[0].results[0]), len(cuts)
+    taken = [ops.slice_of(cut) for cut in cuts]
+    placed = [ops.inserted(op) for op in inserts]
+    if None in (*taken, *placed, *part, *whole, *ops.shape(source)):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place or size is not static")
+    if len(part) != len(whole) or any(
+        cut.results[0].type != cuts[0].results[0].type for cut in cuts
+    ):
+        return NoMatch(Reason.SHAPE_MISMATCH, "the parts have different shapes")
+    starts = [[offset for offset, _ in boxes] for boxes in taken if boxes is not None]
+    ends = [list(offsets) for offsets, _ in (box for box in placed if box is not None)]
+    split, joined = _axis(part, ops.shape(source), count), _axis(part, whole, count)
+    if split is None or joined is None or split == joined:
+        return NoMatch(Reason.STRUCTURE, "the parts are not all of one tensor along one axis")
+    if starts != _steps(part, split, count) or ends != _steps(part, joined, count):
+        return NoMatch(Reason.STRUCTURE, "the parts are not in order")
+    return _Plan(source, count, split, joined)
+
+
+def _axis(part: tuple[int | None, ...], whole: tuple[int | None, ...], count: int) -> int | None:
+    """The one dimension along which `count` parts make the whole."""
+    longer = [d for d, (a, b) in enumerate(zip(part, whole, strict=True)) if a != b]
+    if len(longer) != 1 or (part[longer[0]] or 0) * count != whole[longer[0]]:
+        return None
+    return longer[0]
+
+
+def _steps(part: tuple[int | None, ...], axis: int, count: int) -> list[list[int]]:
+    """The offsets of the parts in order along the axis."""
+    size = part[axis] or 0
+    return [[n * size if d == axis else 0 for d in range(len(part))] for n in range(count)]
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Each part is a box."""
+    if all(ops.is_box(op) for op in match.ops):
+        return None
+    return NoMatch(Reason.STRUCTURE, "a part is written with steps other than one")
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Splits the axis, moves the parts' number before the other axis, and merges them."""
+    plan: _Plan = match.data
+    root, rank = match.root, len(ops.shape(plan.source))
+    sizes = list(ops.shape(plan.source))
+    size = sizes[plan.split]
+    assert size is not None
+    sizes[plan.split : plan.split + 1] = [plan.count, size // plan.count]
+    # Dimension d of the source, split in two, is at `place[d]`; the parts' number before its split.
+    place = [d if d < plan.split else d + 1 for d in range(rank)]
+    order = [
+        n for d in range(rank) for n in ([plan.split, place[d]] if d == plan.joined else [place[d]])
+    ]
+    places = [op.location for op in match.ops]
+    with ir.InsertionPoint(root), ir.Location.fused(places, context=root.context):
+        wide = builders.expand(plan.source, _groups(rank, plan.split), sizes)
+        new = builders.generic(
+            [wide],
+            [builders.empty([sizes[n] for n in order], ops.element_type(wide))],
+            [tuple(order.index(n) for n in range(rank + 1)), tuple(range(rank + 1))],
+            ["parallel"] * (rank + 1),
+            lambda arguments: arguments[:1],
+        )
+        merged = builders.collapse(new.results[0], _groups(rank, plan.joined))
+    root.results[0].replace_all_uses_with(merged)
+    for op in reversed(match.ops):
+        op.erase()
+    return new
+
+
+def _groups(rank: int, axis: int) -> list[list[int]]:
+    """The reassociation of a tensor whose axis is two."""
+    return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+
+
+PASS = FusionPass(
+    name="split_concat_fusion",
+    summary="Concatenation of all parts of a split becomes a transpose",
+    roots=("tensor.insert_slice",),
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="MindSpore split_concat_fusion",
+)
