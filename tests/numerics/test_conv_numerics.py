@@ -5,6 +5,13 @@ import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
 
+import mlirfuse
+
+TARGETS = (
+    *("cuda:sm_80", "cuda:sm_90", "rocm:gfx942", "rocm:gfx1100"),
+    *("vulkan:ampere", "vulkan:rdna3"),
+)
+
 PASSES = "conv_batch_norm_activation_fusion,conv_bias_activation_fusion,pad_fusion"
 B, C, F, S, K = 2, 6, 8, 7, 3  # batch, channels, filters, space of the result, filter
 
@@ -223,3 +230,13 @@ def test_vulkan(vulkan):
     ]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=vulkan).run().values():
         outcome.check()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiles(target):
+    cases = [c for n, c in CASES.items() if n.endswith("_f32")]
+    text = "\n".join(c.text for c in cases)
+    fused = mlirfuse.compile(text, target=target, pipeline=PASSES, function="elu_f32", cache=False)
+    taken = fused.report.counts()
+    for name in PASSES.split(","):
+        assert taken[name] == sum(c.fires.get(name, 0) for c in cases)
