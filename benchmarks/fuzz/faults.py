@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,8 @@ func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
 """
 
 OLD = b"what was there before"
+
+_NO_ROOM = re.compile("cannot write|no directory can be written")
 
 WAIT = 60.0
 """Seconds after which a process counts as hung."""
@@ -122,6 +125,8 @@ def _looked(folder: Path, kind: str, code: int, said: str) -> str:
     """What is wrong with the output, the cache, or what is left beside them."""
     if "Traceback" in said or "internal error" in said or len(said.splitlines()) > 1:
         return f"it says {said[:300]}"
+    if kind == "no_room" and code != 0 and not _NO_ROOM.search(said):
+        return f"it does not say that there is no room: {said[:300]}"
     if code != 0 and (folder / OUTPUT).read_bytes() != OLD:
         return f"the output was touched, exit code {code}"
     cache = Cache.open()
