@@ -248,8 +248,8 @@ class Reason(enum.Enum):
     )
     REGISTER_LIMIT = (
         "register_limit",
-        "the group would keep longer rows in registers than the target's code generation takes",
-        "make the rows shorter, or use a kernel provider",
+        "the group would keep and write longer rows than the target's code generation takes",
+        "make the rows shorter, or let nobody else read the intermediate value",
     )
     FELL_BACK = (
         "fell_back",

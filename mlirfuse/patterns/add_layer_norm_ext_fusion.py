@@ -24,7 +24,6 @@ from mlirfuse.structured.norms import (
     is_whole,
     legal_norm,
     match_norm,
-    unrolled_refusal,
 )
 
 
@@ -37,8 +36,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what code generation was not tested for, or takes minutes for."""
-    return legal_norm(match) or unrolled_refusal(match, ctx.target)
+    """Refuses what code generation was not tested for."""
+    return legal_norm(match)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

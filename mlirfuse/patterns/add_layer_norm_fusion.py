@@ -18,7 +18,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.space_builder import form_group
-from mlirfuse.structured.norms import legal_norm, match_norm, unrolled_refusal
+from mlirfuse.structured.norms import legal_norm, match_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -27,8 +27,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what code generation was not tested for, or takes minutes for."""
-    return legal_norm(match) or unrolled_refusal(match, ctx.target)
+    """Refuses what code generation was not tested for."""
+    return legal_norm(match)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

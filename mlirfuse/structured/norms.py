@@ -9,7 +9,6 @@ and association; casts between them do not matter.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator
 
 from iree.compiler import ir
@@ -40,7 +39,6 @@ from mlirfuse.structured.expressions import (
     uncast,
 )
 from mlirfuse.structured.spaces import Space, common_space
-from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -581,27 +579,6 @@ def is_narrow_outside(match: Match) -> bool:
     total = residual(match.data.norm)
     ends = [*match.root.results, *(() if total is None else total.parts)]
     return all(ops.element_type(value) in _NARROW for value in ends)
-
-
-UNROLLED_COLUMNS = 8192
-"""Columns above which a kept sum is refused on CUDA and ROCm, unless they are a power of two: IREE
-3.13.0 unrolls the row. Its compilation for sm_80 takes 9 s at 6144 columns, 12 s at 7168, more
-than two minutes at 12288, and 2 s at 16384."""
-
-
-def unrolled_refusal(match: Match, target: Target) -> NoMatch | None:
-    """Refuses a layer norm over long rows with its input sum as a further result on a GPU."""
-    result = match.root.results[0]
-    columns = math.prod(ops.shape(result)[axis] or 1 for axis in match.data.norm.axes)
-    size = ops.num_elements(result)
-    kept = [v for v in slices.results_of(list(match.ops)) if ops.num_elements(v) == size]
-    if target.name not in ("cuda", "rocm") or len(kept) < 2:
-        return None
-    if columns <= UNROLLED_COLUMNS or columns.bit_count() == 1:
-        return None
-    return NoMatch(
-        Reason.TARGET_UNSUPPORTED, f"{columns} columns with the sum as a result take minutes"
-    )
 
 
 def legal_norm(match: Match, integers: frozenset[str] = frozenset()) -> NoMatch | None:

@@ -36,9 +36,9 @@ norm of dynamic rows takes 190 bytes of stack per column of f32. Same source."""
 def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch | None:
     """Refuses a group of row reductions whose rows are more than a dispatch can hold.
 
-    On a GPU a row lies in the registers of one workgroup, and IREE unrolls it. On a CPU rows are
-    kept on the stack for every result of the group that the group reads itself; what only the group
-    reads is computed again where it is cheap.
+    Rows are kept for every result of the group that the group reads itself, on a GPU in registers,
+    which IREE unrolls, on a CPU on the stack; what only the group reads is computed again where it
+    is cheap.
 
     Args:
       group: the ops, in block order.
@@ -46,23 +46,22 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
     """
     limit = target.stack_limit
     rows = [op for op in group if ops.is_generic(op) and "reduction" in ops.iterator_types(op)]
-    if len(group) < 2 or not rows:
+    if not rows:
         return None
     space = max((ops.loop_sizes(op) for op in rows), key=len)
     reduced = max(ops.iterator_types(op).count("reduction") for op in rows)
     columns = math.prod(size or 1 for size in space[len(space) - reduced :])
-    if target.row_limit is not None and columns > target.row_limit:
-        text = f"rows of {columns} elements, the limit is {target.row_limit}"
-        return NoMatch(Reason.REGISTER_LIMIT, text)
-    if limit is None:
-        return None
     members = set(group)
     needed = 0
     for value in slices.results_of(list(group)):
         kept = len(ops.shape(value)) == len(space) and any(u in members for u in ops.users(value))
+        most = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
+        if kept and most is not None and columns > most:
+            text = f"kept rows of {columns} elements, the limit is {most}"
+            return NoMatch(Reason.REGISTER_LIMIT, text)
         if kept:
             width = max(ops.element_bits(value), 32) // 8
             needed += BUFFERS_PER_RESULT * ROWS_AT_ONCE * columns * width
-    if needed <= limit:
+    if limit is None or needed <= limit:
         return None
     return NoMatch(Reason.STACK_LIMIT, f"about {needed} bytes of stack, the limit is {limit}")

@@ -35,8 +35,9 @@ class Target:
       max_operands: operands and results that IREE takes in one dispatch.
       stack_limit: bytes of a CPU thread's stack that a dispatch may use; None where it does not
         apply.
-      row_limit: elements of a row that a group with reductions over rows may have; None where it
-        does not apply.
+      row_limit: elements of a row, a power of two, that a group of reductions over rows may keep
+        and write; None where there is no limit.
+      uneven_row_limit: the same for other numbers of elements.
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
@@ -62,6 +63,7 @@ class Target:
     max_operands: int = 16
     stack_limit: int | None = None
     row_limit: int | None = None
+    uneven_row_limit: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
     product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)

@@ -8,8 +8,13 @@ from mlirfuse.core import UsageError, nearest
 from mlirfuse.targets.base import Target
 
 ROW_LIMIT = 32768
-"""Elements of a row in a group of reductions. IREE 3.13.0 unrolls longer ones: add and layer norm
-of 64x65536 f32 compile in 27 s on two busy cores, without groups in 3 s; 64x32768 in 10 s."""
+"""Elements of a row that a group keeps and writes. IREE 3.13.0 unrolls longer ones: add and layer
+norm of 64x65536 f32 with the sum as a result compile in 27 s on two busy cores, without groups in
+3 s; 64x32768 in 10 s."""
+
+UNEVEN_ROW_LIMIT = 8192
+"""The same where the row is no power of two: for sm_80 9 s at 6144 elements, 12 s at 7168, more
+than two minutes at 12288."""
 
 DEFAULT_ARCH = "sm_80"
 
@@ -117,6 +122,7 @@ def create(arch: str) -> Target:
         parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         row_limit=ROW_LIMIT,
+        uneven_row_limit=UNEVEN_ROW_LIMIT,
         shared_memory=rates.shared,
         product_tiles=PRODUCT_TILES if int(arch.removeprefix("sm_")) >= 80 else {},
         source=rates.source,
