@@ -218,3 +218,35 @@ func.func @no_fusion_moved(%x: tensor<4x2x8xf32>) -> tensor<16x4xf32> {
   } -> tensor<16x4xf32>
   return %y : tensor<16x4xf32>
 }
+
+// -----
+
+#sd = affine_map<(s, d) -> (s, d)>
+#ds = affine_map<(s, d) -> (d, s)>
+#row = affine_map<(s, d) -> (s)>
+
+// The table is a transpose, which IREE computes with what comes before it.
+// CHECK-LABEL: @no_fusion_transposed_table
+// CHECK-NOT: flow.dispatch.region
+// WHY: left_to_producer (1)
+// WHY: a transpose computes what is gathered from
+func.func @no_fusion_transposed_table(%t: tensor<32x8xf32>, %i: tensor<8xi64>) -> tensor<8x32xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %u = linalg.generic {indexing_maps = [#ds, #sd], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<32x8xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%in: f32, %o: f32):
+    linalg.yield %in : f32
+  } -> tensor<8x32xf32>
+  %g = linalg.generic {indexing_maps = [#row, #sd], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<8xi64>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%in: i64, %o: f32):
+    %r = arith.index_cast %in : i64 to index
+    %d = linalg.index 1 : index
+    %x = tensor.extract %u[%r, %d] : tensor<8x32xf32>
+    linalg.yield %x : f32
+  } -> tensor<8x32xf32>
+  %y = linalg.generic {indexing_maps = [#sd, #sd], iterator_types = ["parallel", "parallel"]} ins(%g : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.tanh %a : f32
+    linalg.yield %r : f32
+  } -> tensor<8x32xf32>
+  return %y : tensor<8x32xf32>
+}
