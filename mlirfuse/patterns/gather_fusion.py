@@ -9,8 +9,8 @@
 Root: an elementwise op that reads a tensor at computed places: an embedding, a `take`, an indexing
 by arrays. What only the group reads comes along, also further gathers; so do the readers, as long
 as only the last of them is read elsewhere. A tensor that a transpose computes is left to IREE,
-which puts the transpose elsewhere (one dispatch less). Sizes static or dynamic; any element type. Numerics:
-exact.
+which puts the transpose elsewhere (one dispatch less). Sizes static or dynamic; any element type.
+Numerics: exact.
 
 The ops around a gather must not be a group without it: IREE, left alone, makes one dispatch of the
 whole chain; `elementwise_fusion`, which takes arithmetic only, made two of it.

@@ -20,8 +20,8 @@ Root: the swap of halves that IREE makes of slices, negation and concatenation; 
 insertion of two parts that fill a tensor and are computed elementwise from the same tensors by ops
 that nothing else reads. The products may be what reads a contraction: it has the swap as a second
 reader, so they are not its epilogue. A swap in what a transpose computes (heads moved out of a
-projection) is left to IREE: a Llama block takes two dispatches less so. Static or dynamic leading dimensions; any floating-point type.
-Numerics: exact.
+projection) is left to IREE: a Llama block takes two dispatches less so. Static or dynamic leading
+dimensions; any floating-point type. Numerics: exact.
 Source: J. Su et al., RoFormer, 2021; MindSpore's rotary embedding.
 """
 
