@@ -231,21 +231,6 @@ class Reason(enum.Enum):
         "the group would keep more in a CPU thread's stack than the target allows",
         "make the innermost dimension smaller or the group shorter",
     )
-    FEATURE_OFF = (
-        "feature_off",
-        "the code generation feature that the pass needs is off",
-        "switch it on with --enable-feature",
-    )
-    PROVIDER_MISSING = (
-        "provider_missing",
-        "the package that builds the kernel is not installed",
-        "install it with: pip install 'mlirfuse[triton]'",
-    )
-    KERNEL_FAILED = (
-        "kernel_failed",
-        "the kernel could not be built, so the group stays with IREE's code generator",
-        "see the provider's message in the detail",
-    )
     REGISTER_LIMIT = (
         "register_limit",
         "the group would keep and write longer rows than the target's code generation takes",

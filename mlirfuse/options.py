@@ -39,7 +39,7 @@ FEATURES: Mapping[str, tuple[bool, bool, str]] = {
     "data_tiling": (True, True, "lay matmul operands out in the target's tiles"),
     "fallback": (True, True, "undo what IREE's code generation fails on, and compile again"),
     "guard": (False, False, "check a fused program against the unfused one when it is called"),
-    "kernels": (False, False, "replace groups by kernels of a provider"),
+    "kernels": (False, True, "replace groups by kernels of a provider"),
 }
 """Code generation features: name -> (on by default, present in this version, summary)."""
 

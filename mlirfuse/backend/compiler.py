@@ -47,8 +47,8 @@ class Compiler:
         Raises:
           UsageError: a feature is off that this target cannot do without.
         """
-        # The one feature that is ours and not the code generator's: every target has it.
-        known = {"fallback": (), **self.target.feature_flags}
+        # The features that are ours and not the code generator's: every target has them.
+        known = {"fallback": (), "kernels": (), **self.target.feature_flags}
         for feature in self.options.disable_feature:
             if feature not in known:
                 raise UsageError(

@@ -198,7 +198,7 @@ class _Run:
         if switch is None and self.target.name not in fusion.targets:
             return NoMatch(Reason.TARGET_OFF, self.target.name)
         if fusion.feature and not self.options.feature(fusion.feature):
-            return NoMatch(Reason.FEATURE_OFF, fusion.feature)
+            return NoMatch(Reason.DISABLED, f"needs --enable-feature={fusion.feature}")
         if not fusion.numerics.within(self.options.numerics):
             return NoMatch(Reason.NUMERICS_LIMIT, str(fusion.numerics))
         return None
