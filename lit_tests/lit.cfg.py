@@ -1,5 +1,6 @@
 """lit set-up: runs the RUN lines of every .mlir file with the tools beside the interpreter."""
 
+import importlib.util
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,9 @@ config.environment["MLIRFUSE_CONFIG"] = ""
 config.environment["MLIRFUSE_FLAGS"] = ""
 config.environment["MLIRFUSE_RATES"] = "off"
 config.environment["COLUMNS"] = "100"
+# Kernels are built only where their provider is installed: `%if triton %{ ... %}`.
+if importlib.util.find_spec("triton"):
+    config.available_features.add("triton")
 config.substitutions += [
     ("%mlirfuse-opt", limit + tool("mlirfuse-opt")),
     (r"\bFileCheck\b", tool("filecheck")),

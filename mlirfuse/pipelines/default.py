@@ -68,5 +68,6 @@ PIPELINE: tuple[str, ...] = (
     "concat_fusion",
     # Last: it looks at the contractions as they are left.
     "data_tiling_rewrite",    # The groups as they are left, where the feature `kernels` is on.
+    "matmul_triton_kernel",
     "row_triton_kernel",
 )

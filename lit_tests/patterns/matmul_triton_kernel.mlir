@@ -1,0 +1,92 @@
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel | FileCheck %s %}
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel | FileCheck %s --check-prefix=OFF
+// OFF-NOT: hal.dispatch.extern
+
+// The right operand lies transposed in memory; the bias is added to the sums in registers.
+// FEATURE: matmul_triton_kernel
+// FEATURE: needs --enable-feature=kernels
+// CHECK-LABEL: @product_and_bias
+// CHECK-SAME: %[[A:.*]]: tensor<200x96xf16>, %[[B:.*]]: tensor<72x96xf16>, %[[C:.*]]: tensor<72xf32>
+// CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[A]], %[[B]], %[[C]]) : (tensor<200x96xf16>, tensor<72x96xf16>, tensor<72xf32>) -> tensor<200x72xf16>
+// CHECK: %[[N:.*]] = arith.constant 8 : index
+// CHECK: hal.return %[[N]]
+// CHECK: util.return %[[Y]]
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>, %bias: tensor<72xf32>) -> tensor<200x72xf16> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<200x72xf16>) {
+    %sums = tensor.empty() : tensor<200x72xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<200x72xf32>) -> tensor<200x72xf32>
+    %total = linalg.matmul indexing_maps = [#a, #b, #c] ins(%a, %b : tensor<200x96xf16>, tensor<72x96xf16>) outs(%start : tensor<200x72xf32>) -> tensor<200x72xf32>
+    %empty = tensor.empty() : tensor<200x72xf16>
+    %out = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%total, %bias : tensor<200x72xf32>, tensor<72xf32>) outs(%empty : tensor<200x72xf16>) {
+    ^bb0(%in: f32, %c: f32, %o: f16):
+      %sum = arith.addf %in, %c : f32
+      %narrow = arith.truncf %sum : f32 to f16
+      linalg.yield %narrow : f16
+    } -> tensor<200x72xf16>
+    flow.return %out : tensor<200x72xf16>
+  }
+  util.return %y : tensor<200x72xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_f32
+// WHY: matmul_triton_kernel
+// WHY-NEXT: a product of f32 to f32, not f16 or bf16 to f32
+// CHECK-LABEL: @no_kernel_f32
+// CHECK-NOT: hal.dispatch.extern
+util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<64x64xf32>) {
+    %sums = tensor.empty() : tensor<64x64xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<64x64xf32>) -> tensor<64x64xf32>
+    %total = linalg.matmul ins(%a, %b : tensor<64x64xf32>, tensor<64x64xf32>) outs(%start : tensor<64x64xf32>) -> tensor<64x64xf32>
+    flow.return %total : tensor<64x64xf32>
+  }
+  util.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// The sums start from ones.
+// WHY-LABEL: @no_kernel_start
+// WHY: matmul_triton_kernel
+// WHY-NEXT: what the contraction adds to is not zero
+// CHECK-LABEL: @no_kernel_start
+// CHECK-NOT: hal.dispatch.extern
+util.func public @no_kernel_start(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
+  %one = arith.constant 1.0 : f32
+  %y = flow.dispatch.region -> (tensor<64x64xf32>) {
+    %sums = tensor.empty() : tensor<64x64xf32>
+    %start = linalg.fill ins(%one : f32) outs(%sums : tensor<64x64xf32>) -> tensor<64x64xf32>
+    %total = linalg.matmul ins(%a, %b : tensor<64x64xf16>, tensor<64x64xf16>) outs(%start : tensor<64x64xf32>) -> tensor<64x64xf32>
+    flow.return %total : tensor<64x64xf32>
+  }
+  util.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_dynamic_depth
+// WHY: matmul_triton_kernel
+// WHY-NEXT: only the rows of a product may be dynamic
+// CHECK-LABEL: @no_kernel_dynamic_depth
+// CHECK-NOT: hal.dispatch.extern
+util.func public @no_kernel_dynamic_depth(%a: tensor<64x?xf16>, %b: tensor<?x64xf16>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<64x64xf32>) {
+    %sums = tensor.empty() : tensor<64x64xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<64x64xf32>) -> tensor<64x64xf32>
+    %total = linalg.matmul ins(%a, %b : tensor<64x?xf16>, tensor<?x64xf16>) outs(%start : tensor<64x64xf32>) -> tensor<64x64xf32>
+    flow.return %total : tensor<64x64xf32>
+  }
+  util.return %y : tensor<64x64xf32>
+}

@@ -1,0 +1,96 @@
+"""Builds the kernels of plans with Triton, each in a process of its own and once in this one."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mlirfuse.core import CompileFailedError, NoMatch, Reason
+from mlirfuse.kernels.provider import Kernel, Program
+from mlirfuse.targets.base import Target
+
+CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90": 90}
+"""Architectures that kernels are built for -> what Triton calls them."""
+
+BUILD_SECONDS = 300
+"""Time limit of building one kernel; matmul kernels take two to five seconds."""
+
+SUBGROUP = 32
+"""Threads of a warp."""
+
+
+def supports(target: Target) -> bool:
+    """Whether kernels can be built for a target."""
+    return target.name == "cuda" and target.arch in CAPABILITIES
+
+
+def missing() -> NoMatch | None:
+    """The refusal when the provider's package is not installed."""
+    if importlib.util.find_spec("triton") is None:
+        return NoMatch(
+            Reason.TARGET_UNSUPPORTED, "triton is not installed: pip install 'mlirfuse[triton]'"
+        )
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def build(program: Program, arch: str) -> Kernel:
+    """Compiles a program for one architecture.
+
+    Args:
+      program: what to compile.
+      arch: a key of `CAPABILITIES`.
+
+    Raises:
+      CompileFailedError: Triton refused the kernel, died, or ran out of time.
+    """
+    with tempfile.TemporaryDirectory(prefix="mlirfuse-kernel-") as folder:
+        output = Path(folder, "kernel.ptx")
+        request = {
+            "entry": program.entry,
+            "source": program.source,
+            "arguments": program.arguments,
+            "warps": program.warps,
+            "stages": program.stages,
+            "capability": CAPABILITIES[arch],
+            "output": str(output),
+        }
+        said = _run(json.dumps(request), folder)
+        known = json.loads(said)
+        return Kernel(output.read_bytes(), (known["warps"] * SUBGROUP, 1, 1), int(known["shared"]))
+
+
+def _run(request: str, folder: str) -> str:
+    # Triton's interpreter, when this process uses it, is not for the one that compiles.
+    environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "mlirfuse.kernels.triton.build"],
+            input=request,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+            cwd=folder,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileFailedError(
+            f"triton ran out of time after {BUILD_SECONDS} s", stage="kernel"
+        ) from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        said = lines[-1][:300] if lines else f"exit code {done.returncode}, no diagnostics"
+        raise CompileFailedError(
+            f"triton could not build the kernel: {said}",
+            stage="kernel",
+            returncode=done.returncode,
+            diagnostics=done.stderr,
+        )
+    return done.stdout

@@ -1,0 +1,122 @@
+"""A kernel in the place of a region.
+
+  %y = flow.dispatch.region { ... }
+becomes
+  %y = hal.dispatch.extern "row_kernel"(%x, %size) count { ... } objects { ptx }
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.kernels.provider import Extent, Kernel, Plan
+from mlirfuse.kernels.tiles import returned
+from mlirfuse.structured import ops
+
+_EXECUTABLE_TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
+
+
+def replace(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
+    """Lets a kernel compute what a region computes, and removes the region.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      plan: what was planned for it.
+      kernel: what was built of the plan.
+
+    Returns:
+      The `hal.dispatch.extern`, with the region's location and marks.
+    """
+    with ir.InsertionPoint(region), region.location:
+        new = _extern(region, plan, kernel)
+    for old, value in zip(region.results, new.results, strict=True):
+        old.replace_all_uses_with(value)
+    region.erase()
+    return new
+
+
+def _extern(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
+    size = None if plan.dynamic is None else _size(region, *plan.dynamic)
+    arguments = list(plan.operands)
+    dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
+    if size is not None:
+        i32 = ir.IntegerType.get_signless(32)
+        arguments.append(
+            ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
+        )
+    workload = [] if size is None else [size]
+    result_dims = list(region.operands)
+    segments = [len(workload), len(arguments), len(dims), len(result_dims)]
+    op = ir.Operation.create(
+        "hal.dispatch.extern",
+        results=[r.type for r in region.results],
+        operands=[*workload, *arguments, *dims, *result_dims],
+        attributes={
+            **_attributes(plan, kernel, len(region.results), size is not None),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+        },
+        regions=2,
+    )
+    _count_region(op, plan.grid, len(workload))
+    return op
+
+
+def _attributes(
+    plan: Plan, kernel: Kernel, results: int, has_size: bool
+) -> dict[str, ir.Attribute]:
+    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * len(plan.operands)
+    bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
+    constants = "constants = 1, " if has_size else ""
+    x, y, z = kernel.workgroup_size
+    data = f'dense<"0x{kernel.code.hex()}"> : vector<{len(kernel.code)}xi8>'
+    # Bytecode keeps this attribute as text, and IREE 3.13.0 cannot read one without a path again.
+    held = f'path = "{plan.program.entry}.ptx", data = {data}'
+    texts = {
+        "layout": f"#hal.pipeline.layout<{constants}bindings = [{', '.join(bindings)}]>",
+        "targets": f"[{_EXECUTABLE_TARGET}]",
+        "target_ordinals": "[0 : index]",
+        "target_objects": f"[[#hal.executable.object<{{{held}}}>]]",
+        "tied_operands": f"[{', '.join(['-1 : index'] * results)}]",
+        "workgroup_size": f"[{x} : index, {y} : index, {z} : index]",
+        "workgroup_local_memory": f"{kernel.shared_memory} : index",
+    }
+    attributes = {name: ir.Attribute.parse(text) for name, text in texts.items()}
+    attributes["export_name"] = ir.StringAttr.get(plan.program.entry)
+    return attributes
+
+
+def _count_region(op: ir.Operation, grid: tuple[Extent, ...], workload: int) -> None:
+    """Computes the number of workgroups from the dynamic size."""
+    index = ir.IndexType.get()
+    device = ir.Type.parse("!hal.device")
+    kinds = [device, *[index] * workload]
+    block = op.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+    with ir.InsertionPoint(block), op.location:
+        counts = [_count(extent, block) for extent in grid]
+        ir.Operation.create("hal.return", operands=counts)
+
+
+def _count(extent: Extent, block: ir.Block) -> ir.Value:
+    number = builders.scalar_constant
+    if not extent.dynamic:
+        return number(-(-extent.size // extent.block) * extent.repeat, "index")
+    total = builders.scalar(
+        "arith.muli", [block.arguments[1], number(extent.size, "index")], "index"
+    )
+    count = builders.scalar("arith.ceildivui", [total, number(extent.block, "index")], "index")
+    return builders.scalar("arith.muli", [count, number(extent.repeat, "index")], "index")
+
+
+def _dynamic(value: ir.Value) -> list[int]:
+    return [number for number, size in enumerate(ops.shape(value)) if size is None]
+
+
+def _size(region: ir.Operation, value: ir.Value, dim: int) -> ir.Value:
+    """The dynamic size as a value outside the region."""
+    results = returned(region)
+    if value not in results:
+        return builders.dimension(value, dim)
+    before = sum(len(_dynamic(v)) for v in results[: results.index(value)])
+    size: ir.Value = region.operands[before + _dynamic(value).index(dim)]
+    return size

@@ -1,0 +1,84 @@
+"""What a kernel provider answers, and what it builds.
+
+    plan = rows.supports(region, target)       Plan, or NoMatch with the reason
+    kernel = build(plan, target)               Kernel: object code and how to launch it
+    dispatch.replace(region, plan, kernel)     the region becomes a `hal.dispatch.extern`
+
+A plan is made of the region alone and needs no package of the provider; building it does, in a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extent:
+    """Workgroups along one axis of the grid: `ceildiv(size, block)`, times `repeat`.
+
+    Attributes:
+      size: iterations, those of the dynamic dimension left out.
+      block: iterations of one workgroup.
+      dynamic: whether the dynamic dimension's size is a factor of the iterations.
+      repeat: how often each workgroup is needed.
+    """
+
+    size: int
+    block: int = 1
+    dynamic: bool = False
+    repeat: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """The text of a kernel and how it is compiled: all that its object code depends on.
+
+    Attributes:
+      entry: name of the kernel in `source`.
+      source: a Python module that defines it.
+      arguments: name and type (`*fp16`, `i32`) of each: the operands, the results, the sizes.
+      warps: subgroups of one workgroup.
+      stages: depth of the software pipeline of loads.
+    """
+
+    entry: str
+    source: str
+    arguments: tuple[tuple[str, str], ...]
+    warps: int
+    stages: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A kernel that computes a region.
+
+    Attributes:
+      program: what is compiled.
+      operands: the tensors that it reads, in the order of its arguments.
+      grid: workgroups along x, y and z.
+      dynamic: a tensor and its dimension whose size is the kernel's last argument, an i32; None
+        when everything is static.
+    """
+
+    program: Program
+    operands: tuple[ir.Value, ...]
+    grid: tuple[Extent, ...]
+    dynamic: tuple[ir.Value, int] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+    """Object code of a program.
+
+    Attributes:
+      code: what the target's driver loads: PTX text for CUDA.
+      workgroup_size: threads along x, y and z.
+      shared_memory: bytes of dynamic workgroup memory.
+    """
+
+    code: bytes
+    workgroup_size: tuple[int, int, int]
+    shared_memory: int

@@ -1,0 +1,234 @@
+"""Scalar bodies of linalg ops as lines of a Triton kernel.
+
+Every value is a tile, or a scalar for what is the same in the whole tile. Tiles have two
+dimensions and broadcast. Element types are those of the MLIR: bf16 is computed in f32 and rounded
+after each operation, which gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.structured import ops
+
+TYPES = {
+    "f16": "tl.float16",
+    "bf16": "tl.bfloat16",
+    "f32": "tl.float32",
+    "i1": "tl.int1",
+    "i8": "tl.int8",
+    "i16": "tl.int16",
+    "i32": "tl.int32",
+    "i64": "tl.int64",
+    "index": "tl.int64",
+}
+"""Element types that kernels compute with, in Triton's spelling."""
+
+POINTERS = {
+    "f16": "*fp16",
+    "bf16": "*bf16",
+    "f32": "*fp32",
+    "i1": "*i8",
+    "i8": "*i8",
+    "i16": "*i16",
+    "i32": "*i32",
+    "i64": "*i64",
+}
+"""The same in memory; an i1 takes a byte there."""
+
+_FLOAT = {
+    "arith.addf": "{0} + {1}",
+    "arith.subf": "{0} - {1}",
+    "arith.mulf": "{0} * {1}",
+    "arith.divf": "{0} / {1}",
+    "arith.negf": "-{0}",
+    "arith.maximumf": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
+    "arith.minimumf": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
+    "arith.maxnumf": "tl.maximum({0}, {1})",
+    "arith.minnumf": "tl.minimum({0}, {1})",
+    "math.absf": "tl.abs({0})",
+    "math.ceil": "tl.ceil({0})",
+    "math.cos": "tl.cos({0})",
+    "math.erf": "tl.erf({0})",
+    "math.exp": "tl.exp({0})",
+    "math.exp2": "tl.exp2({0})",
+    "math.floor": "tl.floor({0})",
+    "math.fma": "{0} * {1} + {2}",
+    "math.log": "tl.log({0})",
+    "math.log2": "tl.log2({0})",
+    "math.rsqrt": "tl.rsqrt({0})",
+    "math.sin": "tl.sin({0})",
+    "math.sqrt": "tl.sqrt({0})",
+    "math.tanh": "library.tanh({0})",
+}
+
+_INTEGER = {
+    "arith.addi": "{0} + {1}",
+    "arith.subi": "{0} - {1}",
+    "arith.muli": "{0} * {1}",
+    "arith.andi": "{0} & {1}",
+    "arith.ori": "{0} | {1}",
+    "arith.xori": "{0} ^ {1}",
+    "arith.maxsi": "tl.maximum({0}, {1})",
+    "arith.minsi": "tl.minimum({0}, {1})",
+    "arith.select": "tl.where({0}, {1}, {2})",
+}
+
+_CASTS = frozenset(
+    {"arith.extf", "arith.truncf", "arith.extsi", "arith.trunci", "arith.index_cast"}
+    | {"arith.sitofp", "arith.fptosi"}
+)
+
+_NATIVE = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
+"""What is computed in f16 where the type is f16; all else is computed in f32 and rounded."""
+
+# Numbers are those of `arith.cmpf` and `arith.cmpi`. A comparison of Triton is ordered, and `!=` is
+# not.
+_COMPARE_FLOAT = {
+    1: "{0} == {1}",
+    2: "{0} > {1}",
+    3: "{0} >= {1}",
+    4: "{0} < {1}",
+    5: "{0} <= {1}",
+    6: "({0} < {1}) | ({0} > {1})",
+    7: "({0} == {0}) & ({1} == {1})",
+    8: "({0} == {1}) | ({0} != {0}) | ({1} != {1})",
+    9: "({0} > {1}) | ({0} != {0}) | ({1} != {1})",
+    10: "({0} >= {1}) | ({0} != {0}) | ({1} != {1})",
+    11: "({0} < {1}) | ({0} != {0}) | ({1} != {1})",
+    12: "({0} <= {1}) | ({0} != {0}) | ({1} != {1})",
+    13: "{0} != {1}",
+    14: "({0} != {0}) | ({1} != {1})",
+}
+
+_COMPARE_SIGNED = {
+    0: "{0} == {1}",
+    1: "{0} != {1}",
+    2: "{0} < {1}",
+    3: "{0} <= {1}",
+    4: "{0} > {1}",
+    5: "{0} >= {1}",
+}
+
+
+class Unsupported(Exception):
+    """A scalar op, type or value that has no translation; the message names it."""
+
+
+def literal(number: float, element: str) -> str:
+    """A constant in a kernel's text."""
+    if element not in TYPES:
+        raise Unsupported(f"a constant of type {element}")
+    if isinstance(number, float) and not math.isfinite(number):
+        text = f'float("{number}")'
+    elif isinstance(number, float):
+        text = repr(number)
+    elif element == "i1":
+        text = "1" if number else "0"
+    else:
+        text = str(number)
+    return f"tl.full([1, 1], {text}, {TYPES[element]})"
+
+
+class Body:
+    """Translates scalar bodies, line by line, into `lines`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def name(self, text: str) -> str:
+        """Gives the value of an expression a name."""
+        self._count += 1
+        self.lines.append(f"v{self._count} = {text}")
+        return f"v{self._count}"
+
+    def block(
+        self,
+        block: ir.Block,
+        arguments: Sequence[str | None],
+        loop_index: Callable[[int], str],
+        skip: ir.Operation | None = None,
+    ) -> dict[ir.Value, str]:
+        """The names of the values of a body.
+
+        Args:
+          block: the body.
+          arguments: the tile that each block argument is; None where nothing reads it.
+          loop_index: the number of a loop, as `linalg.index` asks for it.
+          skip: an op that is left out.
+
+        Raises:
+          Unsupported: an op without translation.
+        """
+        known = {
+            argument: name
+            for argument, name in zip(block.arguments, arguments, strict=True)
+            if name is not None
+        }
+
+        def read(value: ir.Value) -> str:
+            if value not in known:
+                number = ops.constant(value)
+                if number is None:
+                    raise Unsupported("a scalar from outside its op")
+                known[value] = self.name(literal(number, str(value.type)))
+            return known[value]
+
+        for op in (o.operation for o in block.operations):
+            if (skip is not None and op == skip) or op.name in (
+                "linalg.yield",
+                "iree_linalg_ext.yield",
+            ):
+                continue
+            if op.name == "linalg.index":
+                text = loop_index(op.attributes["dim"].value)
+                known[op.results[0]] = self.name(f"{text} + tl.full([1, 1], 0, tl.int64)")
+            elif op.name == "arith.constant":
+                read(op.results[0])
+            elif op.name == "math.fpowi":
+                known[op.results[0]] = self._power(op, read(op.operands[0]))
+            else:
+                known[op.results[0]] = self.name(_scalar(op, [read(v) for v in op.operands]))
+        for value in list(block.operations)[-1].operation.operands:
+            if value not in known and ops.constant(value) is not None:
+                read(value)
+        return known
+
+    def _power(self, op: ir.Operation, base: str) -> str:
+        exponent = ops.constant(op.operands[1])
+        if not isinstance(exponent, int) or not 1 <= exponent <= 8:
+            raise Unsupported(f"math.fpowi with the exponent {exponent}")
+        kind = str(op.results[0].type)
+        text = " * ".join([f"{base}.to(tl.float32)"] * exponent)
+        return self.name(f"({text}).to({TYPES[kind]})")
+
+
+def _scalar(op: ir.Operation, operands: list[str]) -> str:
+    """One op as an expression."""
+    kind = str(op.results[0].type)
+    if kind not in TYPES or any(str(v.type) not in TYPES for v in op.operands):
+        raise Unsupported(f"{op.name} of type {kind}")
+    if op.name in _CASTS:
+        source = str(op.operands[0].type)
+        if source == "i1" and op.name in ("arith.extsi", "arith.sitofp"):
+            raise Unsupported(f"{op.name} of an i1")
+        return f"{operands[0]}.to({TYPES[kind]})"
+    if op.name in ("arith.extui", "arith.uitofp") and str(op.operands[0].type) == "i1":
+        return f"{operands[0]}.to({TYPES[kind]})"
+    if op.name == "arith.cmpf":
+        form = _COMPARE_FLOAT.get(op.attributes["predicate"].value)
+    elif op.name == "arith.cmpi":
+        form = _COMPARE_SIGNED.get(op.attributes["predicate"].value)
+    else:
+        form = _FLOAT.get(op.name) or _INTEGER.get(op.name)
+    if form is None:
+        raise Unsupported(op.name)
+    narrow = kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
+    if op.name in _FLOAT and narrow:
+        text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
+        return f"({text}).to({TYPES[kind]})"
+    return form.format(*operands)

@@ -1,0 +1,204 @@
+"""The iteration space of a kernel, and which axis of it every loop of a region is.
+
+Axes come in groups. Along a group the kernel has one flat number: a row of a tile, a column of it,
+or a batch. An axis's own index is computed from that number only where it is needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.structured import ops
+
+SIZE = "size"
+"""Name of the dynamic dimension's size in a kernel's text."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Axes that the kernel walks together, the last fastest.
+
+    Attributes:
+      flat: name of the flat number, a tile or a scalar.
+      sizes: of the axes; only the first may be dynamic.
+      mask: name of the condition that the number is inside; empty when it always is.
+    """
+
+    flat: str
+    sizes: tuple[int | None, ...]
+    mask: str = ""
+
+
+Axis = tuple[int, int]
+"""Number of the group, and of the axis in it."""
+
+
+def known_product(sizes: Sequence[int | None]) -> int:
+    """The product of the sizes that are static."""
+    total = 1
+    for size in sizes:
+        total *= 1 if size is None else size
+    return total
+
+
+def product_text(sizes: Sequence[int | None]) -> str:
+    """The product of the sizes in a kernel's text."""
+    factors = [SIZE] * sum(size is None for size in sizes)
+    number = known_product(sizes)
+    return " * ".join([*([str(number)] if number != 1 or not factors else []), *factors])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Space:
+    """The groups of a kernel."""
+
+    groups: tuple[Group, ...]
+
+    def index(self, group: int, first: int, last: int) -> str:
+        """The number that the axes `first` to `last` of a group count together."""
+        flat, sizes = self.groups[group].flat, self.groups[group].sizes
+        inner = known_product(sizes[last + 1 :])
+        text = f"({flat} // {inner})" if inner != 1 else flat
+        return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
+
+    def offset(self, shape: Sequence[int | None], axes: Sequence[Axis | None]) -> str:
+        """Where an element of a row-major tensor is, counted in elements."""
+        terms = []
+        dim = 0
+        while dim < len(axes):
+            axis = axes[dim]
+            end = dim + 1
+            if axis is None:
+                dim = end
+                continue
+            group, first = axis
+            while end < len(axes) and axes[end] == (group, first + end - dim):
+                end += 1
+            stride = product_text(shape[end:])
+            text = self.index(group, first, first + end - 1 - dim)
+            terms.append(text if stride == "1" else f"{text} * ({stride})")
+            dim = end
+        return " + ".join(terms) or "0"
+
+    def mask(self, axes: Sequence[Axis | None]) -> str:
+        """The condition under which an element exists; empty when it always does."""
+        groups = sorted({axis[0] for axis in axes if axis is not None})
+        return " & ".join(self.groups[g].mask for g in groups if self.groups[g].mask)
+
+
+class Conflict(Exception):
+    """The ops of a region do not share one iteration space."""
+
+
+def loop_axes(
+    space: Space,
+    group: Sequence[ir.Operation],
+    main: Sequence[Axis],
+    *,
+    anchor: ir.Operation | None = None,
+    written: Mapping[ir.Value, Sequence[Axis]] | None = None,
+) -> dict[ir.Operation, list[Axis]]:
+    """The axis that each loop of each op is.
+
+    What an op reads or writes inside the region ties its loops to those of others. A loop that
+    nothing ties takes the axis in the same place of `main`, or the last of its size.
+
+    Args:
+      space: the axes there are.
+      group: structured ops in block order.
+      main: the axes in the order in which ops over the whole space mostly have them.
+      anchor: an op whose loops are these axes.
+      written: values that others compute -> the axes of their dimensions.
+
+    Raises:
+      Conflict: an op reads a value along another axis than the one it was written along, or has a
+        loop that is no axis.
+    """
+    names = _Naming(space, group, written or {})
+    if anchor is not None:
+        for number, axis in enumerate(main):
+            names.settle(names.loops[anchor], number, axis)
+    names.propagate()
+    for op in group:
+        for number, known in enumerate(names.loops[op]):
+            if known is None:
+                names.settle(names.loops[op], number, names.guess(op, number, main))
+                names.propagate()
+    return names.complete()
+
+
+class _Naming:
+    """The axes of loops and of the dimensions of values, as far as they are known."""
+
+    def __init__(
+        self,
+        space: Space,
+        group: Sequence[ir.Operation],
+        written: Mapping[ir.Value, Sequence[Axis]],
+    ) -> None:
+        self.group = group
+        self.sizes: dict[Axis, int | None] = {
+            (g, n): size
+            for g, entry in enumerate(space.groups)
+            for n, size in enumerate(entry.sizes)
+        }
+        self.loops: dict[ir.Operation, list[Axis | None]] = {
+            op: [None] * len(ops.iterator_types(op)) for op in group
+        }
+        self.dims: dict[ir.Value, list[Axis | None]] = {
+            value: [None] * len(ops.shape(value)) for op in group for value in op.results
+        }
+        self.dims.update((value, list(axes)) for value, axes in written.items())
+
+    @staticmethod
+    def settle(known: list[Axis | None], number: int, axis: Axis | None) -> bool:
+        """Notes an axis; says whether it is news."""
+        if axis is None or known[number] == axis:
+            return False
+        if known[number] is not None or axis in known:
+            raise Conflict
+        known[number] = axis
+        return True
+
+    def propagate(self) -> None:
+        """Follows the values from op to op until nothing is new."""
+        changed = True
+        while changed:
+            changed = False
+            for op in self.group:
+                for value, index_map in zip(op.operands, ops.indexing_maps(op), strict=True):
+                    changed |= self._tie(op, value, index_map)
+                outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
+                for value, index_map in zip(op.results, outputs, strict=True):
+                    changed |= self._tie(op, value, index_map)
+
+    def _tie(self, op: ir.Operation, value: ir.Value, index_map: ops.IndexMap | None) -> bool:
+        dims, loops = self.dims.get(value), self.loops[op]
+        changed = False
+        for dim, loop in enumerate(index_map or ()):
+            if dims is not None and loop is not None:
+                changed |= self.settle(dims, dim, loops[loop])
+                changed |= self.settle(loops, loop, dims[dim])
+        return changed
+
+    def guess(self, op: ir.Operation, number: int, main: Sequence[Axis]) -> Axis:
+        """An axis of the right size for a loop that nothing ties."""
+        size, taken = ops.loop_sizes(op)[number], self.loops[op]
+        same_place = [main[number]] if len(taken) == len(main) else []
+        for axis in [*same_place, *reversed(sorted(self.sizes))]:
+            if axis not in taken and self.sizes[axis] == size:
+                return axis
+        raise Conflict
+
+    def complete(self) -> dict[ir.Operation, list[Axis]]:
+        """Every loop's axis, all of their loops' sizes."""
+        found = {}
+        for op, known in self.loops.items():
+            axes = [axis for axis in known if axis is not None]
+            if [self.sizes[a] for a in axes] != list(ops.loop_sizes(op)):
+                raise Conflict
+            found[op] = axes
+        return found

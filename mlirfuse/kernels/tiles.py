@@ -1,0 +1,177 @@
+"""Elementwise ops of a region as tile operations: loads, scalar bodies, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
+from mlirfuse.kernels.space import Axis, Space
+from mlirfuse.structured import ops, slices
+
+
+def computing(region: ir.Operation) -> list[ir.Operation]:
+    """The ops of a region that compute something, in order: no fill, empty tensor or constant."""
+    block = region.regions[0].blocks[0]
+    return [
+        o.operation
+        for o in list(block.operations)[:-1]
+        if not slices.is_cheap(o.operation) and o.operation.name != "arith.constant"
+    ]
+
+
+def returned(region: ir.Operation) -> list[ir.Value]:
+    """The values inside a region that are its results."""
+    return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
+
+
+def dynamic_dimension(
+    values: Sequence[ir.Value], allowed: Mapping[ir.Value, int]
+) -> tuple[ir.Value, int] | None:
+    """The tensor and dimension that tell the one dynamic size of a kernel.
+
+    Args:
+      values: operands and results of the kernel.
+      allowed: value -> the dimension of it that may be dynamic.
+
+    Raises:
+      Unsupported: another dimension is dynamic.
+    """
+    found = None
+    for value in values:
+        for dim, size in enumerate(ops.shape(value)):
+            if size is None and allowed.get(value) != dim:
+                raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
+            if size is None:
+                found = found or (value, dim)
+    return found
+
+
+class Tiles:
+    """Writes the lines of one kernel.
+
+    Attributes:
+      space: what the tiles span.
+      body: the lines so far.
+      operands: tensors from outside that the kernel reads, each with its pointer's name.
+      axes: the axes of every tensor that was read or written, for its dynamic dimension.
+    """
+
+    def __init__(self, space: Space, loops: Mapping[ir.Operation, Sequence[Axis]]) -> None:
+        self.space = space
+        self.loops = loops
+        self.body = Body()
+        self.operands: dict[ir.Value, str] = {}
+        self.axes: dict[ir.Value, tuple[Axis | None, ...]] = {}
+        self._inside: dict[ir.Value, str] = {}
+        self._loaded: dict[tuple[ir.Value, tuple[Axis | None, ...]], str] = {}
+
+    def pointer(self, value: ir.Value) -> str:
+        """The name of the argument that points to a tensor from outside."""
+        if ops.ranked(value) is None or ops.element_type(value) not in POINTERS:
+            raise Unsupported(f"an operand of type {value.type}")
+        return self.operands.setdefault(value, f"x{len(self.operands)}")
+
+    def define(self, value: ir.Value, name: str) -> None:
+        """Says which tile a value inside the region is."""
+        self._inside[value] = name
+
+    def tile(self, value: ir.Value) -> str:
+        """The tile that a value inside the region is."""
+        return self._inside[value]
+
+    def forget_loads(self) -> None:
+        """Starts a part of the kernel in which earlier tiles are out of scope."""
+        self._loaded.clear()
+
+    def read(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """The tile of an op's operand: computed before, constant, or loaded."""
+        if value in self._inside:
+            return self._inside[value]
+        number = ops.constant(value)
+        if number is not None:
+            return self.body.name(literal(number, ops.element_type(value)))
+        owner = ops.defining_op(value)
+        if owner is not None and owner.name == "tensor.empty":
+            raise Unsupported("a value that nothing has written")
+        if (value, axes) not in self._loaded:
+            pointer = self.pointer(value)
+            self.axes[value] = axes
+            place = f"{pointer} + {self.space.offset(ops.shape(value), axes)}"
+            mask = self.space.mask(axes)
+            guard = f", mask={mask}, other=0" if mask else ""
+            text = f"tl.load({place}{guard})"
+            if ops.element_type(value) == "i1":
+                text = f"({text} != 0)"
+            self._loaded[value, axes] = self.body.name(text)
+        return self._loaded[value, axes]
+
+    def arguments(self, op: ir.Operation) -> list[str | None]:
+        """The tile of each argument of an op's body; None for those that it does not read."""
+        tiles: list[str | None] = []
+        for argument, value, index_map in zip(
+            ops.body(op).arguments, op.operands, ops.indexing_maps(op), strict=True
+        ):
+            if index_map is None:
+                raise Unsupported(f"an indexing map of {op.name}")
+            loops = self.loops[op]
+            axes = tuple(None if loop is None else loops[loop] for loop in index_map)
+            tiles.append(self.read(value, axes) if list(argument.uses) else None)
+        return tiles
+
+    def index(self, op: ir.Operation, loop: int) -> str:
+        """The number of an op's loop."""
+        group, position = self.loops[op][loop]
+        return self.space.index(group, position, position)
+
+    def elementwise(self, op: ir.Operation) -> None:
+        """Computes the results of an op without reductions."""
+        arguments = self.arguments(op)
+        known = self.body.block(ops.body(op), arguments, lambda loop: self.index(op, loop))
+        yielded = list(ops.body(op).operations)[-1].operation.operands
+        for result, value in zip(op.results, yielded, strict=True):
+            self.define(result, known[value])
+
+    def written_axes(self, result: ir.Value) -> tuple[Axis | None, ...]:
+        """The axes along which the op of a result writes it."""
+        op = result.owner.operation
+        index_map = ops.indexing_maps(op)[ops.num_inputs(op) + list(op.results).index(result)]
+        if index_map is None or None in index_map:
+            raise Unsupported(f"an indexing map of {op.name}")
+        return tuple(self.loops[op][loop] for loop in index_map if loop is not None)
+
+    def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
+        """Writes a value inside the region to memory."""
+        kind = ops.element_type(result)
+        if kind not in POINTERS:
+            raise Unsupported(f"a result of type {result.type}")
+        self.axes[result] = axes
+        offset = self.space.offset(ops.shape(result), axes)
+        mask = self.space.mask(axes)
+        guard = f", mask={mask}" if mask else ""
+        stored = "tl.int8" if kind == "i1" else TYPES[kind]
+        text = f"{self._inside[result]}.to({stored})"
+        self.body.lines.append(f"tl.store({pointer} + {offset}, {text}{guard})")
+
+
+def text_of(
+    entry: str, arguments: Sequence[tuple[str, str]], lines: Sequence[str], note: str
+) -> str:
+    """The module of a kernel.
+
+    Args:
+      entry: the kernel's name.
+      arguments: name and type of each.
+      lines: its body.
+      note: what it computes, in one line.
+    """
+    head = (
+        f'"""{note}"""\n\n'
+        "import triton\n"
+        "import triton.language as tl\n\n"
+        "from mlirfuse.kernels.triton import library\n\n\n"
+        "@triton.jit\n"
+        f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
+    )
+    return head + "".join(f"    {line}\n" for line in lines)

@@ -1,0 +1,1 @@
+"""Triton as a kernel provider: imported only in the process that builds kernels, and in tests."""

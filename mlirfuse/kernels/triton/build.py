@@ -1,0 +1,85 @@
+"""Compiles one Triton kernel in a process of its own: `python -P -m mlirfuse.kernels.triton.build`.
+
+Standard input is JSON with the program's text; the object code goes to the file named `output`,
+what is known of it to standard output. No GPU and no driver is needed.
+"""
+
+import importlib.util
+import json
+import linecache
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+
+def load(source: str, name: str) -> ModuleType:
+    """Makes a module of a kernel's text; Triton reads the text again through `linecache`."""
+    filename = f"<{name} of mlirfuse>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    spec = importlib.util.spec_from_loader(name, loader=None)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(source, filename, "exec"), module.__dict__)
+    return module
+
+
+PTX_VERSION = 80
+"""The newest PTX that is written: later ones are refused by drivers older than CUDA 12.0."""
+
+ALIGNMENT = 16
+"""Bytes to which every buffer of IREE is aligned, at least."""
+
+
+def ptx_for_iree(ptx: str, entry: str, pointers: int) -> str:
+    """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
+
+    Raises:
+      ValueError: the kernel reads a parameter that Triton added.
+    """
+    first = f"{entry}_param_"
+    kept, added = [], []
+    for line in ptx.splitlines():
+        number = re.search(rf"\.param .*{re.escape(first)}(\d+),?$", line)
+        if number is None or int(number[1]) < pointers:
+            kept.append(line)
+        else:
+            added.append(int(number[1]))
+    text = "\n".join(kept) + "\n"
+    for position in added:
+        if re.search(rf"{re.escape(first)}{position}\b", text):
+            raise ValueError(f"the kernel reads scratch memory, parameter {position}")
+    return re.sub(rf"({re.escape(first)}{pointers - 1}),(?=\s*\))", r"\1", text)
+
+
+def main() -> None:
+    """Reads the request, compiles, writes the object."""
+    request = json.load(sys.stdin)
+    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
+    os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    module = load(request["source"], request["entry"])
+    arguments = request["arguments"]
+    attributes = {
+        (number,): [["tt.divisibility", ALIGNMENT]]
+        for number, (_, kind) in enumerate(arguments)
+        if kind.startswith("*")
+    }
+    source = ASTSource(getattr(module, request["entry"]), dict(arguments), {}, attributes)
+    options = {"num_warps": request["warps"], "num_stages": request["stages"]}
+    done = triton.compile(
+        source,
+        target=GPUTarget("cuda", request["capability"], 32),
+        options={**options, "ptx_version": PTX_VERSION, "enable_fp_fusion": True},
+    )
+    ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments))
+    Path(request["output"]).write_text(ptx, encoding="utf-8")
+    json.dump({"shared": done.metadata.shared, "warps": done.metadata.num_warps}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What the kernels call: functions on tiles that Triton has no word for."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def larger(a, b):
+    """The larger of two numbers; a NaN wins."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def tanh(x):
+    """Hyperbolic tangent of f32: by exponentials, and by its series near zero."""
+    power = tl.exp(2.0 * tl.minimum(tl.abs(x), 16.0))
+    far = 1.0 - 2.0 / (power + 1.0)
+    square = x * x
+    series = -17.0 / 315.0 + square * (62.0 / 2835.0)
+    near = x + x * square * (-1.0 / 3.0 + square * (2.0 / 15.0 + square * series))
+    result = tl.where(tl.abs(x) < 0.25, near, tl.where(x < 0.0, -far, far))
+    return tl.where(x == x, result, x)
+
+
+@triton.jit
+def tile_of(number, rows, columns, band: tl.constexpr):
+    """Row and column of a tile of the result: bands of rows, so that workgroups share operands."""
+    per_band = band * columns
+    first = (number // per_band) * band
+    height = tl.minimum(rows - first, band)
+    within = number % per_band
+    return first + within % height, within // height
+
+
+@triton.jit
+def product(
+    left,
+    right,
+    left_step,
+    right_step,
+    row_inside,
+    column_inside,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    height: tl.constexpr,
+    width: tl.constexpr,
+):
+    """Sums left times right over `depth` terms, in f32.
+
+    Args:
+      left: pointers to a column of the left operand, shape [height, 1].
+      right: pointers to a row of the right operand, shape [1, width].
+      left_step: elements from one term to the next in the left operand.
+      right_step: the same in the right operand.
+      row_inside: which rows exist, shape [height, 1].
+      column_inside: which columns exist, shape [1, width].
+      depth: number of terms.
+      block: terms at a time.
+      height: rows of the tile.
+      width: columns of the tile.
+    """
+    term = tl.arange(0, block)
+    left_tile = left + term[None, :] * left_step
+    right_tile = right + term[:, None] * right_step
+    total = tl.zeros([height, width], dtype=tl.float32)
+    for start in range(0, depth, block):
+        if depth % block == 0:
+            a = tl.load(left_tile, mask=row_inside, other=0.0)
+            b = tl.load(right_tile, mask=column_inside, other=0.0)
+        else:
+            inside = start + term < depth
+            a = tl.load(left_tile, mask=row_inside & inside[None, :], other=0.0)
+            b = tl.load(right_tile, mask=column_inside & inside[:, None], other=0.0)
+        total = tl.dot(a, b, total)
+        left_tile += block * left_step
+        right_tile += block * right_step
+    return total

@@ -1,0 +1,39 @@
+"""Let a Triton kernel compute a group that reduces rows: softmax, a norm, and what is around it.
+
+    %y = flow.dispatch.region { reductions over rows, elementwise ops }
+  becomes
+    %y = hal.dispatch.extern "row_kernel"(%x) { one pass over the rows, held in registers }
+
+Root: the region, whichever pass formed it. Rows of at most 32768 columns; every op of the region
+runs over rows and columns, or one of them. Dimensions static but for the first of the rows; T f16,
+bf16, f32, and integers that are computed from them. Numerics: reassociating (sums are taken by a
+tree).
+Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
+from mlirfuse.kernels import passes, rows
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a region of row reductions that a kernel can compute."""
+    return passes.matched(root, ctx, rows.supports)
+
+
+PASS = FusionPass(
+    name="row_triton_kernel",
+    summary="Softmax, norms and other row reductions as one Triton kernel",
+    roots=passes.ROOTS,
+    match=match,
+    prepare=passes.prepare,
+    rewrite=passes.rewrite,
+    numerics=Numerics.REASSOCIATING,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    targets=frozenset({"cuda"}),
+    source="Milakov, Gimelshein 2018",
+)

@@ -1,0 +1,257 @@
+"""Kernels against float64: the same Triton text, run by Triton's interpreter on the CPU."""
+
+import importlib.util
+import os
+import sys
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler import ir
+from linalg_text import Function
+from norm_text import layer_norm, rms_norm
+
+from mlirfuse import targets
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import building, matmul, rows
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.structured import ops
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed"
+)
+TARGET = targets.parse("cuda:sm_90")
+TOLERANCE = {"f32": 2e-6, "f16": 2e-3, "bf16": 1.6e-2}
+NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    """Triton with its interpreter: how it is imported decides, so it must not be imported yet."""
+    torch = pytest.importorskip("torch")
+    assert "triton" not in sys.modules
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        from mlirfuse.kernels.triton import build
+
+        yield SimpleNamespace(load=build.load, torch=torch)
+    finally:
+        del os.environ["TRITON_INTERPRET"]
+
+
+SUPPORTS = {"rows": rows.supports, "matmul": lambda region: matmul.supports(region, TARGET.arch)}
+
+
+def planned(text, kind):
+    """What is planned for each group of the module, while its context lives."""
+    options = FusionOptions(single_op_groups=True)
+    grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
+    return grouped, [
+        SUPPORTS[kind](view.operation)
+        for function in ops.functions(grouped)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if view.operation.name == ops.REGION
+    ]
+
+
+def to_torch(torch, array):
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def argument_number(value):
+    """The argument of the function that the value is, or is a reshape of."""
+    while not isinstance(value.owner, ir.Block):
+        value = value.owner.operation.operands[0]
+    return ir.BlockArgument(value).arg_number
+
+
+def run(interpreter, text, kind, arrays, shapes):
+    """Calls the kernel of the module's one group; results of `shapes` start as NaN."""
+    torch = interpreter.torch
+    with ir.Context():
+        grouped, plans = planned(text, kind)
+        assert len(plans) == 1, str(grouped)
+        plan = plans[0]
+        assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"
+        program = plan.program
+        module = interpreter.load(program.source, program.entry)
+        read = {v: arrays[argument_number(v)] for v in plan.operands}
+        inputs = [to_torch(torch, array) for array in read.values()]
+        dynamic = None
+        if plan.dynamic is not None:
+            value = plan.dynamic[0]
+            static = np.prod([size for size in ops.shape(value) if size is not None])
+            dynamic = int((read[value].size if value in read else np.prod(shapes[0])) // static)
+    kinds = [kind for name, kind in program.arguments if name.startswith("y")]
+    names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
+    results = [
+        torch.full(s, float("nan"), dtype=names[k]) for s, k in zip(shapes, kinds, strict=True)
+    ]
+    sizes = [] if dynamic is None else [dynamic]
+    grid = tuple(
+        -(-e.size * (dynamic if e.dynamic else 1) // e.block) * e.repeat for e in plan.grid
+    )
+    with np.errstate(all="ignore"):
+        getattr(module, program.entry)[grid](*inputs, *results, *sizes)
+    return [r.to(torch.float64).numpy() for r in results]
+
+
+def draw(shape, dtype, seed=0, spread=1.0):
+    numbers = np.random.default_rng(seed).standard_normal(shape) * spread
+    return numbers.astype(NUMPY[dtype])
+
+
+def close(found, expected, dtype):
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    scale = np.nanmax(np.abs(expected), initial=1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+def softmax_reference(x):
+    with np.errstate(invalid="ignore"):
+        power = np.exp(x - x.max(-1, keepdims=True))
+        return power / power.sum(-1, keepdims=True)
+
+
+def softmax_text(sizes, dtype):
+    f = Function("main", sizes)
+    x = f.argument(range(len(sizes)), dtype)
+    wide, column = f.cast(x, "f32"), [len(sizes) - 1]
+    power = f.apply(
+        "math.exp",
+        f.apply("arith.subf", wide, f.reduce("arith.maximumf", wide, column, float("-inf"))),
+    )
+    quotient = f.apply("arith.divf", power, f.reduce("arith.addf", power, column))
+    return f.finish(f.cast(quotient, dtype))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("shape", [(3, 5, 17), (7, 128), (1, 33), (2, 1500)])
+def test_softmax(interpreter, shape, dtype):
+    x = draw(shape, dtype, spread=4.0)
+    (found,) = run(interpreter, softmax_text(shape, dtype), "rows", [x], [shape])
+    close(found, softmax_reference(x.astype(np.float64)), dtype)
+
+
+@needs_triton
+def test_softmax_of_infinities(interpreter):
+    x = draw((4, 19), "f32")
+    x[0, 3], x[1, :], x[2, 5], x[3, :-1] = -np.inf, -np.inf, np.nan, -np.inf
+    (found,) = run(interpreter, softmax_text(x.shape, "f32"), "rows", [x], [x.shape])
+    close(found, softmax_reference(x.astype(np.float64)), "f32")
+    assert np.isnan(found[1]).all()
+    assert found[3, -1] == 1.0
+
+
+@needs_triton
+@pytest.mark.parametrize("count", [1, 5])
+def test_softmax_of_dynamic_rows(interpreter, count):
+    x = draw((count, 130), "f16")
+    (found,) = run(interpreter, softmax_text((None, 130), "f16"), "rows", [x], [x.shape])
+    close(found, softmax_reference(x.astype(np.float64)), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("sizes", [(3, 7, 65), (5, 1, 256), (None, 3, 40)])
+def test_add_rms_norm(interpreter, sizes, dtype):
+    f = Function("main", sizes)
+    x, r, g = f.argument((0, 1, 2), dtype), f.argument((0, 1, 2), dtype), f.argument((2,), dtype)
+    total = f.apply("arith.addf", x, r)
+    text = f.finish(rms_norm(f, total, (2,), g, "f32"), total)
+    shape = tuple(s or 4 for s in sizes)
+    arrays = [draw(shape, dtype, 1), draw(shape, dtype, 2), draw(shape[2:], dtype, 3)]
+    results = run(interpreter, text, "rows", arrays, [shape, shape])
+    a, b, gamma = (x.astype(np.float64) for x in arrays)
+    kept = (a + b).astype(NUMPY[dtype]).astype(np.float64)
+    normed = kept / np.sqrt((kept**2).mean(-1, keepdims=True) + 1e-5) * gamma
+    for expected in (kept, normed):
+        # Which result comes first is the group's choice.
+        number = int(np.argmin([np.abs(r - expected).max() for r in results]))
+        close(results.pop(number), expected, dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_layer_norm_over_two_axes(interpreter, dtype):
+    f = Function("main", (5, 3, 11))
+    x, g, b = f.argument((0, 1, 2), dtype), f.argument((1, 2), dtype), f.argument((1, 2), dtype)
+    text = f.finish(layer_norm(f, x, (1, 2), g, b, "f32"))
+    arrays = [draw((5, 3, 11), dtype, 1), draw((3, 11), dtype, 2), draw((3, 11), dtype, 3)]
+    (found,) = run(interpreter, text, "rows", arrays, [(5, 3, 11)])
+    a, gamma, beta = (x.astype(np.float64) for x in arrays)
+    centered = a - a.mean((1, 2), keepdims=True)
+    variance = (centered**2).mean((1, 2), keepdims=True)
+    close(found, centered / np.sqrt(variance + 1e-5) * gamma + beta, dtype)
+
+
+def product_text(sizes, left, right, out, dtype, residual):
+    """A product with a bias, tanh, a cast and a residual; loops are batch, row, column, term."""
+    f = Function("main", sizes)
+    a, b = f.argument(left, dtype), f.argument(right, dtype)
+    bias, r = f.argument((2,), "f32"), f.argument(residual, dtype)
+    total = f.contract(a, b, out, "f32")
+    active = f.apply("math.tanh", f.apply("arith.addf", total, bias))
+    return f.finish(f.apply("arith.addf", f.cast(active, dtype), r))
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("sizes", "left", "right"),
+    [
+        ((1, 37, 53, 71), (1, 3), (3, 2)),
+        ((1, 64, 64, 64), (1, 3), (2, 3)),
+        ((3, 17, 1, 5), (0, 1, 3), (0, 2, 3)),
+        ((1, 5, 130, 129), (3, 1), (3, 2)),
+        ((1, None, 20, 65), (1, 3), (2, 3)),
+    ],
+)
+def test_product(interpreter, sizes, left, right):
+    """In f16 alone: Triton's interpreter multiplies the bits of bf16 as whole numbers."""
+    dtype = "f16"
+    out = (0, 1, 2) if 0 in left else (1, 2)
+    text = product_text(sizes, left, right, out, dtype, out)
+    full = tuple(s or 70 for s in sizes)
+    shape = tuple(full[a] for a in out)
+    arrays = [draw([full[a] for a in axes], dtype, n) for n, axes in enumerate((left, right))]
+    arrays += [draw((full[2],), "f32", 3), draw(shape, dtype, 4)]
+    (found,) = run(interpreter, text, "matmul", arrays, [shape])
+    a, b, bias, r = (x.astype(np.float64) for x in arrays)
+    letters = "bmnk"
+    spelled = ",".join("".join(letters[a] for a in axes) for axes in (left, right))
+    total = np.einsum(f"{spelled}->{''.join(letters[a] for a in out)}", a, b)
+    close(found, np.tanh(total + bias) + r, dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_object_code(arch):
+    with ir.Context():
+        _, plans = planned(softmax_text((6, 40), "f16"), "rows")
+        kernel = building.build(plans[0].program, arch)
+    text = kernel.code.decode()
+    assert f".target {arch}" in text
+    assert "_param_1\n)" in text
+    assert kernel.workgroup_size == (128, 1, 1)
+
+
+def refusal(text, kind):
+    with ir.Context():
+        _, plans = planned(text, kind)
+        assert isinstance(plans[0], NoMatch), plans
+        return plans[0].reason
+
+
+def test_no_kernel_for_rows_of_40000_columns():
+    assert refusal(softmax_text((2, 40000), "f16"), "rows") is Reason.NOT_PROFITABLE
+
+
+def test_no_kernel_for_products_of_f32():
+    text = product_text((1, 8, 8, 8), (1, 3), (3, 2), (1, 2), "f32", (1, 2))
+    assert refusal(text, "matmul") is Reason.ELEMENT_TYPE
