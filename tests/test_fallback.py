@@ -11,7 +11,7 @@ import mlirfuse
 from mlirfuse import api
 from mlirfuse.backend import fallback
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.core import CompileFailedError, Reason
+from mlirfuse.core import CompileFailedError, MustFuseError, Reason
 
 STAGES = 4
 
@@ -87,9 +87,20 @@ def test_the_group_that_the_diagnostic_names_is_undone(monkeypatch, compiles, ca
     assert name == planted.GROUPS
     assert program.report.counts() == {planted.GROUPS: STAGES - 1}
     assert "math.erf" in fell_back(program)[name, number]
-    assert compiles == [True, True]
+    assert compiles == [True, False, True]
     assert "undone: reduction_fusion@match=" in caplog.text
     check(program)
+
+
+def test_what_has_to_be_in_one_group_is_not_undone_in_silence(monkeypatch):
+    text = planted.model(STAGES)
+    decisions = mlirfuse.fuse(text)[1].decisions
+    (first, *_, last) = next(d.ops for d in decisions if d.taken and d.match == 1)
+    planted.plant(monkeypatch, planted.uncompilable, 2)
+    with pytest.raises(
+        MustFuseError, match=r"in \d+ dispatches .* IREE could not compile the group"
+    ):
+        compiled(text, must_fuse=[[op.replace("-:", "given.mlir:") for op in (first, last)]])
 
 
 def test_several_are_undone_at_once(monkeypatch, compiles):

@@ -3,11 +3,12 @@
 IREE's code generation refuses some groups, aborts on others, and now and then never ends. The
 steps, each recorded as decisions with the reason `fell_back` and IREE's message:
 
-1. the rewrites at the places that the diagnostics name are switched off by their match, and the
+1. stock IREE is tried: a model that it refuses too is an error that says so;
+2. the rewrites at the places that the diagnostics name are switched off by their match, and the
    module is grouped and compiled again;
-2. where the diagnostics name none, stock IREE is tried: a model that it refuses too is an error;
-   then data tiling is left out; then the applied rewrites are halved by `fusion_limit`;
-3. after `MAX_COMPILES` compiles whole functions are left unfused, then the stock program is taken.
+3. where the diagnostics name none, data tiling is left out; then the applied rewrites are halved by
+   `fusion_limit`;
+4. after `MAX_COMPILES` compiles whole functions are left unfused, then the stock program is taken.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import Grouped, group
-from mlirfuse.core import CompileFailedError, Decision, NoMatch, Reason, Report
+from mlirfuse.core import CompileFailedError, Decision, MustFuseError, NoMatch, Reason, Report
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 
@@ -88,6 +89,7 @@ class Fallback:
         except CompileFailedError as error:
             if not self.compiler.options.feature("fallback") or not self._counts(error):
                 raise
+            self._require_stock(error)
             return self._recovered(grouped, error, program)
 
     def _recovered(self, grouped: Grouped, error: CompileFailedError, program: Path) -> Report:
@@ -103,7 +105,6 @@ class Fallback:
                 if not self._counts(again):
                     raise
                 error = again
-        self._require_stock(error)
         return self._without_functions(grouped, error, program)
 
     def _counts(self, error: CompileFailedError) -> bool:
@@ -141,12 +142,7 @@ class Fallback:
         for _ in range(len(known) + 1):
             off = (*options.disable_pass, *whole, *chosen)
             self.switches = dataclasses.replace(options, disable_pass=off)
-            grouped = group(
-                self.source,
-                self.folder / "grouped.mlirbc",
-                target=self.compiler.target,
-                options=self.switches,
-            )
+            grouped = self._grouped()
             found = tuple(
                 f"{d.pass_name}@match={d.match}"
                 for d in grouped.report.decisions
@@ -157,6 +153,21 @@ class Fallback:
             chosen = found
         self._explain(grouped.report)
         return grouped
+
+    def _grouped(self) -> Grouped:
+        """Groups with the present switches.
+
+        Raises:
+          MustFuseError: what was undone is part of what has to be in one group.
+        """
+        place = self.folder / "grouped.mlirbc"
+        try:
+            return group(self.source, place, target=self.compiler.target, options=self.switches)
+        except MustFuseError as error:
+            if not self._undone:
+                raise
+            said = next(iter(self._undone.values()))
+            raise MustFuseError(f"{error}; IREE could not compile the group: {said}") from error
 
     def _explain(self, report: Report) -> None:
         """Gives what was switched off here its reason."""
@@ -214,7 +225,6 @@ class Fallback:
 
     def _unnamed(self, grouped: Grouped, error: CompileFailedError) -> list[Decision]:
         """The rewrite without which all before it compile, by halving."""
-        self._require_stock(error)
         taken = [d for d in grouped.report.decisions if d.taken]
         tiling = [d for d in taken if d.pass_name == DATA_TILING]
         if tiling and len(tiling) < len(taken):
