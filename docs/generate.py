@@ -1,5 +1,5 @@
 # noqa: INP001
-"""Writes docs/passes.md and docs/reasons.md: `python docs/generate.py`.
+"""Writes docs/passes.md, docs/reasons.md and docs/models.md: `python docs/generate.py`.
 
 `python docs/generate.py report.html` also takes docs/images/report.png, of the demo's report.
 """
@@ -18,6 +18,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mlirfuse.core import Decision, FusionPass, Reason
 from mlirfuse.explain.plain import op_chain
@@ -169,7 +170,71 @@ def reasons() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"passes.md": passes, "reasons.md": reasons}
+def _model_section(name: str, record: dict[str, Any]) -> str:
+    """Which passes fired in a model how often, on each target."""
+    targets = record["targets"]
+    order = [*PASSES]
+    fired = sorted({p for t in targets.values() for p in t["fired"]}, key=order.index)
+    rows = [
+        f"| `{p}` | " + " | ".join(str(t["fired"].get(p, "")) for t in targets.values()) + " |"
+        for p in fired
+    ]
+    undone = [
+        f"Undone on {target}, where code generation fails: "
+        + ", ".join(f"`{p}`" for p in entry["undone"])
+        + ".\n"
+        for target, entry in targets.items()
+        if "undone" in entry
+    ]
+    return "\n".join(
+        [
+            f"## {name}\n",
+            f"{record['summary']}\n",
+            f"| pass | {' | '.join(targets)} |",
+            "| --- |" + " ---: |" * len(targets),
+            *rows,
+            "",
+            *undone,
+        ]
+    )
+
+
+def models() -> str:
+    """The page of the models, from what their tests have on record."""
+    records = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "tests" / "models" / "golden").glob("*.json"))
+    }
+    targets = list(next(iter(records.values()))["targets"])
+    rows = []
+    for name, record in records.items():
+        counts = [record["targets"][target]["dispatches"] for target in targets]
+        changes = " | ".join(f"{c['stock']} -> {c['fused']}" for c in counts)
+        rows.append(f"| [{name}](#{name}) | {changes} | {record['error']:.1e} |")
+    return "\n".join(
+        [
+            NOTICE,
+            "# Whole models\n",
+            "What the default preset makes of small models with random weights, of transformers'",
+            "classes and of plain PyTorch and JAX: dispatches of a call with stock IREE and with",
+            "our passes, for `cpu:x86-64-v4`, `cuda:sm_90`, `rocm:gfx942` and `vulkan:ampere`. The",
+            "error is the largest difference from the framework's result on the CPU, over the",
+            "largest magnitude of that result. Embeddings, masks and the last norm are dispatches",
+            "of a whole model too; `bert_block` and `llama_block` are one layer, nothing else.\n",
+            f"| model | {' | '.join(targets)} | error |",
+            "| --- |" + " ---: |" * (len(targets) + 1),
+            *rows,
+            "",
+            "`python tests/models/records.py` compiles them all again, which takes a quarter of an",
+            "hour on two cores, and writes the records that this page is made of. To compare every",
+            "model on every target and every result with them, run `pytest -m sweep`. The tests",
+            "that always run compare which passes fire, and execute the smallest models.\n",
+            *(_model_section(name, record) for name, record in records.items()),
+        ]
+    )
+
+
+PAGES = {"passes.md": passes, "reasons.md": reasons, "models.md": models}
 
 
 PICTURED = """

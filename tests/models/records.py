@@ -1,0 +1,138 @@
+"""What the default preset makes of each model, on record.
+
+`python tests/models/records.py [MODEL...]` compiles the models and writes golden/MODEL.json; after
+it `python docs/generate.py` writes the tables of docs/models.md.
+"""
+
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+
+import hub
+import plain
+import torch
+from torch import nn
+
+import mlirfuse
+from mlirfuse import api
+from mlirfuse.core import Reason
+from mlirfuse.frontends import import_model
+from mlirfuse.options import FusionOptions
+
+FOLDER = Path(__file__).parent / "golden"
+
+MODELS = {
+    made.__name__: made
+    for made in (
+        hub.bert,
+        hub.bert_block,
+        hub.gpt2,
+        hub.llama,
+        hub.llama_block,
+        hub.mistral,
+        hub.vit,
+        hub.whisper,
+        hub.t5,
+        plain.resnet50,
+        plain.mobilenet_v3,
+        plain.convnext,
+        plain.unet,
+        plain.int8_mlp,
+        plain.moe,
+    )
+}
+
+TARGETS = {
+    "cpu": "cpu:x86-64-v4",
+    "cuda": "cuda:sm_90",
+    "rocm": "rocm:gfx942",
+    "vulkan": "vulkan:ampere",
+}
+"""A CPU is named: what is counted must not depend on the one that the tests run on."""
+
+
+def build(name):
+    """The model with random weights and its inputs, the same at every call."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        model, inputs = MODELS[name]()
+        if isinstance(model, nn.Module):
+            _disturb(model.eval())
+    return model, inputs
+
+
+def _disturb(model):
+    """Scales of one and shifts of zero would let a compiler drop operators."""
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        if value.ndim == 1 and value.is_floating_point() and "inv_freq" not in name:
+            value.add_(0.2 * torch.rand_like(value))
+
+
+@functools.cache
+def imported(name):
+    """The path of the imported model, and what keeps it there."""
+    model = import_model(*build(name))
+    return os.fspath(model.path), model
+
+
+def fired(name):
+    """Rewrites of each pass, for the passes that fire, on every target."""
+    options = FusionOptions()
+    with api.opened(imported(name)[0], target=TARGETS["cpu"], options=options) as work:
+        return {
+            target: api.fuse(work.normalized, target=spelling, options=options)[1].counts()
+            for target, spelling in TARGETS.items()
+        }
+
+
+def compiled(name, target):
+    """Dispatches on a target, and the passes of rewrites that its code generation fails on."""
+    report = mlirfuse.compile(
+        imported(name)[0],
+        target=TARGETS[target],
+        options=FusionOptions(),
+        count_stock=True,
+        cache=False,
+    ).report
+    undone = [d.pass_name for d in report.decisions if d.reason is Reason.FELL_BACK]
+    return {"dispatches": report.dispatches, **({"undone": undone} if undone else {})}
+
+
+def error(name):
+    """The largest difference between the framework and the fused program, both on this CPU.
+
+    It is relative to the largest magnitude of the framework's result.
+    """
+    model, inputs = build(name)
+    program = mlirfuse.compile(imported(name)[0], options=FusionOptions(), cache=False)
+    with torch.inference_mode():
+        want = torch.as_tensor(model(*inputs)).double()
+        got = torch.as_tensor(program(*inputs))
+    return float((got - want).abs().max() / want.abs().max())
+
+
+def stored(name):
+    """The record of a model."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def made(name):
+    """A new record of a model."""
+    return {
+        "summary": MODELS[name].__doc__,
+        "targets": {t: {"fired": f, **compiled(name, t)} for t, f in fired(name).items()},
+        "error": float(f"{error(name):.1e}"),
+    }
+
+
+def main(names):
+    os.environ["MLIRFUSE_RATES"] = "off"
+    for name in names or MODELS:
+        text = json.dumps(made(name), indent=2)
+        (FOLDER / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

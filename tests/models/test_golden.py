@@ -1,0 +1,44 @@
+"""Whole models: what the default preset makes of them is what golden/ has on record.
+
+The passes run on all of them here, and a few are executed; `pytest -m sweep` compiles all of them
+for all targets and executes all of them.
+"""
+
+import pytest
+import records
+
+EXECUTED = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
+"""Models that are executed in every run of the tests: the smallest ones."""
+
+TOLERANCE = 2e-5
+"""Of f32, relative to the largest magnitude of the result; for sums in another order."""
+
+CHANGED = "run python tests/models/records.py and python docs/generate.py if that is meant"
+
+
+def test_every_model_has_its_record():
+    assert {path.stem for path in records.FOLDER.iterdir()} == set(records.MODELS)
+
+
+@pytest.mark.parametrize("name", records.MODELS)
+def test_passes_fire_as_on_record(name):
+    stored = records.stored(name)
+    assert records.MODELS[name].__doc__ == stored["summary"]
+    recorded = {target: entry["fired"] for target, entry in stored["targets"].items()}
+    assert records.fired(name) == recorded, CHANGED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in EXECUTED else pytest.mark.sweep) for n in records.MODELS],
+)
+def test_agrees_with_the_framework(name):
+    assert records.error(name) < TOLERANCE
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", records.MODELS)
+@pytest.mark.parametrize("target", records.TARGETS)
+def test_compiles_as_on_record(name, target):
+    stored = records.stored(name)["targets"][target]
+    assert {"fired": stored["fired"], **records.compiled(name, target)} == stored, CHANGED
