@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from attention_text import write
 from iree.compiler import ir
 from linalg_text import Function
 from norm_text import layer_norm, rms_norm
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, matmul, rows
+from mlirfuse.kernels import attention, building, matmul, rows
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.structured import ops
@@ -41,12 +42,16 @@ def interpreter():
         del os.environ["TRITON_INTERPRET"]
 
 
-SUPPORTS = {"rows": rows.supports, "matmul": lambda region: matmul.supports(region, TARGET.arch)}
+SUPPORTS = {
+    "rows": rows.supports,
+    "matmul": lambda region: matmul.supports(region, TARGET.arch),
+    "attention": attention.supports,
+}
 
 
 def planned(text, kind):
     """What is planned for each group of the module, while its context lives."""
-    options = FusionOptions(single_op_groups=True)
+    options = FusionOptions(single_op_groups=kind != "attention")
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
     return grouped, [
         SUPPORTS[kind](view.operation)
@@ -227,6 +232,50 @@ def test_product(interpreter, sizes, left, right):
     spelled = ",".join("".join(letters[a] for a in axes) for axes in (left, right))
     total = np.einsum(f"{spelled}->{''.join(letters[a] for a in out)}", a, b)
     close(found, np.tanh(total + bias) + r, dtype)
+
+
+def attention_reference(q, k, v, scale, mask):
+    """Softmax of the scores, with heads of k and v shared by the heads of q."""
+    scores = np.einsum("bhgmd,bhkd->bhgmk", q, k) * scale + mask
+    return np.einsum("bhgmk,bhkn->bhgmn", softmax_reference(scores), v)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("extents", "mask"),
+    [
+        ((2, 3, 1, 150, 32, 32, 150), "causal"),
+        ((2, 3, 2, 37, 16, 16, 53), ""),
+        ((2, 2, 3, 5, 40, 24, 130), "boolean"),
+        ((2, 3, 1, 7, 64, 64, 9), "bias"),
+        ((2, 3, 1, 7, 128, 128, 19), "added"),
+    ],
+)
+def test_attention(interpreter, extents, mask):
+    b, h, g, m, n, d, k = extents
+    text, _ = write("main", extents, dtype="f16", mask=mask)
+    heads = (b, h, g) if g > 1 else (b, h)
+    arrays = [draw((*heads, m, d), "f16", 1), draw((b, h, k, d), "f16", 2)]
+    arrays.append(draw((b, h, k, n), "f16", 3))
+    weight = np.zeros((b, m, k))
+    if mask == "causal":
+        weight = np.where(np.arange(k) <= np.arange(m)[:, None], 0.0, -np.inf) + weight
+    elif mask == "bias":
+        arrays.append(draw((b, m, k), "f16", 4))
+        weight = arrays[3].astype(np.float64)
+    elif mask:
+        keep = np.random.default_rng(5).random((b, m, k)) < 0.6
+        keep[0, 1] = False
+        arrays.append(keep.astype(np.int8))
+        closed = -np.inf if mask == "boolean" else float(np.finfo(np.float32).min)
+        weight = np.where(keep, 0.0, closed)
+    (found,) = run(interpreter, text, "attention", arrays, [(*heads, m, n)])
+    q, key, v = (x.astype(np.float64) for x in arrays[:3])
+    expected = attention_reference(
+        q.reshape(b, h, g, m, d), key, v, 0.25, weight[:, None, None]
+    ).reshape(found.shape)
+    close(found, expected, "f16")
+    assert np.isnan(expected).any() == (mask == "boolean")
 
 
 @needs_triton

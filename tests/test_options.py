@@ -281,7 +281,7 @@ def test_bad_values_and_contradictions(switches, said):
 @pytest.mark.parametrize(
     ("switches", "said"),
     [
-        ({"enable_feature": "kernels"}, "feature 'kernels' is not available in this version"),
+        ({"enable_feature": "guard"}, "feature 'guard' is not available in this version"),
         ({"disable_feature": "guard"}, "feature 'guard' is not available in this version"),
     ],
 )
@@ -323,6 +323,7 @@ def test_features():
         "fma",
         "data_tiling",
         "fallback",
+        "kernels",
     }
 
 

@@ -22,7 +22,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +227,18 @@ def key(module: Path, *, target: Target, options: Mapping[str, Any], **others: A
         "iree": version("iree-base-compiler"),
         "mlirfuse": sources(),
         "loaded": loaded,
+        "triton": _triton() if "kernels" in options.get("enable_feature", ()) else "",
         **others,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _triton() -> str:
+    """The version of the package that builds kernels; empty where it is not installed."""
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return ""
 
 
 @functools.cache

@@ -75,3 +75,24 @@ def product(
         left_tile += block * left_step
         right_tile += block * right_step
     return total
+
+
+@triton.jit
+def attend(score, v, total, weight, highest):
+    """Adds a block of keys to an online softmax.
+
+    Args:
+      score: powers of two, shape [queries, keys]; -inf where a key is closed.
+      v: values of these keys, shape [keys, width].
+      total: weighted sum of the values so far, shape [queries, width].
+      weight: sum of the weights so far, shape [queries, 1].
+      highest: largest score so far, shape [queries, 1].
+    """
+    next_highest = tl.maximum(highest, tl.max(score, 1, keep_dims=True))
+    # While every key is closed there is nothing to take a difference from.
+    base = tl.where(next_highest == float("-inf"), 0.0, next_highest)
+    power = tl.exp2(score - base)
+    factor = tl.exp2(highest - base)
+    total = tl.dot(power.to(v.dtype), v, total * factor)
+    weight = weight * factor + tl.sum(power, 1, keep_dims=True)
+    return total, weight, next_highest

@@ -1,0 +1,92 @@
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=attention_triton_kernel | FileCheck %s %}
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=attention_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=attention_triton_kernel --disable-pass=attention_triton_kernel | FileCheck %s --check-prefix=OFF
+// OFF-NOT: hal.dispatch.extern
+
+// Two query heads read each head of k and v; the mask is computed from the indices.
+// WHY-LABEL: @causal
+// WHY: attention_triton_kernel
+// WHY: needs --enable-feature=kernels
+// CHECK-LABEL: @causal
+// CHECK-SAME: %[[Q:.*]]: tensor<2x4x2x128x64xf16>, %[[K:.*]]: tensor<2x4x128x64xf16>, %[[V:.*]]: tensor<2x4x128x64xf16>
+// CHECK: %[[O:.*]] = hal.dispatch.extern "attention_kernel"(%[[Q]], %[[K]], %[[V]])
+// CHECK: util.return %[[O]]
+#q = affine_map<(b, h, g, m, n, d, k) -> (b, h, g, m, d)>
+#k = affine_map<(b, h, g, m, n, d, k) -> (b, h, k, d)>
+#v = affine_map<(b, h, g, m, n, d, k) -> (b, h, k, n)>
+#scale = affine_map<(b, h, g, m, n, d, k) -> ()>
+#mask = affine_map<(b, h, g, m, n, d, k) -> (m, k)>
+#out = affine_map<(b, h, g, m, n, d, k) -> (b, h, g, m, n)>
+#id = affine_map<(m, k) -> (m, k)>
+util.func public @causal(%q: tensor<2x4x2x128x64xf16>, %k: tensor<2x4x128x64xf16>, %v: tensor<2x4x128x64xf16>) -> tensor<2x4x2x128x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<2x4x2x128x64xf16>) {
+    %seen = tensor.empty() : tensor<128x128xi1>
+    %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%seen : tensor<128x128xi1>) {
+    ^bb0(%out: i1):
+      %i = linalg.index 0 : index
+      %j = linalg.index 1 : index
+      %r = arith.cmpi sge, %i, %j : index
+      linalg.yield %r : i1
+    } -> tensor<128x128xi1>
+    %empty = tensor.empty() : tensor<2x4x2x128x64xf16>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #mask, #out]> ins(%q, %k, %v, %scale, %mask : tensor<2x4x2x128x64xf16>, tensor<2x4x128x64xf16>, tensor<2x4x128x64xf16>, f32, tensor<128x128xi1>) outs(%empty : tensor<2x4x2x128x64xf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x4x2x128x64xf16>
+    flow.return %o : tensor<2x4x2x128x64xf16>
+  }
+  util.return %y : tensor<2x4x2x128x64xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_f32
+// WHY: element_type
+// WHY: attention_triton_kernel
+// WHY: attention in f32
+// CHECK-LABEL: @no_kernel_f32
+// CHECK-NOT: hal.dispatch.extern
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func public @no_kernel_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf32>, %v: tensor<2x128x64xf32>) -> tensor<2x128x64xf32> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<2x128x64xf32>) {
+    %empty = tensor.empty() : tensor<2x128x64xf32>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x128x64xf32>, tensor<2x128x64xf32>, tensor<2x128x64xf32>, f32) outs(%empty : tensor<2x128x64xf32>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x128x64xf32>
+    flow.return %o : tensor<2x128x64xf32>
+  }
+  util.return %y : tensor<2x128x64xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_dynamic_keys
+// WHY: dynamic_shape
+// WHY: attention_triton_kernel
+// WHY: the kernel takes static sizes
+// CHECK-LABEL: @no_kernel_dynamic_keys
+// CHECK-NOT: hal.dispatch.extern
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func public @no_kernel_dynamic_keys(%q: tensor<2x128x64xf16>, %k: tensor<2x?x64xf16>, %v: tensor<2x?x64xf16>) -> tensor<2x128x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<2x128x64xf16>) {
+    %empty = tensor.empty() : tensor<2x128x64xf16>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x128x64xf16>, tensor<2x?x64xf16>, tensor<2x?x64xf16>, f32) outs(%empty : tensor<2x128x64xf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x128x64xf16>
+    flow.return %o : tensor<2x128x64xf16>
+  }
+  util.return %y : tensor<2x128x64xf16>
+}

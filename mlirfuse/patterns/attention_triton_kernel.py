@@ -1,0 +1,39 @@
+"""Let a Triton kernel compute an attention that was recognized as one.
+
+    %o = flow.dispatch.region { mask; iree_linalg_ext.attention ins(%q, %k, %v, scale, mask) }
+  becomes
+    %o = hal.dispatch.extern "attention_kernel"(%q, %k, %v) { scores in registers }
+
+Root: the region, whichever pass formed it. q, k and v of f16 or bf16, scores and sums in f32; any
+batch and head dimensions, shared heads of k and v; a mask of i1 or numbers, from memory or computed
+from indices, of which a causal one halves the work. Static sizes, heads of at most 256. Numerics:
+reassociating (online softmax), as the attention op itself.
+Source: Dao, FlashAttention-2, 2023, algorithm 1.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
+from mlirfuse.kernels import attention, passes
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a region of one attention that a kernel can compute."""
+    return passes.matched(root, ctx, attention.supports)
+
+
+PASS = FusionPass(
+    name="attention_triton_kernel",
+    summary="Attention as one Triton kernel with an online softmax",
+    roots=passes.ROOTS,
+    match=match,
+    prepare=passes.prepare,
+    rewrite=passes.rewrite,
+    numerics=Numerics.REASSOCIATING,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    targets=frozenset({"cuda"}),
+    source="Dao 2023, algorithm 1",
+)
