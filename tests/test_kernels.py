@@ -2,7 +2,9 @@
 
 import importlib.util
 import os
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -288,6 +290,22 @@ def test_object_code(arch):
     assert f".target {arch}" in text
     assert "_param_1\n)" in text
     assert kernel.workgroup_size == (128, 1, 1)
+
+
+@needs_triton
+def test_the_program_holds_the_kernel(tmp_path):
+    source, program = tmp_path / "model.mlir", tmp_path / "model.vmfb"
+    source.write_text(softmax_text((None, 40), "f16"))
+    tool = [
+        str(Path(sys.executable).with_name("mlirfuse-compile")),
+        str(source),
+        "-o",
+        str(program),
+    ]
+    switches = ["--target=cuda:sm_90", "--enable-feature=kernels", "--explain"]
+    done = subprocess.run([*tool, *switches], capture_output=True, text=True, check=True)
+    assert "row_triton_kernel 1" in done.stdout + done.stderr
+    assert b".entry row_kernel(" in program.read_bytes()
 
 
 def refusal(text, kind):
