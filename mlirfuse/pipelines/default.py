@@ -3,6 +3,9 @@
 PIPELINE: tuple[str, ...] = (
     # Before anything groups an op that waits for the condition.
     "decided_condition_rewrite",
+    # Before whatever stops at a reshape to sizes in a tensor.
+    "shape_reshape",
+    "shape_reshape_2",
     # Before anything rewrites its contractions or groups a part of it.
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",

@@ -1,0 +1,74 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=shape_reshape_2 | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=shape_reshape_2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=none > %t.none
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=shape_reshape_2 --disable-pass=shape_reshape_2 > %t.off
+// RUN: diff %t.none %t.off
+
+// CHECK-LABEL: @constant_sizes
+// CHECK-SAME: %[[X:.*]]: tensor<8x4x6xf32>
+// CHECK: %[[C:.*]] = tensor.collapse_shape %[[X]] {{\[\[0\], \[1, 2\]\]}} : tensor<8x4x6xf32> into tensor<8x24xf32>
+// CHECK: tensor.cast %[[C]] : tensor<8x24xf32> to tensor<?x?xf32>
+func.func @constant_sizes(%x: tensor<8x4x6xf32>) -> tensor<?x?xf32> {
+  %s = arith.constant dense<[8, 24]> : tensor<2xi64>
+  %y = tensor.reshape %x(%s) : (tensor<8x4x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// -----
+
+#v = affine_map<(i) -> (i)>
+
+// Sizes from a sub-graph of tensors, and a number that is read back. Neither of 8 and 6 divides the
+// other: all axes are joined before they are split.
+// CHECK-LABEL: @computed
+// CHECK-NOT: linalg.generic
+// CHECK: %[[F:.*]] = tensor.collapse_shape %{{.*}} {{\[\[0, 1\]\]}} : tensor<8x9xf16> into tensor<72xf16>
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[F]] {{\[\[0, 1\]\]}} output_shape [6, 12] : tensor<72xf16> into tensor<6x12xf16>
+// CHECK: %[[R:.*]] = tensor.cast %[[E]]
+// CHECK: %[[C:.*]] = arith.constant 12 : i64
+// CHECK: return %[[R]], %[[C]]
+func.func @computed(%x: tensor<8x9xf16>) -> (tensor<?x?xf16>, i64) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %five = arith.constant 5 : i64
+  %a = arith.constant dense<[3, 4]> : tensor<2xi64>
+  %e = tensor.empty() : tensor<2xi64>
+  %b = arith.constant dense<[2, 3]> : tensor<2xi64>
+  %p = linalg.generic {indexing_maps = [#v, #v, #v], iterator_types = ["parallel"]} ins(%a, %b : tensor<2xi64>, tensor<2xi64>) outs(%e : tensor<2xi64>) {
+  ^bb0(%i: i64, %j: i64, %o: i64):
+    %m = arith.muli %i, %j : i64
+    linalg.yield %m : i64
+  } -> tensor<2xi64>
+  %t = tensor.insert %five into %p[%c0] : tensor<2xi64>
+  %y = tensor.reshape %x(%p) : (tensor<8x9xf16>, tensor<2xi64>) -> tensor<?x?xf16>
+  %n = tensor.extract %t[%c1] : tensor<2xi64>
+  return %y, %n : tensor<?x?xf16>, i64
+}
+
+// -----
+
+// CHECK-LABEL: @other_count
+// CHECK: tensor.reshape
+// WHY: function @other_count
+// WHY: shape_mismatch (1)
+// WHY: the result has another number of elements
+func.func @other_count(%x: tensor<8x9xf32>) -> tensor<?x?xf32> {
+  %s = arith.constant dense<[8, 8]> : tensor<2xi64>
+  %y = tensor.reshape %x(%s) : (tensor<8x9xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// -----
+
+// At run time: shape_reshape's.
+// CHECK-LABEL: @dynamic
+// CHECK: tensor.reshape
+// WHY: 0 groups of 0 ops; 0 candidates refused
+func.func @dynamic(%x: tensor<?x4x6xf32>) -> tensor<?x24xf32> {
+  %c0 = arith.constant 0 : index
+  %c24 = arith.constant 24 : index
+  %n = tensor.dim %x, %c0 : tensor<?x4x6xf32>
+  %s = tensor.from_elements %n, %c24 : tensor<2xindex>
+  %y = tensor.reshape %x(%s) : (tensor<?x4x6xf32>, tensor<2xindex>) -> tensor<?x24xf32>
+  return %y : tensor<?x24xf32>
+}

@@ -1,0 +1,45 @@
+"""Reshape to sizes computed at compile time: the sizes leave the tensors.
+
+    %s = linalg.generic {muli} ins(dense<[8, 4]>, dense<[1, 6]>)   tensor<2xi64>
+    %y = tensor.reshape %x(%s)                          tensor<8x4x6xT> -> tensor<?x?xT>
+    %i = tensor.extract %s[%c1]                         i64
+  becomes
+    %c = tensor.collapse_shape %x [[0], [1, 2]]         tensor<8x4x6xT> into tensor<8x24xT>
+    %y = tensor.cast %c                                 tensor<8x24xT> to tensor<?x?xT>
+    %i = arith.constant 24                              i64
+
+Root: a `tensor.reshape` all of whose sizes are numbers, or a `tensor.extract` of such a number.
+`shape_reshape` takes the others, under the same guards. Shapes that a frontend computes from static
+sizes are numbers when they get here; text at this level can hold them.
+Numerics: exact.
+Source: MindSpore shape_reshape_2.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import shape_builders
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import shape_arithmetic
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds sizes that are all known at compile time."""
+    return shape_arithmetic.match(root, static=True)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Writes a static reshape, or the number."""
+    return shape_builders.rewrite(match)
+
+
+PASS = FusionPass(
+    name="shape_reshape_2",
+    summary="Sizes of a reshape that are known at compile time leave the tensors",
+    roots=shape_arithmetic.ROOTS,
+    match=match,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="MindSpore shape_reshape_2",
+)
