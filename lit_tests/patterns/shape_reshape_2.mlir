@@ -72,3 +72,55 @@ func.func @dynamic(%x: tensor<?x4x6xf32>) -> tensor<?x24xf32> {
   %y = tensor.reshape %x(%s) : (tensor<?x4x6xf32>, tensor<2xindex>) -> tensor<?x24xf32>
   return %y : tensor<?x24xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @units
+// CHECK: tensor.expand_shape %{{.*}} {{\[\[0\], \[1, 2\]\]}} output_shape [8, 9, 1]
+// CHECK: tensor.reshape
+// WHY: function @units
+// WHY: shape_mismatch (1)
+// WHY: the result has another number of elements
+func.func @units(%x: tensor<8x9xf32>) -> (tensor<?x?x?xf32>, tensor<?x?x?xf32>) {
+  %s = arith.constant dense<[8, 9, 1]> : tensor<3xi64>
+  %y = tensor.reshape %x(%s) : (tensor<8x9xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>
+  %t = arith.constant dense<[8, 9, 2]> : tensor<3xi64>
+  %z = tensor.reshape %x(%t) : (tensor<8x9xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>
+  return %y, %z : tensor<?x?x?xf32>, tensor<?x?x?xf32>
+}
+
+// -----
+
+#v = affine_map<(i) -> (i)>
+#s = affine_map<(i) -> ()>
+
+// A product of 64 bits may have wrapped: n 2^62 over n is 2^62 for a small n only. A sum over a
+// tensor of sizes is not followed.
+// CHECK-LABEL: @not_followed
+// CHECK-COUNT-2: tensor.extract
+func.func @not_followed(%x: tensor<?xf32>) -> (i64, i64) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i64
+  %large = arith.constant 4611686018427387904 : i64
+  %d = tensor.dim %x, %c0 : tensor<?xf32>
+  %n = arith.index_cast %d : index to i64
+  %m = arith.muli %n, %large : i64
+  %q = arith.divsi %m, %n : i64
+  %e = tensor.empty() : tensor<1xi64>
+  %f = linalg.fill ins(%q : i64) outs(%e : tensor<1xi64>) -> tensor<1xi64>
+  %g = linalg.generic {indexing_maps = [#v, #v], iterator_types = ["parallel"]} ins(%f : tensor<1xi64>) outs(%e : tensor<1xi64>) {
+  ^bb0(%i: i64, %o: i64):
+    linalg.yield %i : i64
+  } -> tensor<1xi64>
+  %y = tensor.extract %g[%c0] : tensor<1xi64>
+  %a = arith.constant dense<[3, 4]> : tensor<2xi64>
+  %e0 = tensor.empty() : tensor<i64>
+  %init = linalg.fill ins(%zero : i64) outs(%e0 : tensor<i64>) -> tensor<i64>
+  %sum = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]} ins(%a : tensor<2xi64>) outs(%init : tensor<i64>) {
+  ^bb0(%i: i64, %o: i64):
+    %p = arith.addi %o, %i : i64
+    linalg.yield %p : i64
+  } -> tensor<i64>
+  %z = tensor.extract %sum[] : tensor<i64>
+  return %y, %z : i64, i64
+}
