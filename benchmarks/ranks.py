@@ -20,10 +20,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks import tables
 from mlirfuse.core import MlirfuseError
-from mlirfuse.targets.base import Target
+
+if TYPE_CHECKING:
+    from mlirfuse.targets.base import Target
 
 RECORD = "groups.json"
 """File of a saved folder that names its programs."""

@@ -6,22 +6,29 @@ what is known of it to standard output. No GPU and no driver is needed.
 
 import importlib.util
 import json
-import linecache
 import os
 import re
 import sys
+import tempfile
+import weakref
 from pathlib import Path
 from types import ModuleType
 
 
 def load(source: str, name: str) -> ModuleType:
-    """Makes a module of a kernel's text; Triton reads the text again through `linecache`."""
-    filename = f"<{name} of mlirfuse>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    spec = importlib.util.spec_from_loader(name, loader=None)
+    """Makes a module of a kernel's text, in a private folder that lives as long as the module.
+
+    Triton reads the text again from the file.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="mlirfuse-")
+    path = Path(folder.name, f"{name}.py")
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    exec(compile(source, filename, "exec"), module.__dict__)
+    spec.loader.exec_module(module)
+    weakref.finalize(module, folder.cleanup)
     return module
 
 
