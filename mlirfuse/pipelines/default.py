@@ -70,7 +70,8 @@ PIPELINE: tuple[str, ...] = (
     "pad_fusion",
     "concat_fusion",
     # Last: it looks at the contractions as they are left.
-    "data_tiling_rewrite",    # The groups as they are left, where the feature `kernels` is on.
+    "data_tiling_rewrite",
+    # The groups as they are left, where the feature `kernels` is on.
     "attention_triton_kernel",
     "matmul_triton_kernel",
     "row_triton_kernel",
