@@ -26,7 +26,7 @@ def takes(op: ir.Operation) -> bool | NoMatch:
     """Elementwise arithmetic that is nobody's epilogue."""
     if not ops.is_elementwise(op) or not growth.has_scalar_body(op):
         return False
-    if growth.is_epilogue_of_compute(op):
+    if growth.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
     return True
 

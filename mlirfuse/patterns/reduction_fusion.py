@@ -27,7 +27,7 @@ def takes(op: ir.Operation) -> bool | NoMatch:
     """Arithmetic on whole tensors or rows of known length, contractions and epilogues left out."""
     if not ops.is_generic(op) or not growth.has_scalar_body(op) or ops.is_contraction(op):
         return False
-    if growth.is_epilogue_of_compute(op):
+    if growth.is_among_epilogues(op):
         return False
     if ops.is_elementwise(op):
         return True

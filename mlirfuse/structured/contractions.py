@@ -109,7 +109,7 @@ def has_activation(group: list[ir.Operation], names: Collection[str]) -> bool:
 def has_addend(group: list[ir.Operation], accepts: Callable[[Element], bool]) -> bool:
     """Whether the epilogue starts with a sum of the contraction and an accepted tensor."""
     for op in group[1:]:
-        added = addends(start(op.results[0]), group[0].results[0])
+        added = addends(start(op.results[0]), group[0].results[0], frozenset(group))
         if added is None:
             return False
         if any(isinstance(a, Element) and accepts(a) for a in map(source, added)):
@@ -121,14 +121,29 @@ _SUMS = frozenset({"arith.addf", "arith.addi"})
 _CASTS = frozenset({"arith.extf", "arith.truncf", "arith.extsi", "arith.trunci"})
 
 
-def addends(expr: Expr, value: ir.Value) -> list[Expr] | None:
-    """What is added to the value to make the expression, casts left out; None for another form."""
+def addends(
+    expr: Expr, value: ir.Value, within: frozenset[ir.Operation] | None = None
+) -> list[Expr] | None:
+    """What is added to the value to make the expression, casts left out; None for another form.
+
+    Args:
+      expr: the sum.
+      value: what is added to.
+      within: the ops that may make the sum, besides reshapes; None for any.
+    """
     known: dict[int, list[Expr] | None] = {}
 
     def walk(expr: Expr) -> list[Expr] | None:
         while isinstance(expr, Element):
             if expr.value == value:
                 return []
+            op = ops.defining_op(expr.value)
+            if (
+                within is not None
+                and op not in within
+                and (op is None or op.name not in ops.RESHAPES)
+            ):
+                return None
             step = step_through(expr)
             if step is None:
                 return None

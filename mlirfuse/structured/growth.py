@@ -31,6 +31,20 @@ def is_epilogue_of_compute(op: ir.Operation) -> bool:
     pooling. Between it and the op there are only elementwise ops and reshapes whose readers all
     are of the same kind and shape.
     """
+    seen, level = {op}, [op]
+    for _ in range(_LONGEST_EPILOGUE):
+        producers = {p for reader in level for p in _producers_in_space(reader)} - seen
+        if any(map(_is_compute, producers)):
+            return True
+        seen |= producers
+        level = [p for p in producers if ops.is_elementwise(p)]
+        if not level:
+            return False
+    return False
+
+
+def is_among_epilogues(op: ir.Operation) -> bool:
+    """`is_epilogue_of_compute`, for many ops of a block that does not change meanwhile."""
     first = op.block.operations[0].operation
     return _distances(first).get(op, _LONGEST_EPILOGUE) < _LONGEST_EPILOGUE
 
