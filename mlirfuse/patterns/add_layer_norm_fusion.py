@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from mlirfuse.builders.space_builder import form_group
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.space_builder import form_group
 from mlirfuse.structured.norms import legal_norm, match_norm
 
 

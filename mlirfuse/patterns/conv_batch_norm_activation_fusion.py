@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import convolution_builder
+from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext, Reason
 from mlirfuse.structured import convolutions, ops
 

@@ -26,8 +26,8 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
+from mlirfuse.builders.reshape_builder import unmerge, widen
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.reshape_builder import unmerge, widen
 from mlirfuse.structured import convolutions, ops, slices
 from mlirfuse.structured.convolutions import Epilogue
 

@@ -28,7 +28,8 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse import builders, contraction_builder, cost
+from mlirfuse import builders, cost
+from mlirfuse.builders import contraction_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, ops, slices
 from mlirfuse.structured.regions import legal_float

@@ -18,7 +18,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.attention_builder import form_attention
+from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.structured.attention import (
     legal_attention,

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import reshape_builder
-from mlirfuse.builders import form_region
+from mlirfuse.builders import form_region, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured import gathers
 

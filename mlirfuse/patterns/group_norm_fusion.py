@@ -24,8 +24,8 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
+from mlirfuse.builders.space_builder import respace
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.space_builder import respace
 from mlirfuse.structured import slices
 from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_norm
 from mlirfuse.structured.spaces import Space, common_space

@@ -26,8 +26,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse import contraction_builder
-from mlirfuse.builders import form_region
+from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, ops, slices
 from mlirfuse.structured.regions import legal_float

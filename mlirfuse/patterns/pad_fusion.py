@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import place_builder
+from mlirfuse.builders import place_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import ops, places
 

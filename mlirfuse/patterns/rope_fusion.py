@@ -29,8 +29,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import halves_builder, reshape_builder
-from mlirfuse.builders import form_region
+from mlirfuse.builders import form_region, halves_builder, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import gathers, halves, ops
 

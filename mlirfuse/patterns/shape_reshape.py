@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import shape_builders
+from mlirfuse.builders import shape_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured import shape_arithmetic
 
@@ -38,7 +38,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Writes collapse and expand, or the arithmetic on scalars."""
-    return shape_builders.rewrite(match)
+    return shape_builder.rewrite(match)
 
 
 PASS = FusionPass(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import shape_builders
+from mlirfuse.builders import shape_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured import shape_arithmetic
 
@@ -31,7 +31,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Writes a static reshape, or the number."""
-    return shape_builders.rewrite(match)
+    return shape_builder.rewrite(match)
 
 
 PASS = FusionPass(

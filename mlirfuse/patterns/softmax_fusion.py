@@ -19,8 +19,8 @@ import dataclasses
 
 from iree.compiler import ir
 
+from mlirfuse.builders.softmax_builder import Tiles, form_softmax
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext, Reason
-from mlirfuse.softmax_builder import Tiles, form_softmax
 from mlirfuse.structured import ops, slices
 from mlirfuse.structured.expressions import Const, Element, Expr, start
 from mlirfuse.structured.masks import type_of

@@ -1,0 +1,43 @@
+"""Typed construction of what a rewrite leaves behind."""
+
+from mlirfuse.builders.regions import at_load_time, fence, form_region, make_room, own_copies
+from mlirfuse.builders.tensors import (
+    body_of,
+    collapse,
+    dimension,
+    dynamic_sizes,
+    empty,
+    expand,
+    fill,
+    generic,
+    map_attribute,
+    merge,
+    product,
+    replace_collapsed,
+    scalar,
+    scalar_constant,
+    tensor_type,
+)
+
+__all__ = [
+    "at_load_time",
+    "body_of",
+    "collapse",
+    "dimension",
+    "dynamic_sizes",
+    "empty",
+    "expand",
+    "fence",
+    "fill",
+    "form_region",
+    "generic",
+    "make_room",
+    "map_attribute",
+    "merge",
+    "own_copies",
+    "product",
+    "replace_collapsed",
+    "scalar",
+    "scalar_constant",
+    "tensor_type",
+]

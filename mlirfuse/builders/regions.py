@@ -1,0 +1,198 @@
+"""Regions out of groups of ops, and where what a rewrite makes can stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.builders.tensors import dynamic_sizes
+from mlirfuse.core import MlirfuseError
+from mlirfuse.structured import ops, slices
+
+
+def form_region(group: list[ir.Operation]) -> ir.Operation:
+    """Puts the ops into one new `flow.dispatch.region` and removes the originals.
+
+    What ops outside the group read becomes a result of the region, except for broadcasts and
+    transposes, of which outside readers get a copy: IREE's code generation refuses a dispatch with
+    a result that is only moved data. Empty tensors and constant fills are copied in. Producers that
+    stand after the group's first reader move before it.
+
+    Args:
+      group: ops of one block in block order that `slices.check` accepts.
+
+    Returns:
+      The region. Its location is the fusion of the ops' locations.
+    """
+    for op in group:
+        if ops.is_projection(op):
+            _share_copy(op, group)
+    results = slices.results_of(group)
+    place = make_room(group)
+    location = ir.Location.fused([op.location for op in group], context=place.context)
+    with ir.InsertionPoint(place), location:
+        sizes = [size for value in results for size in dynamic_sizes(value)]
+        region = ir.Operation.create(
+            ops.REGION,
+            results=[value.type for value in results],
+            operands=sizes,
+            attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])},
+            regions=2,
+        )
+    copies = _clone_into(region.regions[0].blocks.append(), group, location)
+    with ir.InsertionPoint(region.regions[0].blocks[0]), location:
+        ir.Operation.create(ops.RETURN, operands=[copies[value] for value in results])
+    members = set(group)
+    for value, new in zip(results, region.results, strict=True):
+        inside = [u for u in ops.users(value) if _outer(u, group[0].block) in members]
+        value.replace_all_uses_except(new, inside) if inside else value.replace_all_uses_with(new)
+    for op in reversed(group):
+        # Erasing an op that is still read would leave dangling operands: an error, not a crash.
+        readers = [u.name for r in op.results for u in ops.users(r)]
+        if readers:
+            raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
+        op.erase()
+    return region
+
+
+def make_room(group: list[ir.Operation]) -> ir.Operation:
+    """Where one op can take the place of the group: before the op that is returned.
+
+    Producers that stand after the group's first reader move before it.
+
+    Args:
+      group: ops of one block in block order that `slices.check` accepts.
+    """
+    place = slices.first_reader(group)
+    for op in slices.late_producers(group):
+        op.move_before(place)
+    return place
+
+
+def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
+    """Lets readers outside the group read a copy of the op, where the group reads it too."""
+    members, block, value = set(group), group[0].block, op.results[0]
+    inside = [u for u in ops.users(value) if _outer(u, block) in members]
+    outside = [_outer(u, block) for u in ops.users(value) if u not in inside]
+    if not inside or not outside:
+        return
+    place = block.operations[len(block.operations) - 1].operation
+    for outer in outside:
+        if outer is not None and outer.is_before_in_block(place):
+            place = outer
+    copy = op.clone(ir.InsertionPoint(place)).operation
+    value.replace_all_uses_except(copy.results[0], inside)
+
+
+def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
+    return ops.ancestor_in(block, op)
+
+
+def _clone_into(
+    block: ir.Block, group: list[ir.Operation], location: ir.Location
+) -> dict[ir.Value, ir.Value]:
+    copies: dict[ir.Value, ir.Value] = {}
+    members = set(group)
+
+    def copy(op: ir.Operation) -> None:
+        for value in op.operands:
+            owner = ops.defining_op(value)
+            if owner is None or owner in members or value in copies:
+                continue
+            if slices.is_cheap(owner):
+                copy(owner)
+        new = op.clone(ir.InsertionPoint(block)).operation
+        for user in (new, *ops.nested_ops(new)):
+            for number, value in enumerate(user.operands):
+                if value in copies:
+                    user.operands[number] = copies[value]
+        copies.update(zip(op.results, new.results, strict=True))
+
+    for op in group:
+        copy(op)
+    return copies
+
+
+def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
+    """Copies of producers that only the group reads, in place of the originals.
+
+    Args:
+      copied: elementwise ops in block order; they stay for their other readers.
+      group: ops of the same block that read them.
+
+    Returns:
+      The copies and the group, in block order. Each copy stands before its original.
+    """
+    copies: dict[ir.Value, ir.Value] = {}
+    made = []
+    for op in copied:
+        new = op.clone(ir.InsertionPoint(op)).operation
+        copies.update(zip(op.results, new.results, strict=True))
+        made.append(new)
+    for op in (*made, *group):
+        for user in (op, *ops.nested_ops(op)):
+            for number, value in enumerate(user.operands):
+                if value in copies:
+                    user.operands[number] = copies[value]
+    return slices.in_order([*made, *group])
+
+
+def at_load_time(
+    sources: Sequence[ir.Value], build: Callable[[list[ir.Value]], ir.Value], name: str
+) -> ir.Value:
+    """What `build` makes of constants, computed once when the program is loaded.
+
+    Args:
+      sources: results of an `arith.constant`, or of a load of an immutable global.
+      build: builds the computation at the current insertion point.
+      name: of the global that keeps the result; a number is added where it is taken.
+
+    Returns:
+      A load of the global, at the current insertion point.
+    """
+    function = module = ir.InsertionPoint.current.block.owner.operation
+    while module.name != "builtin.module":
+        function, module = module, module.parent.operation
+    constants = [source.owner.operation for source in sources]
+    with ir.InsertionPoint(function):
+        kept = ir.Operation.create(
+            "util.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "type": ir.TypeAttr.get(sources[0].type),
+            },
+        )
+        symbol = ir.FlatSymbolRefAttr.get(ir.SymbolTable(module).insert(kept).value)
+        initializer = ir.Operation.create(
+            "util.initializer",
+            attributes={"function_type": ir.TypeAttr.get(ir.FunctionType.get([], []))},
+            regions=1,
+        )
+    with ir.InsertionPoint(initializer.regions[0].blocks.append()):
+        result = build([constant.clone().results[0] for constant in constants])
+        ir.Operation.create("util.global.store", operands=[result], attributes={"global": symbol})
+        ir.Operation.create("util.return")
+    kept.attributes["type"] = ir.TypeAttr.get(result.type)
+    return ir.Operation.create(
+        "util.global.load",
+        results=[result.type],
+        attributes={"global": symbol, "is_immutable": ir.UnitAttr.get()},
+    ).results[0]
+
+
+def fence(value: ir.Value) -> None:
+    """Puts a compute barrier between the value and its readers: IREE fuses nothing across."""
+    op = ops.defining_op(value)
+    readers = ops.users(value)
+    if op is None or not readers:
+        return
+    first = slices.in_order(o for r in readers if (o := ops.ancestor_in(op.block, r)) is not None)[
+        0
+    ]
+    with ir.InsertionPoint(first), op.location:
+        barrier = ir.Operation.create(
+            "iree_tensor_ext.compute_barrier.start", results=[value.type], operands=[value]
+        )
+    value.replace_all_uses_except(barrier.results[0], [barrier])
