@@ -28,6 +28,9 @@ from the unfused program's; it is slower than that; a command of the user's says
 FACTOR = 1.2
 """How much slower than the unfused program counts as a failure, where nobody says."""
 
+RACES = 5
+"""Races at the most until two in a row say the same of `slower`."""
+
 SKIP = 125
 """Exit code with which a command says that it cannot tell, as for `git bisect run`."""
 
@@ -167,12 +170,18 @@ class Judge:
         return Verdict(True, str(worst), result, least * numerics.scale(unfused[result]))
 
     def _slower(self, subject: Subject, program: Path) -> Verdict:
-        stock = self._unfused(subject)[0]
-        with self._lock:
-            ours, theirs = race((program, stock), subject.inputs, subject.signature, self.compiler)
-        slower = ours > self.failure.factor * theirs
+        programs = program, self._unfused(subject)[0]
+        ours = theirs = float("inf")
+        slower: bool | None = None
+        for _ in range(RACES):
+            with self._lock:
+                times = race(programs, subject.inputs, subject.signature, self.compiler)
+            ours, theirs = min(ours, times[0]), min(theirs, times[1])
+            before, slower = slower, ours > self.failure.factor * theirs
+            if slower == before:
+                break
         said = f"{ours * 1e3:.3f} ms, unfused {theirs * 1e3:.3f} ms: {ours / theirs:.2f} times"
-        return Verdict(slower, said if slower else "")
+        return Verdict(bool(slower), said if slower else "")
 
     def _command(self, subject: Subject, program: Path) -> Verdict:
         words = [w.replace("%s", str(program)) for w in shlex.split(self.failure.command)]

@@ -8,6 +8,7 @@ A function that is slower with its fusions is compiled without them; the times a
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from mlirfuse.backend.compiler import Compiler
 
 REPEAT = 10
-"""Timed calls in a process; the fastest counts."""
+"""Timed calls in a process at the least; the fastest counts."""
+
+SECONDS = 0.05
+"""How long the calls in a process take at the least: a short program is called more often."""
+
+MOST = 2000
+"""Timed calls in a process at the most."""
 
 ROUNDS = 3
 """Processes in which each of the programs is timed, in turns."""
@@ -68,6 +75,7 @@ def race(
       CompileFailedError: in stage `run`: a program refused, died or ran out of time.
     """
     fastest = [float("inf")] * len(programs)
+    repeat = REPEAT
     for _ in range(ROUNDS):
         for index, program in enumerate(programs):
             called = isolated.call(
@@ -76,9 +84,11 @@ def race(
                 signature=signature,
                 device=compiler.target.device,
                 timeout=compiler.timeout,
-                repeat=REPEAT,
+                repeat=repeat,
             )
             fastest[index] = min(fastest[index], *called.seconds)
+        wanted = math.ceil(SECONDS / max(*fastest, SECONDS / MOST))
+        repeat = max(REPEAT, wanted)
     return fastest
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import planted
 import pytest
 
-from mlirfuse import api
+from mlirfuse import api, judge
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.bisect import Bisect
 from mlirfuse.core import CompileFailedError, MlirfuseError
@@ -195,6 +195,25 @@ def test_the_script_shows_the_failure_with_the_tools_alone(name, kind):
     script.write_text(script.read_text().replace(f"reduction_{name}_fusion", planted.GROUPS))
     code, said = run("found/reproduce.sh")
     assert code == 1, said
+
+
+@pytest.mark.parametrize(
+    ("races", "bad"),
+    [
+        ([(3.0, 1.0), (3.1, 1.0)], True),
+        ([(1.0, 1.0), (1.0, 1.1)], False),
+        ([(1.3, 1.0), (1.0, 1.0), (1.4, 1.0)], False),
+        ([(1.3, 1.3), (1.3, 1.0), (1.4, 1.1)], True),
+    ],
+)
+def test_noise_in_one_race_makes_no_culprit(monkeypatch, races, bad):
+    monkeypatch.setattr(judge, "race", lambda *_: races.pop(0))
+    with api.opened(planted.model(1), target="cpu", options=FusionOptions()) as work:
+        made = Bisect(work, Failure(kind="slower"))
+        grouped = made._grouped(0, ())
+        verdict = made.judge.judge(made.subject, grouped.path, hinted=grouped.hinted)
+    assert verdict.bad is bad
+    assert not races
 
 
 def test_a_model_that_does_not_fail_is_said_so():

@@ -7,8 +7,11 @@ import planted
 import pytest
 
 import mlirfuse
-from mlirfuse import measurement
+from mlirfuse import measurement, targets
+from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Reason
+from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import isolated
 from mlirfuse.tools.compile import main as compile_main
 
 HEAD = 2
@@ -63,6 +66,28 @@ def test_the_faster_form_is_kept(monkeypatch, factor):
     program.save("model.vmfb")
     assert mlirfuse.load("model.vmfb").measured == program.measured
     check("model.vmfb", "main", 0)
+
+
+def test_a_short_program_is_called_more_often(monkeypatch):
+    calls = []
+    seconds = {"long": 1.0, "short": 1e-3, "none": 0.0}
+
+    def call(program, inputs, *, repeat, **_):
+        calls.append(repeat)
+        return isolated.Called([], [seconds[program]] * repeat)
+
+    monkeypatch.setattr(isolated, "call", call)
+    compiler = Compiler(targets.parse("cpu"), FusionOptions())
+
+    def repeats(*programs):
+        calls.clear()
+        assert measurement.race(programs, [], None, compiler) == [seconds[p] for p in programs]
+        return calls[::2]
+
+    assert repeats("short", "long") == [measurement.REPEAT] * measurement.ROUNDS
+    enough = round(measurement.SECONDS / 1e-3)
+    assert repeats("short", "none") == [measurement.REPEAT, enough, enough]
+    assert repeats("none", "none") == [measurement.REPEAT, *[measurement.MOST] * 2]
 
 
 def test_a_model_without_fusions_is_not_measured(monkeypatch):
