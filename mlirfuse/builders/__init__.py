@@ -1,6 +1,6 @@
 """Typed construction of what a rewrite leaves behind."""
 
-from mlirfuse.builders.regions import at_load_time, fence, form_region, make_room, own_copies
+from mlirfuse.builders.regions import at_load_time, fence, form_region, fuse, make_room, own_copies
 from mlirfuse.builders.tensors import (
     body_of,
     collapse,
@@ -30,6 +30,7 @@ __all__ = [
     "fence",
     "fill",
     "form_region",
+    "fuse",
     "generic",
     "make_room",
     "map_attribute",

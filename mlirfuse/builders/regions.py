@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 
 from mlirfuse.builders.tensors import dynamic_sizes
-from mlirfuse.core import MlirfuseError
+from mlirfuse.core import Match, MlirfuseError, PassContext
 from mlirfuse.structured import ops, slices
 
 
@@ -54,6 +54,11 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
             raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
         op.erase()
     return region
+
+
+def fuse(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of a pass that only groups: puts the ops of the match into one region."""
+    return form_region(list(match.ops))
 
 
 def make_room(group: list[ir.Operation]) -> ir.Operation:

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.core import Match
+from mlirfuse.core import Match, PassContext
 from mlirfuse.structured import ops
 from mlirfuse.structured.spaces import Digits, Space
 
 
-def form_group(match: Match) -> ir.Operation:
-    """Puts a norm's ops into one dispatch region, over one space where reshapes lie among them.
+def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of most norm passes: one region, over one space if reshapes lie inside.
 
     Args:
       match: one whose data is a `NormGroup`.
+      ctx: of the pass.
     """
     space = match.data.space
     return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import form_group
+from mlirfuse.builders.space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.norms import is_narrow_outside, is_whole, legal_norm, match_norm
 
@@ -30,23 +30,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return found
 
 
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types that the group's code generation was not tested for."""
-    return legal_norm(match)
-
-
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_group(match)
-
-
 PASS = FusionPass(
     name="add_cast_rms_norm_cast_fusion",
     summary="Residual add and RMS norm in one dispatch, narrow outside and f32 inside",
     roots=("linalg.generic",),
     match=match,
-    legal=legal,
-    rewrite=rewrite,
+    legal=legal_norm,
+    rewrite=fuse_norm,
     aliases=("AddCastRmsNormCast",),
     source="MindSpore add_cast_rms_norm_cast_fusion",
 )

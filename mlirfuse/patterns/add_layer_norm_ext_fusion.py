@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import form_group
+from mlirfuse.builders.space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.norms import (
     has_plain_affine,
@@ -35,23 +35,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return found
 
 
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what code generation was not tested for."""
-    return legal_norm(match)
-
-
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_group(match)
-
-
 PASS = FusionPass(
     name="add_layer_norm_ext_fusion",
     summary="Residual add and a layer norm with a missing or mixed affine part in one dispatch",
     roots=("linalg.generic",),
     match=match,
-    legal=legal,
-    rewrite=rewrite,
+    legal=legal_norm,
+    rewrite=fuse_norm,
     aliases=("AddLayerNormExt",),
     source="MindSpore add_layer_norm_ext_fusion",
 )

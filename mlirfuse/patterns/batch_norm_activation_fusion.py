@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import channels, growth, ops
 
@@ -42,17 +42,12 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="batch_norm_activation_fusion",
     summary="Batch norm for inference with its activation in one dispatch",
     roots=("linalg.generic",),
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=fuse,
     source="MIOpen fusion plans",
 )

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
-from mlirfuse.core import FusionPass, GroupRules, Match, NoMatch, PassContext, Reason
+from mlirfuse.builders import fuse
+from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
 from mlirfuse.structured import growth, ops
 
 
@@ -38,16 +38,11 @@ def joins(
     return growth.parts(producer, reader, value, kept)
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="elementwise_fusion",
     summary="Chains and trees of elementwise ops in one dispatch",
     roots=("linalg.generic",),
     rules=GroupRules(roots=("linalg.generic",), takes=takes, joins=joins),
-    rewrite=rewrite,
+    rewrite=fuse,
     source="loop fusion",
 )

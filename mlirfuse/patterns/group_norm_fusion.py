@@ -45,7 +45,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that were not tested, and what SPIR-V cannot be generated for."""
-    return legal_norm(match) or _unlowered(match.data, ctx)
+    return legal_norm(match, ctx) or _unlowered(match.data, ctx)
 
 
 SCATTERED_ELEMENTS = {"cuda": 1024, "rocm": 256}

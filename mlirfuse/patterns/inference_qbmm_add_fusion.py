@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, ops
 from mlirfuse.structured.expressions import (
@@ -91,18 +91,13 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="inference_qbmm_add_fusion",
     summary="Contraction of i8 with its scale and bias in one dispatch",
     roots=contractions.ROOTS,
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=fuse,
     kind=Kind.EPILOGUE,
     source="MindSpore inference_qbmm_add_fusion",
 )

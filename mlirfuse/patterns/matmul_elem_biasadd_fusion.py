@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured import contractions
 from mlirfuse.structured.regions import legal_float
@@ -33,18 +33,13 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return legal_float(match)
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="matmul_elem_biasadd_fusion",
     summary="Contraction with the rank-1 bias added to it in one dispatch",
     roots=contractions.ROOTS,
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=fuse,
     kind=Kind.EPILOGUE,
     source="MindSpore matmul_elem_biasadd_fusion",
 )

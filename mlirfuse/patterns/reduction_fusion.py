@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
-from mlirfuse.core import FusionPass, GroupRules, Match, NoMatch, PassContext, Reason
+from mlirfuse.builders import fuse
+from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
 from mlirfuse.structured import growth, ops
 
 
@@ -78,11 +78,6 @@ def _is_reduction(op: ir.Operation) -> bool:
     return not ops.is_elementwise(op)
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="reduction_fusion",
     summary="Elementwise ops and reductions over the same rows in one dispatch",
@@ -90,6 +85,6 @@ PASS = FusionPass(
     rules=GroupRules(
         roots=("linalg.generic",), takes=takes, joins=joins, admits=admits, needs=_is_reduction
     ),
-    rewrite=rewrite,
+    rewrite=fuse,
     source="row fusion",
 )

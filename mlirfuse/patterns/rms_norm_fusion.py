@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.norms import legal_norm, match_norm
 
@@ -25,22 +25,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return match_norm(root, centered=False, add=False)
 
 
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types that the group's code generation was not tested for."""
-    return legal_norm(match)
-
-
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="rms_norm_fusion",
     summary="RMS norm over the trailing axes in one dispatch",
     roots=("linalg.generic",),
     match=match,
-    legal=legal,
-    rewrite=rewrite,
+    legal=legal_norm,
+    rewrite=fuse,
     source="Zhang, Sennrich 2019, equation 4",
 )

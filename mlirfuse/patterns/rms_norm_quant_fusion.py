@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.quantization import QUANTIZE, legal_quantized, match_quantized
 
@@ -27,23 +27,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return match_quantized(root, add=False)
 
 
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types that the group's code generation was not tested for."""
-    return legal_quantized(match)
-
-
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="rms_norm_quant_fusion",
     summary="RMS norm and its quantization to 8 bits in one dispatch",
     roots=("linalg.generic", QUANTIZE),
     match=match,
-    legal=legal,
-    rewrite=rewrite,
+    legal=legal_quantized,
+    rewrite=fuse,
     aliases=("RmsNormQuant",),
     source="MindSpore rms_norm_quant_fusion",
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
+from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, gathers, ops, slices
 
@@ -67,17 +67,12 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region."""
-    return form_region(list(match.ops))
-
-
 PASS = FusionPass(
     name="scan_fusion",
     summary="Cumulative op with its elementwise neighbours in one dispatch",
     roots=("iree_linalg_ext.scan",),
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=fuse,
     source="IREE's linalg_ext.scan",
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, NoMatch, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import ops, slices
 from mlirfuse.structured.expressions import (
     CASTS,
@@ -581,11 +581,14 @@ def is_narrow_outside(match: Match) -> bool:
     return all(ops.element_type(value) in _NARROW for value in ends)
 
 
-def legal_norm(match: Match, integers: frozenset[str] = frozenset()) -> NoMatch | None:
-    """The guard that all norm passes share: element types of the tensors and of the scalars.
+def legal_norm(
+    match: Match, ctx: PassContext, integers: frozenset[str] = frozenset()
+) -> NoMatch | None:
+    """The `legal` of all norm passes: element types of the tensors and of the scalars.
 
     Args:
       match: of a norm.
+      ctx: of the pass.
       integers: further element types of tensors that are allowed.
     """
     for op in match.ops:

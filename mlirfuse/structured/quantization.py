@@ -14,7 +14,7 @@ import math
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, NoMatch, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import (
     Apply,
@@ -80,9 +80,9 @@ def match_quantized(root: ir.Operation, *, add: bool) -> Match | NoMatch | None:
     return match and (found.refusal or match)
 
 
-def legal_quantized(match: Match) -> NoMatch | None:
-    """Element types: the norm's, and 8 bits with the integers of the offsets."""
-    return legal_norm(match, INTEGERS)
+def legal_quantized(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The `legal` of quantized norms: types as in `legal_norm`, 8 bits, integers of offsets."""
+    return legal_norm(match, ctx, INTEGERS)
 
 
 def _find(root: ir.Operation) -> Quantized | None:
