@@ -12,6 +12,7 @@ from mlirfuse import api
 from mlirfuse.backend import fallback
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, MustFuseError, Reason
+from mlirfuse.patterns import data_tiling_rewrite
 
 STAGES = 4
 
@@ -155,9 +156,16 @@ def test_a_function_is_left_unfused_before_the_program_is(monkeypatch, mute, tmp
     assert (kept, left) == ({"other"}, {"main"})
 
 
-def test_data_tiling_is_left_out_where_it_fails(caplog):
+def test_data_tiling_is_left_out_where_it_fails(monkeypatch):
+    monkeypatch.setattr(data_tiling_rewrite, "_mask_behind", lambda value: None)
     program = compiled(MASKED_MATMUL)
     assert [name for name, _ in fell_back(program)] == ["data_tiling_rewrite"]
+
+
+def test_a_mask_behind_a_product_is_not_packed():
+    program = compiled(MASKED_MATMUL, disable_feature="fallback")
+    (refused,) = [d for d in program.report.decisions if d.pass_name == "data_tiling_rewrite"]
+    assert refused.reason is Reason.ELEMENT_TYPE
 
 
 def test_without_the_feature_it_fails(monkeypatch):

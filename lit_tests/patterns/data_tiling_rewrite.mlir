@@ -64,3 +64,55 @@ func.func @no_rewrite_dynamic_batch(%p: tensor<?x16x16xf32>, %v: tensor<?x16x4xf
   %y = linalg.matmul ins(%x, %w : tensor<?x4xf32>, tensor<4x32xf32>) outs(%fy : tensor<?x32xf32>) -> tensor<?x32xf32>
   return %y : tensor<?x32xf32>
 }
+
+// -----
+
+// A mask behind the product would be packed, and a packed i1 does not compile.
+// CHECK-LABEL: @no_rewrite_mask_behind
+// CHECK: linalg.matmul ins
+// CHECK: return
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+func.func @no_rewrite_mask_behind(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, %mask: tensor<48xi1>) -> tensor<48x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48x32xf32>) -> tensor<48x32xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<48x64xf32>, tensor<64x32xf32>) outs(%f : tensor<48x32xf32>) -> tensor<48x32xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<48x32xf32>) outs(%e : tensor<48x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.exp %i : f32
+    linalg.yield %s : f32
+  } -> tensor<48x32xf32>
+  %r = linalg.generic {indexing_maps = [#m, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%mask, %q : tensor<48xi1>, tensor<48x32xf32>) outs(%e : tensor<48x32xf32>) {
+  ^bb0(%k: i1, %i: f32, %o: f32):
+    %s = arith.select %k, %i, %zero : f32
+    linalg.yield %s : f32
+  } -> tensor<48x32xf32>
+  return %r : tensor<48x32xf32>
+}
+
+// -----
+
+// A mask before the product is not packed, a product that ends in an i1 is.
+// CHECK-LABEL: @mask_before
+// CHECK: linalg.matmul {iree.opt.data_tiling}
+#mk = affine_map<(m, k) -> (m, k)>
+func.func @mask_before(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, %mask: tensor<48x64xi1>) -> tensor<48x32xi1> {
+  %zero = arith.constant 0.0 : f32
+  %ex = tensor.empty() : tensor<48x64xf32>
+  %y = linalg.generic {indexing_maps = [#mk, #mk, #mk], iterator_types = ["parallel", "parallel"]} ins(%mask, %x : tensor<48x64xi1>, tensor<48x64xf32>) outs(%ex : tensor<48x64xf32>) {
+  ^bb0(%k: i1, %i: f32, %o: f32):
+    %s = arith.select %k, %i, %zero : f32
+    linalg.yield %s : f32
+  } -> tensor<48x64xf32>
+  %e = tensor.empty() : tensor<48x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48x32xf32>) -> tensor<48x32xf32>
+  %p = linalg.matmul ins(%y, %w : tensor<48x64xf32>, tensor<64x32xf32>) outs(%f : tensor<48x32xf32>) -> tensor<48x32xf32>
+  %eb = tensor.empty() : tensor<48x32xi1>
+  %b = linalg.generic {indexing_maps = [#mk, #mk], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<48x32xf32>) outs(%eb : tensor<48x32xi1>) {
+  ^bb0(%i: f32, %o: i1):
+    %s = arith.cmpf ogt, %i, %zero : f32
+    linalg.yield %s : i1
+  } -> tensor<48x32xi1>
+  return %b : tensor<48x32xi1>
+}
