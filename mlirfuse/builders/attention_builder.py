@@ -6,7 +6,7 @@ The region computes the mask for itself, so that nothing of the size of the scor
     %r = flow.dispatch.region {
       %m = linalg.generic {mask}
       %a = iree_linalg_ext.attention ins(%q, %k, %v, %s, %m) {score * scale}
-      %z = linalg.generic {select %d, 0, %a}           // only with %d
+      %z = linalg.generic {select %d, 0, %a}           // only with %d, or where not open
     }
 """
 
@@ -74,7 +74,10 @@ class _Builder:
             init = builders.empty(sizes, self.element, dynamic)
             result = self._attention(mask, init)
             if closed is not None:
-                result = self._zero_rows(closed, result, init)
+                result = self._zeroed(closed, result, init, when=True)
+            if self.found.open is not None:
+                kept = self._without_units(self._operand(self.found.open))
+                result = self._zeroed(kept, result, init, when=False)
             ir.Operation.create(ops.RETURN, operands=[result])
         return region, self._final_shape(region.results[0])
 
@@ -111,17 +114,16 @@ class _Builder:
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])
         return op.results[0]
 
-    def _zero_rows(
-        self, closed: tuple[ir.Value, list[int]], result: ir.Value, init: ir.Value
+    def _zeroed(
+        self, where: tuple[ir.Value, list[int]], result: ir.Value, init: ir.Value, *, when: bool
     ) -> ir.Value:
-        rows, dims = closed
+        rows, dims = where
         identity = tuple(range(len(self.out)))
 
         def body(arguments: list[ir.Value]) -> list[ir.Value]:
             zero = builders.scalar_constant(0.0, self.element)
-            return [
-                builders.scalar("arith.select", [arguments[0], zero, arguments[1]], self.element)
-            ]
+            choice = [zero, arguments[1]] if when else [arguments[1], zero]
+            return [builders.scalar("arith.select", [arguments[0], *choice], self.element)]
 
         maps = [tuple(self.out.index(d) for d in dims), identity, identity]
         kinds = ["parallel"] * len(self.out)

@@ -23,6 +23,7 @@ from mlirfuse.structured.expressions import (
     Index,
     Lin,
     Loop,
+    number,
     remembered,
     start,
 )
@@ -72,6 +73,7 @@ class Attention:
       scale: the factor of the product of q and k.
       mask: what is added to the scores, f32, or where they are kept, i1; None for nothing.
       closed: a row where this is true throughout gives zero, i1; None when there is none.
+      open: an element of the result is zero where this one is false, i1; None when there is none.
     """
 
     first: ir.Operation
@@ -84,6 +86,7 @@ class Attention:
     scale: float
     mask: Expr | None
     closed: Expr | None
+    open: Element | None
 
     @property
     def k1(self) -> int:
@@ -130,6 +133,7 @@ def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | No
             if ops.ancestor_in(root.block, user) not in core:
                 return NoMatch(Reason.EXTRA_USERS, f"{op.name} is read by {user.name} too")
     read = [o.value for o in (found.q, found.k, found.v)] + [e.value for e in found.mask_tensors]
+    read += [] if found.open is None else [found.open.value]
     if any(ops.defining_op(value) in core for value in read):
         return NoMatch(Reason.STRUCTURE, "the mask depends on the scores")
     return Match(found.final, tuple(slices.in_order(core)), found)
@@ -144,7 +148,8 @@ def legal_attention(match: Match, max_operands: int) -> NoMatch | None:
     for d in {found.k1} | (found.v.dims - found.k.dims):
         if found.domain.dims[d].size is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
-    bound = 4 + len({e.value for e in found.mask_tensors}) + (found.closed is not None)
+    bound = 4 + len({e.value for e in found.mask_tensors})
+    bound += (found.closed is not None) + (found.open is not None)
     if bound > max_operands:
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
@@ -191,7 +196,8 @@ def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 
     A transpose or narrowing cast that follows comes along when the result stays contiguous in v's
-    last dimension.
+    last dimension, and a select of the result or zero: IREE takes PyTorch's zeros for masked rows
+    out of the weights when one condition decides for all rows.
     """
     product = find_product(start(root.results[0]))
     if product is None:
@@ -220,7 +226,7 @@ def _finals(root: ir.Operation) -> list[ir.Operation]:
         if len(readers) != 1:
             break
         op = readers[0].owner.operation
-        if op.block != root.block or not (op.name in ops.RESHAPES or _moves(op)):
+        if op.block != root.block or not (op.name in ops.RESHAPES or _moves(op) or _closes(op)):
             break
         chain.append(op)
     return [op for op in reversed(chain) if op == root or op.name not in ops.RESHAPES]
@@ -234,12 +240,24 @@ def _moves(op: ir.Operation) -> bool:
     return ops.is_projection(op) or names == ["arith.truncf", "linalg.yield"]
 
 
+def _closes(op: ir.Operation) -> bool:
+    """Whether the op selects, and no more."""
+    if not ops.is_elementwise(op) or len(op.results) != 1:
+        return False
+    return [o.operation.name for o in ops.body(op).operations] == ["arith.select", "linalg.yield"]
+
+
 def _find(final: ir.Operation, root: ir.Operation) -> Attention | NearAttention | None:
     expr: Expr = start(final.results[0])
+    open_at: Element | None = None
     while not (isinstance(expr, Element) and ops.defining_op(expr.value) == root):
         step = reshapes.step(expr) if isinstance(expr, Element) else None
         if isinstance(expr, Apply) and expr.op == "arith.truncf":
             step = expr.args[0]
+        if isinstance(expr, Apply) and expr.op == "arith.select" and open_at is None:
+            condition, taken, other = expr.args
+            if isinstance(condition, Element) and number(other) == 0:
+                open_at, step = condition, taken
         if step is None:
             return None
         expr = step
@@ -249,12 +267,17 @@ def _find(final: ir.Operation, root: ir.Operation) -> Attention | NearAttention 
     for weights, v in ((product.a, product.b), (product.b, product.a)):
         softmax = find_softmax(weights, product.loop)
         if softmax is not None:
-            return _attention(final, product, softmax, weights, v)
+            return _attention(final, product, softmax, weights, v, open_at)
     return None
 
 
 def _attention(
-    final: ir.Operation, product: Product, softmax: Softmax, weights: Element, v: Element
+    final: ir.Operation,
+    product: Product,
+    softmax: Softmax,
+    weights: Element,
+    v: Element,
+    open_at: Element | None,
 ) -> Attention | NearAttention | None:
     key = product.loop
     scores = find_scores(softmax.scores, key)
@@ -279,6 +302,7 @@ def _attention(
             other = NoMatch(Reason.STRUCTURE, "the softmax is zeroed on other rows than -inf's")
             return NearAttention(mask is not None, other)
         closed = None if mask is None else masks.closed_rows(mask, key, size_of)
+    indices += [] if open_at is None else open_at.index
     plan = _Plan(final, key, scores.loop, indices, size_of)
     kept_bits = min(_bits(final.results[0]), _bits(weights.value))
     refusal: NoMatch | None = None
@@ -301,6 +325,7 @@ def _attention(
                 scale=scores.scale * q.scale * k.scale,
                 mask=mask,
                 closed=closed,
+                open=open_at,
             )
         refusal = refusal or domain
     if refusal is None:

@@ -109,10 +109,11 @@ def make(name: str, sizes: str = "self", **how) -> Case:
 
 def section(name: str) -> str:
     """The function of that name in a lit file, with attribute aliases of its own."""
-    for file in (V1, V2):
-        for text in (LIT / f"{file}.mlir").read_text(encoding="utf-8").split("// -----"):
+    for file in sorted(LIT.glob("flash_attention_fusion_*.mlir")):
+        for text in file.read_text(encoding="utf-8").split("// -----"):
             if f"func.func @{name}(" in text:
-                return re.sub(r"#(map\d*)\b", rf"#{name}_\1", text)
+                aliases = "|".join(re.findall(r"^#(\w+) =", text, re.MULTILINE))
+                return re.sub(rf"#({aliases})\b", rf"#{name}_\1", text)
     raise KeyError(name)
 
 
@@ -193,7 +194,36 @@ def imports() -> list[Case]:
             *narrow,
             np.where(keep, 0.0, -100.0).astype(np.float16),
         ),
+        padded(),
     ]
+
+
+def padded() -> Case:
+    """One padding mask for all rows: some keys are open, or none, which gives zero."""
+    generator = np.random.default_rng(12)
+    read = [generator.standard_normal(s).astype(np.float32) for s in _PADDED]
+
+    def reference(q, k, v, keep):
+        if not keep.any():
+            return (np.zeros((16, 4, 8)),)
+        mask = np.where(keep, 0.0, -np.inf)
+        heads = attend(q[None, :, None], k.transpose(0, 2, 1)[None], v[None], 1.0, mask)
+        return (heads[0, :, 0].transpose(1, 0, 2),)
+
+    some = np.arange(24) % 3 == 1
+    return Case(
+        name="zero_without_a_key_then_transpose",
+        text=section("zero_without_a_key_then_transpose"),
+        inputs={"some keys": (*read, some), "no key": (*read, np.zeros(24, np.bool_))},
+        reference=reference,
+        fires={V1: 1},
+        ulps=ULPS,
+        computed="f32",
+    )
+
+
+_PADDED = ((4, 16, 8), (4, 8, 24), (4, 24, 8))
+"""Shapes of q, k, with its keys last, and v."""
 
 
 def cases() -> list[Case]:
