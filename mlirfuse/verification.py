@@ -226,16 +226,17 @@ class _Checks:
         grouped = group(
             self.work.normalized, output, target=target, options=options, observer=recorder
         )
+        groups = {found.name for found in grouped.groups}
         pieces = {(p.pass_name, p.match): p for p in recorder.pieces}
         alike: dict[tuple[str, str], tuple[tuple[Difference, ...], str]] = {}
         checks = []
         for decision in grouped.report.decisions:
             name = (decision.pass_name, decision.match)
-            if not decision.taken or name not in grouped.positions:
+            if not decision.taken or name not in groups:
                 continue
-            piece = pieces.get(name)  # type: ignore[arg-type]
+            piece = pieces.get(name)
             if piece is None or not piece.after:
-                why = recorder.refused.get(name, "it reads other values than its parts")  # type: ignore[arg-type]
+                why = recorder.refused.get(name, "it reads other values than its parts")
                 checks.append(GroupCheck(decision, (), why))
                 continue
             if piece.key not in alike:

@@ -1,10 +1,12 @@
 """A program that IREE cannot compile as grouped is compiled without the guilty rewrite."""
 
+import dataclasses
 import logging
 
 import numpy as np
 import planted
 import pytest
+from iree.compiler import ir
 from test_backend import MASKED_MATMUL
 
 import mlirfuse
@@ -12,7 +14,8 @@ from mlirfuse import api
 from mlirfuse.backend import fallback
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, MustFuseError, Reason
-from mlirfuse.patterns import data_tiling_rewrite
+from mlirfuse.patterns import PASSES, data_tiling_rewrite
+from mlirfuse.structured import ops
 
 STAGES = 4
 
@@ -44,6 +47,49 @@ def fell_back(program):
 
 def compiled(text=None, **switches):
     return mlirfuse.compile(text or planted.model(STAGES), cache=False, **switches)
+
+
+ADD_RMS_NORM = """
+#row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
+#all = affine_map<(i, j) -> (i, j)>
+func.func @main(%x: tensor<8x64xf32>, %r: tensor<8x64xf32>, %g: tensor<64xf32>)
+    -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 64.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %h = linalg.generic {indexing_maps = [#all, #all, #all],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%x, %r : tensor<8x64xf32>, tensor<8x64xf32>) outs(%e : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<8x64xf32>
+  %t = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%t : tensor<8xf32>) -> tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%h : tensor<8x64xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.mulf %a, %a : f32
+    %1 = arith.addf %0, %o : f32
+    linalg.yield %1 : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #column, #all],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%h, %s, %g : tensor<8x64xf32>, tensor<8xf32>, tensor<64xf32>)
+      outs(%e : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %0 = arith.divf %b, %n : f32
+    %1 = arith.addf %0, %eps : f32
+    %2 = math.rsqrt %1 : f32
+    %3 = arith.mulf %a, %2 : f32
+    %4 = arith.mulf %3, %c : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x64xf32>
+  return %h, %y : tensor<8x64xf32>, tensor<8x64xf32>
+}
+"""
 
 
 @pytest.fixture
@@ -102,6 +148,58 @@ def test_what_has_to_be_in_one_group_is_not_undone_in_silence(monkeypatch):
         MustFuseError, match=r"in \d+ dispatches .* IREE could not compile the group"
     ):
         compiled(text, must_fuse=[[op.replace("-:", "given.mlir:") for op in (first, last)]])
+
+
+def at_one_place(text):
+    """The same model when all of its ops come from one line, as from a layer in a loop."""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        place = ir.Location.callsite(
+            ir.Location.file("functional.py", 7, 1), [ir.Location.file("model.py", 3, 1)]
+        )
+        for function in ops.functions(module):
+            for op in ops.nested_ops(function):
+                op.location = place
+        return module.operation.get_asm(enable_debug_info=True)
+
+
+def test_one_of_several_from_the_same_line_is_undone(monkeypatch, compiles):
+    planted.plant(monkeypatch, planted.uncompilable, 2)
+    program = compiled(at_one_place(planted.model(STAGES)))
+    assert len(fell_back(program)) == 1
+    assert program.report.counts() == {planted.GROUPS: STAGES - 1}
+    assert compiles == [True, False, True]
+    check(program)
+
+
+def test_equal_groups_are_one_dispatch_and_undone_together(monkeypatch, compiles):
+    planted.plant(monkeypatch, planted.uncompilable, 1)
+    # Stages 1 and 4 are alike, 0, 2 and 3 are not.
+    text = planted.model(STAGES + 1).replace("8x20x", "8x17x")
+    program = compiled(at_one_place(text))
+    assert len(fell_back(program)) == 2
+    assert program.report.counts() == {planted.GROUPS: 3}
+    assert compiles == [True, False, True]
+
+
+def test_what_is_undone_is_grouped_again_by_later_passes(monkeypatch, compiles):
+    sound = PASSES["add_rms_norm_fusion"]
+
+    def rewrite(match, ctx):
+        region = sound.rewrite(match, ctx)
+        with region.context:
+            planted.uncompilable(region)
+        return region
+
+    monkeypatch.setitem(PASSES, sound.name, dataclasses.replace(sound, rewrite=rewrite))
+    program = compiled(ADD_RMS_NORM)
+    assert [name for name, _ in fell_back(program)] == ["add_rms_norm_fusion"]
+    assert program.report.counts() == {"rms_norm_fusion": 1}
+    assert compiles == [True, False, True]
+    x, r = (np.full((8, 64), n, np.float32) for n in (1.0, 2.0))
+    total, normed = program(x, r, np.full(64, 0.5, np.float32))
+    np.testing.assert_array_equal(total, x + r)
+    np.testing.assert_allclose(normed, np.full((8, 64), 0.5), rtol=1e-4)
 
 
 def test_several_are_undone_at_once(monkeypatch, compiles):

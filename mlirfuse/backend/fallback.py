@@ -4,8 +4,9 @@ IREE's code generation refuses some groups, aborts on others, and now and then n
 steps, each recorded as decisions with the reason `fell_back` and IREE's message:
 
 1. stock IREE is tried: a model that it refuses too is an error that says so;
-2. the rewrites at the places that the diagnostics name are switched off by their match, and the
-   module is grouped and compiled again;
+2. the group that the diagnostics name is switched off by its match, with those whose text is the
+   same, of which IREE makes one dispatch; where they name none, the rewrites at their places. Then
+   the module is grouped and compiled again: later passes group the parts;
 3. where the diagnostics name none, data tiling is left out; then the applied rewrites are halved by
    `fusion_limit`;
 4. after `MAX_COMPILES` compiles whole functions are left unfused, then the stock program is taken.
@@ -13,6 +14,7 @@ steps, each recorded as decisions with the reason `fell_back` and IREE's message
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import logging
@@ -22,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.backend.grouping import Grouped, group
+from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches, group
 from mlirfuse.core import CompileFailedError, Decision, MustFuseError, NoMatch, Reason, Report
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
@@ -40,14 +42,23 @@ _PLACE = re.compile(r"^(?P<place>\S.*?:\d+:\d+): error: ", re.MULTILINE)
 _NAME = re.compile(r'^loc\("(?P<place>[^"]+)"[^\n]*?\): error: ', re.MULTILINE)
 _DISPATCH = re.compile(r"\b(?P<function>[A-Za-z_][\w.]*)(?:\$async)?_dispatch_\d+")
 
-Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
-"""Pass, function, places and names of the ops: what a rewrite keeps when others are undone, which
-its number may not. Rewrites that share it came from the same lines and fail alike."""
+_MARK = re.compile(rf"\b{re.escape(MARK)}:(?P<group>\d+):1\b")
+
+Key = tuple[str, str, tuple[str, ...], tuple[str, ...], int]
+"""Pass, function, places and names of the ops, and how many came before with the same: what a
+rewrite keeps when others are undone, which its number may not."""
 
 
-def key(decision: Decision) -> Key:
-    """What identifies a rewrite whatever else is switched off."""
-    return decision.pass_name, decision.function, decision.ops, decision.op_names
+def keys(report: Report) -> dict[tuple[str, int], Key]:
+    """Pass and match -> what identifies the rewrite whatever else is switched off."""
+    found: dict[tuple[str, int], Key] = {}
+    seen: collections.Counter[tuple[object, ...]] = collections.Counter()
+    for d in report.decisions:
+        if d.match is not None:
+            source = (d.pass_name, d.function, d.ops, d.op_names)
+            found[d.pass_name, d.match] = (*source, seen[source])
+            seen[source] += 1
+    return found
 
 
 @dataclasses.dataclass(slots=True)
@@ -97,7 +108,7 @@ class Fallback:
             guilty = self._named(grouped, error) or self._unnamed(grouped, error)
             if not guilty:
                 break
-            self._undo(guilty, error)
+            self._undo(grouped, guilty, error)
             grouped = self._group()
             try:
                 return self._generated(grouped, program)
@@ -113,16 +124,29 @@ class Fallback:
         self.transient |= error.returncode in (None, -signal.SIGKILL)
         return error.stage == "codegen"
 
-    def _undo(self, guilty: Iterable[Decision], error: CompileFailedError) -> None:
-        for decision in guilty:
-            if key(decision) not in self._undone:
-                self._undone[key(decision)] = str(error)
+    def _undo(
+        self, grouped: Grouped, guilty: Iterable[Decision], error: CompileFailedError
+    ) -> None:
+        known = keys(grouped.report)
+        for decision in self._with_twins(grouped, guilty):
+            assert decision.match is not None
+            found = known[decision.pass_name, decision.match]
+            if found not in self._undone:
+                self._undone[found] = str(error)
                 _log.warning(
                     "%s; undone: %s at %s",
                     error,
                     f"{decision.pass_name}@match={decision.match} of {decision.function}",
                     decision.ops[-1] if decision.ops else "-",
                 )
+
+    @staticmethod
+    def _with_twins(grouped: Grouped, guilty: Iterable[Decision]) -> list[Decision]:
+        """These, and those that formed an equal group."""
+        names = {(d.pass_name, d.match) for d in guilty}
+        forms = {g.form for g in grouped.groups if g.name in names}
+        names |= {g.name for g in grouped.groups if g.form in forms}
+        return [d for d in grouped.report.decisions if d.taken and (d.pass_name, d.match) in names]
 
     # --- grouping and compiling -----------------------------------------------------------------
 
@@ -144,9 +168,9 @@ class Fallback:
             self.switches = dataclasses.replace(options, disable_pass=off)
             grouped = self._grouped()
             found = tuple(
-                f"{d.pass_name}@match={d.match}"
-                for d in grouped.report.decisions
-                if d.match is not None and key(d) in self._undone
+                f"{name}@match={number}"
+                for (name, number), identity in keys(grouped.report).items()
+                if identity in self._undone
             )
             if found == chosen:
                 break
@@ -172,9 +196,12 @@ class Fallback:
     def _explain(self, report: Report) -> None:
         """Gives what was switched off here its reason."""
         report.options = self.compiler.options.to_dict()
+        undone = {name: self._undone.get(identity) for name, identity in keys(report).items()}
         for index, decision in enumerate(report.decisions):
             why = self._unfused.get(decision.function)
-            if (message := self._undone.get(key(decision))) is not None:
+            number = decision.match
+            message = None if number is None else undone[decision.pass_name, number]
+            if message is not None:
                 why = NoMatch(Reason.FELL_BACK, message)
             if why and decision.reason is Reason.DISABLED and self._was_on(decision):
                 report.decisions[index] = dataclasses.replace(
@@ -192,6 +219,8 @@ class Fallback:
         grouped.report.dispatches["fused"] = self.compiler.generate(
             grouped.path, program, fused=True, data_tiling=grouped.hinted
         )
+        if grouped.musts:
+            check_dispatches(grouped, self.compiler, self.folder)
         return grouped.report
 
     def _compiles_with(self, grouped: Grouped) -> bool:
@@ -208,19 +237,24 @@ class Fallback:
 
     @staticmethod
     def _named(grouped: Grouped, error: CompileFailedError) -> list[Decision]:
-        """The applied rewrites at the places of the diagnostics: groups, else other rewrites."""
+        """The applied rewrites that the diagnostics name.
+
+        They are the groups of the marks, else those at the places, else other rewrites there.
+        """
+        marked = {int(found["group"]) for found in _MARK.finditer(error.diagnostics)}
         places = {
             found["place"]
             for pattern in (_PLACE, _NAME)
             for found in pattern.finditer(error.diagnostics)
         }
         taken = [d for d in grouped.report.decisions if d.taken and d.match is not None]
-        groups = {name for name, at in grouped.positions.items() if not places.isdisjoint(at)}
-        inside = [d for d in taken if (d.pass_name, d.match) in groups]
-        return inside or [
+        named = {g.name for i, g in enumerate(grouped.groups) if i in marked}
+        named = named or {g.name for g in grouped.groups if not places.isdisjoint(g.positions)}
+        groups = {g.name for g in grouped.groups}
+        return [d for d in taken if (d.pass_name, d.match) in named] or [
             d
             for d in taken
-            if (d.pass_name, d.match) not in grouped.positions and not places.isdisjoint(d.ops)
+            if (d.pass_name, d.match) not in groups and not places.isdisjoint(d.ops)
         ]
 
     def _unnamed(self, grouped: Grouped, error: CompileFailedError) -> list[Decision]:
@@ -228,8 +262,10 @@ class Fallback:
         taken = [d for d in grouped.report.decisions if d.taken]
         tiling = [d for d in taken if d.pass_name == DATA_TILING]
         if tiling and len(tiling) < len(taken):
-            before = dict(self._undone)
-            self._undone.update((key(d), str(error)) for d in tiling)
+            before, known = dict(self._undone), keys(grouped.report)
+            self._undone |= {
+                known[d.pass_name, d.match]: str(error) for d in tiling if d.match is not None
+            }
             helps = self._compiles_with(self._group())
             self._undone = before
             if helps:

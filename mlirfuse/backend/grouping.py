@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from iree.compiler import ir
 
+from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import contractions, ops
+from mlirfuse.pipelines.musts import Musts
+from mlirfuse.structured import contractions, marks, ops
 from mlirfuse.targets.base import Target
+
+MARK = "mlirfuse.group"
+"""File name of the position that says in diagnostics which group an op is of: the line is the index
+of the group. Ops of one line of the model, such as all layer norms of a loop, are told apart."""
+
+_CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """A group of the module.
+
+    Attributes:
+      pass_name: the pass that formed it.
+      match: number of the match.
+      positions: the innermost source positions of its ops.
+      form: its text without names, positions and number: IREE makes one dispatch of equal ones.
+    """
+
+    pass_name: str
+    match: int
+    positions: frozenset[str]
+    form: str
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Pass and match."""
+        return self.pass_name, self.match
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,15 +56,17 @@ class Grouped:
       path: the bytecode.
       report: what the engine did.
       hinted: whether a contraction is marked for data tiling.
-      positions: pass and match of each group -> the innermost source positions of its ops.
+      groups: the groups; the ops of each are marked by its index, see `MARK`.
       functions: symbol names of the functions, in order.
+      musts: whether ops have to end in one dispatch.
     """
 
     path: Path
     report: Report
     hinted: bool
-    positions: Mapping[tuple[str, int], frozenset[str]]
+    groups: tuple[Group, ...]
     functions: tuple[str, ...]
+    musts: bool
 
 
 def group(
@@ -64,30 +97,64 @@ def group(
             module, target=target, options=options, observer=observer, dump_dir=dump_dir
         )
         report.graph = graph.of_module(fused).to_dict()
+        groups = tuple(_groups(fused))
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(
             output,
             report,
             contractions.has_hints(fused),
-            dict(_positions(fused)),
+            groups,
             tuple(ops.symbol_name(f) for f in ops.functions(fused)),
+            bool(options.must_fuse or marks.must_fuse(fused)),
         )
 
 
-def _positions(module: ir.Module) -> Iterator[tuple[tuple[str, int], frozenset[str]]]:
-    for function in ops.functions(module):
-        for op in ops.nested_ops(function):
-            if engine.PASS_ATTRIBUTE in op.attributes:
-                members = [op, *ops.nested_ops(op)]
-                places = frozenset(p for m in members for p in _innermost(m.location))
-                yield (
-                    (
-                        op.attributes[engine.PASS_ATTRIBUTE].value,
-                        op.attributes[engine.MATCH_ATTRIBUTE].value,
-                    ),
-                    places,
-                )
+def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None:
+    """Looks for what had to be fused in the dispatches that IREE forms.
+
+    Raises:
+      MustFuseError: ops of a group are in several of them.
+    """
+    path = folder / "dispatches.mlirbc"
+    compiler.dispatches(grouped.path, path, data_tiling=grouped.hinted)
+    with ir.Context():
+        module = ir.Module.parseFile(os.fspath(path))
+        Musts(compiler.options.must_fuse, marked=True).check(module, grouped.report)
+
+
+def _groups(module: ir.Module) -> Iterator[Group]:
+    """The groups in order; marks their ops."""
+    found = [
+        op
+        for function in ops.functions(module)
+        for op in ops.nested_ops(function)
+        if engine.PASS_ATTRIBUTE in op.attributes
+    ]
+    for index, op in enumerate(found):
+        members = [op, *ops.nested_ops(op)]
+        yield Group(
+            op.attributes[engine.PASS_ATTRIBUTE].value,
+            op.attributes[engine.MATCH_ATTRIBUTE].value,
+            frozenset(p for m in members for p in _innermost(m.location)),
+            _form(op),
+        )
+        mark = [ir.Location.file(MARK, index, 1, context=module.context)]
+        for member in members:
+            # Those of several groups become one.
+            if member.name not in _CONSTANTS:
+                member.location = ir.Location.callsite(member.location, mark)
+
+
+_VALUE = re.compile(r"%[\w#]+")
+_MATCH = re.compile(rf"{re.escape(engine.MATCH_ATTRIBUTE)} = \d+ : i64")
+
+
+def _form(op: ir.Operation) -> str:
+    text = op.get_asm(enable_debug_info=False, use_local_scope=True, large_elements_limit=16)
+    numbers: dict[str, str] = {}
+    renamed = _VALUE.sub(lambda v: numbers.setdefault(v[0], f"%{len(numbers)}"), text)
+    return _MATCH.sub("", renamed)
 
 
 def _innermost(location: ir.Location) -> Iterator[str]:
