@@ -10,15 +10,15 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.fuzz.check import Checked, Outcome, check, switches
+from benchmarks.fuzz.check import Checked, Outcome, check, check_all, switches
 from benchmarks.fuzz.graphs import graph
 from mlirfuse.backend.outputs import replacing
-from mlirfuse.core import MlirfuseError
 
 RESULTS = results.FOLDER / "fuzz.json"
 """One entry for each run."""
@@ -38,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--steps", type=int, default=10, help="size of a program (default: 10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--together", type=int, default=12, help="programs a module (default: 12)")
+    parser.add_argument("--target", default="cpu", help="another than cpu only compiles")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--failures", type=Path, default=FAILURES, metavar="FOLDER")
     given = parser.parse_args(arguments)
@@ -52,22 +54,33 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     outcomes: collections.Counter[str] = collections.Counter()
     groups, switched, seed = 0, 0, given.seed
-    with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        given.jobs, initializer=logging.disable, initargs=(logging.ERROR,)
+    ) as pool:
         while time.monotonic() < began + given.minutes * 60:
-            seeds = range(seed, seed + given.jobs)
-            found_all = pool.map(_one, seeds, [given.steps] * given.jobs)
-            for number, found in zip(seeds, found_all, strict=True):
-                outcomes[str(found.outcome)] += 1
-                groups += found.groups
-                switched += bool(switches(number))
-                if found.outcome is not Outcome.EQUAL:
-                    print(f"{number}: {found.outcome}: {found.message}", file=sys.stderr)
-                if not found.outcome.ok:
-                    print(_keep(given, number, found), file=sys.stderr)
-            seed += given.jobs
+            batches = [
+                range(first, first + given.together)
+                for first in range(seed, seed + given.jobs * given.together, given.together)
+            ]
+            found_all = pool.map(
+                _batch, batches, *zip(*[(given.steps, given.target)] * len(batches), strict=True)
+            )
+            for seeds, found_each in zip(batches, found_all, strict=True):
+                chosen = switches(seeds[0])
+                switched += len(seeds) if chosen else 0
+                for number, found in zip(seeds, found_each, strict=True):
+                    outcomes[str(found.outcome)] += 1
+                    groups += found.groups
+                    if found.outcome is not Outcome.EQUAL:
+                        said = f"{number} {chosen}: {found.outcome}: {found.message}"
+                        print(said, file=sys.stderr, flush=True)
+                    if not found.outcome.ok:
+                        print(_keep(given, number, chosen, found), file=sys.stderr, flush=True)
+            seed = batches[-1].stop
     return {
         "date": datetime.date.today().isoformat(),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
+        "target": given.target,
         "first_seed": given.seed,
         "steps": given.steps,
         "graphs": seed - given.seed,
@@ -78,29 +91,35 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _one(seed: int, steps: int) -> Checked:
+def _batch(seeds: Sequence[int], steps: int, target: str) -> list[Checked]:
+    """The programs of the seeds; their switches are those of the first."""
+    texts = {f"main{seed}": graph(seed, steps, f"main{seed}") for seed in seeds}
+    numbers = {f"main{seed}": seed for seed in seeds}
     try:
-        return check(graph(seed, steps), switches(seed), seed)
-    except MlirfuseError as error:
-        return Checked(Outcome.REFUSED, str(error))
+        found = check_all(texts, switches(seeds[0]), numbers, target)
     except Exception as error:
-        return Checked(Outcome.ENGINE, f"{type(error).__name__}: {error}")
+        said = Checked(Outcome.ENGINE, f"{type(error).__name__}: {error}")
+        return [said for _ in seeds]
+    return [found[name] for name in texts]
 
 
-def _keep(given: argparse.Namespace, seed: int, found: Checked) -> Path:
-    """Writes the smallest program of the seed that ends the same way."""
-    least = next(
-        (n for n in range(1, given.steps) if _one_alike(seed, n, found.outcome)), given.steps
-    )
+def _keep(given: argparse.Namespace, seed: int, chosen: dict[str, Any], found: Checked) -> Path:
+    """Writes the smallest program of the seed that ends the same way alone; else the program."""
+
+    def alike(steps: int) -> bool:
+        try:
+            again = check(graph(seed, steps), chosen, seed, given.target)
+        except Exception:
+            return found.outcome is Outcome.ENGINE
+        return again.outcome is found.outcome
+
+    least = next((n for n in range(1, given.steps) if alike(n)), given.steps)
     path: Path = given.failures / f"{found.outcome}_{seed}.mlir"
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = f"{HEADER}{json.dumps(switches(seed))}\n// {found.message}\n{graph(seed, least)}"
+    message = " ".join(found.message.split())
+    text = f"{HEADER}{json.dumps(chosen)}\n// {message}\n{graph(seed, least)}"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _one_alike(seed: int, steps: int, outcome: Outcome) -> bool:
-    return check(graph(seed, steps), switches(seed), seed).outcome is outcome
 
 
 def _save(path: Path, run: dict[str, Any]) -> None:

@@ -117,14 +117,19 @@ def elements(shape: Shape) -> int:
     return total
 
 
-def graph(seed: int, steps: int) -> str:
-    """The text of a module with a public function `main`."""
+def graph(seed: int, steps: int, name: str = "main") -> str:
+    """The text of a module with a public function of this name.
+
+    Texts with different names can be put together.
+    """
     chance = random.Random(seed)
     dynamic = chance.random() < 0.2
     other = chance.random() < 0.15
-    text = _Function(random.Random(chance.random()), "main", dynamic).build(steps)
+    text = _Function(random.Random(chance.random()), name, dynamic).build(steps)
     if other:
-        text += _Function(random.Random(chance.random()), "other", False).build(steps // 2 + 1)
+        text += _Function(random.Random(chance.random()), f"{name}_other", False).build(
+            steps // 2 + 1
+        )
     return text
 
 

@@ -73,21 +73,46 @@ def call(
     Raises:
       CompileFailedError: in stage `run`: the program refused, died or ran out of time.
     """
+    calls = [(signature, inputs)]
+    (called,) = call_all(program, calls, device=device, timeout=timeout, repeat=repeat)
+    return called
+
+
+def call_all(
+    program: Path,
+    calls: Sequence[tuple[Signature, Sequence[Array]]],
+    *,
+    device: str,
+    timeout: float | None = None,
+    repeat: int = 0,
+) -> list[Called]:
+    """Calls several functions of a program, each with its arguments, in one process.
+
+    Arguments and errors are those of `call`.
+    """
     with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
         folder = Path(name)
         request = {
             "program": str(program.resolve()),
-            "signature": dataclasses.asdict(signature),
             "device": device,
             "repeat": repeat,
-            "inputs": _write(folder, "input", inputs),
+            "calls": [
+                {
+                    "signature": dataclasses.asdict(signature),
+                    "inputs": _write(folder, f"input{number}_", inputs),
+                }
+                for number, (signature, inputs) in enumerate(calls)
+            ],
         }
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         interpreter = Path(sys.executable).name
         arguments = ["-m", "mlirfuse.runtime.isolated", name]
         run_tool(interpreter, arguments, stage="run", timeout=timeout)
         answer = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
-        return Called(_read(folder, "result", answer["results"]), answer["seconds"])
+        return [
+            Called(_read(folder, f"result{number}_", entry["results"]), entry["seconds"])
+            for number, entry in enumerate(answer)
+        ]
 
 
 def _write(folder: Path, stem: str, arrays: Sequence[Array]) -> list[dict[str, Any]]:
@@ -113,28 +138,31 @@ def _answer(folder: Path) -> None:
     from mlirfuse.runtime.module import FusedModule, Image
 
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-    inputs = _read(folder, "input", request["inputs"])
-    entry = request["signature"]
-    outputs = _specs(entry["outputs"])
-    manifest = Manifest(
-        device=request["device"],
-        function=entry["function"],
-        inputs=_specs(entry["inputs"]),
-        outputs=outputs,
-        structure={"tuple": [{"leaf": i} for i in range(len(outputs))]},
-        source=Path(request["program"]).name,
-        report=Report(target="unknown", iree="unknown", options={}),
-    )
-    program = FusedModule(Image(Path(request["program"])), manifest)
-    results = [np.array(r) for r in program(*inputs)]
-    seconds = []
-    for _ in range(request["repeat"]):
-        began = time.perf_counter()
-        program(*inputs)
-        seconds.append(time.perf_counter() - began)
-    entries = _write(folder, "result", results)
-    answer = json.dumps({"results": entries, "seconds": seconds})
-    (folder / _ANSWER).write_text(answer, encoding="utf-8")
+    image = Image(Path(request["program"]))
+    answer = []
+    for number, entry in enumerate(request["calls"]):
+        inputs = _read(folder, f"input{number}_", entry["inputs"])
+        signature = entry["signature"]
+        outputs = _specs(signature["outputs"])
+        manifest = Manifest(
+            device=request["device"],
+            function=signature["function"],
+            inputs=_specs(signature["inputs"]),
+            outputs=outputs,
+            structure={"tuple": [{"leaf": i} for i in range(len(outputs))]},
+            source=Path(request["program"]).name,
+            report=Report(target="unknown", iree="unknown", options={}),
+        )
+        program = FusedModule(image, manifest)
+        results = [np.array(r) for r in program(*inputs)]
+        seconds = []
+        for _ in range(request["repeat"]):
+            began = time.perf_counter()
+            program(*inputs)
+            seconds.append(time.perf_counter() - began)
+        entries = _write(folder, f"result{number}_", results)
+        answer.append({"results": entries, "seconds": seconds})
+    (folder / _ANSWER).write_text(json.dumps(answer), encoding="utf-8")
 
 
 def _specs(entries: Sequence[dict[str, Any]]) -> tuple[TensorSpec, ...]:

@@ -40,9 +40,13 @@ def test_fused_equals_unfused(seed, steps):
     assert found.outcome.ok, found.message
 
 
-@pytest.mark.parametrize("path", sorted(FAILURES.glob("*.mlir")), ids=lambda path: path.stem)
-def test_what_failed_once_does_not_again(path):
-    first, text = Path(path).read_text(encoding="utf-8").split("\n", 1)
-    given = json.loads(first.removeprefix(HEADER))
-    found = check(text, {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
-    assert found.outcome.ok, found.message
+KEPT = sorted(FAILURES.glob("*.mlir"))
+
+if KEPT:
+
+    @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+    def test_what_failed_once_does_not_again(path):
+        first, text = Path(path).read_text(encoding="utf-8").split("\n", 1)
+        given = json.loads(first.removeprefix(HEADER))
+        found = check(text, {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
+        assert found.outcome.ok, found.message
