@@ -146,6 +146,11 @@ class Reason(enum.Enum):
         "an op of the match is marked never-fuse",
         "remove its location from --never-fuse or its region mark from the model",
     )
+    MUST_FUSE = (
+        "must_fuse",
+        "the match would take some of the ops that have to end in one group from the others",
+        "ask for fewer ops in --must-fuse or in the model's region mark",
+    )
     SINGLE_OP = (
         "single_op",
         "the group would hold one op, which IREE dispatches alone anyway",

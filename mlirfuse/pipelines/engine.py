@@ -351,6 +351,7 @@ class _PassRun:
             target = self.run.target
             refusal = None if checked else slices.check(group, target.max_operands)
             refusal = refusal or regions.resource_refusal(group, target)
+            refusal = refusal or self.run.musts.torn(group)
             if refusal is not None:
                 return refusal
         if self.run.musts.wants(group):

@@ -7,11 +7,11 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse import cost
-from mlirfuse.core import MustFuseError, Report, UsageError
+from mlirfuse.core import Decision, MustFuseError, NoMatch, Reason, Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured import marks, ops
 
-_COMPUTING = ("linalg.", "iree_linalg_ext.", ops.REGION)
+_COMPUTING = ("linalg.", "iree_linalg_ext.", ops.REGION, "flow.dispatch.workgroups")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,22 +67,47 @@ class Musts:
             return False
         return bool(frozenset.intersection(*map(self.groups, working)))
 
+    def torn(self, group: list[ir.Operation]) -> NoMatch | None:
+        """Refuses a group that has some of the ops of the same block that must stay together."""
+        if not self:
+            return None
+        working = [op for op in group if cost.does_work(op)]
+        wanted = {name for op in working for name in self.groups(op)}
+        for view in group[-1].block.operations if wanted else ():
+            op = view.operation
+            if op in group or not _computes(op):
+                continue
+            left = wanted & self._inside(op)
+            if left:
+                return NoMatch(
+                    Reason.MUST_FUSE, f"{min(left)} has {ops.location_name(op.location)}"
+                )
+        return None
+
+    def _inside(self, op: ir.Operation) -> set[str]:
+        """The groups that an op or what computes inside it has to end in."""
+        computing = [o for o in ops.nested_ops(op) if _computes(o)]
+        return {name for o in computing or [op] for name in self.groups(o)}
+
     def check(self, module: ir.Module, report: Report) -> None:
         """Compares what was asked for with what became of it.
+
+        Args:
+          module: what the engine made, or IREE's dispatches of it.
+          report: of the engine.
 
         Raises:
           MustFuseError: ops of a group are in several dispatches.
         """
         holders: dict[tuple[str, str], list[ir.Operation]] = {}
         for function, op in _working(module) if self else ():
-            inside = {name for o in (op, *ops.nested_ops(op)) for name in self.groups(o)}
-            for name in inside:
+            for name in self._inside(op):
                 holders.setdefault((function, name), []).append(op)
         for (function, name), parts in sorted(holders.items(), key=lambda item: item[0]):
             if len(parts) > 1:
                 raise MustFuseError(
                     f"{name}: the ops are in {len(parts)} dispatches of @{function}, at"
-                    f" {', '.join(_places(parts))}: {_why(function, parts, report)}"
+                    f" {', '.join(dict.fromkeys(_places(parts)))}: {_why(function, parts, report)}"
                 )
 
 
@@ -93,15 +118,17 @@ def _working(module: ir.Module) -> list[tuple[str, ir.Operation]]:
         for function in ops.functions(module)
         for block in ops.blocks(function)
         for view in block.operations
-        if view.operation.name.startswith(_COMPUTING) and cost.does_work(view.operation)
+        if _computes(view.operation)
     ]
 
 
+def _computes(op: ir.Operation) -> bool:
+    return op.name.startswith(_COMPUTING) and len(op.results) > 0 and cost.does_work(op)
+
+
 def _names(op: ir.Operation) -> set[str]:
-    if op.name != ops.REGION:
-        return {ops.location_name(op.location)}
-    body = op.regions[0].blocks[0].operations
-    return {ops.location_name(o.operation.location) for o in body if cost.does_work(o.operation)}
+    inside = [o for o in ops.nested_ops(op) if _computes(o)]
+    return {ops.location_name(o.location) for o in inside or [op]}
 
 
 def _places(parts: list[ir.Operation]) -> list[str]:
@@ -109,15 +136,17 @@ def _places(parts: list[ir.Operation]) -> list[str]:
 
 
 def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
-    """The reason of the refusal that was about most of the parts."""
+    """The reason of the refusal that was about most of the parts; of the request itself last."""
     names = [_names(op) for op in parts]
-    best, most = None, 1
+    best: Decision | None = None
+    most = (False, 1)
     for decision in report.decisions:
         if decision.taken or decision.reason is None or decision.function != function:
             continue
         touched = sum(not found.isdisjoint(decision.ops) for found in names)
-        if touched > most:
-            best, most = decision, touched
+        rank = (decision.reason is not Reason.MUST_FUSE, touched)
+        if touched > 1 and rank > most:
+            best, most = decision, rank
     if best is None or best.reason is None:
         return "no pass takes them together (--explain shows what was considered)"
     detail = f" ({best.detail})" if best.detail else ""
