@@ -40,7 +40,7 @@ util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>
 
 // WHY-LABEL: @no_kernel_f32
 // WHY: matmul_triton_kernel
-// WHY-NEXT: a product of f32 to f32, not f16 or bf16 to f32
+// WHY-NEXT: a product of f32 to f32
 // CHECK-LABEL: @no_kernel_f32
 // CHECK-NOT: hal.dispatch.extern
 util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
@@ -89,4 +89,57 @@ util.func public @no_kernel_dynamic_depth(%a: tensor<64x?xf16>, %b: tensor<?x64x
     flow.return %total : tensor<64x64xf32>
   }
   util.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// The numbers are without sign; the kernel would take them with one.
+// WHY-LABEL: @no_kernel_unsigned
+// WHY: matmul_triton_kernel
+// WHY-NEXT: a product of unsigned numbers
+// CHECK-LABEL: @no_kernel_unsigned
+// CHECK-NOT: hal.dispatch.extern
+util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>) -> tensor<64x64xi32> {
+  %zero = arith.constant 0 : i32
+  %y = flow.dispatch.region -> (tensor<64x64xi32>) {
+    %sums = tensor.empty() : tensor<64x64xi32>
+    %start = linalg.fill ins(%zero : i32) outs(%sums : tensor<64x64xi32>) -> tensor<64x64xi32>
+    %total = linalg.matmul {cast = #linalg.type_fn<cast_unsigned>} ins(%a, %b : tensor<64x64xi8>, tensor<64x64xi8>) outs(%start : tensor<64x64xi32>) -> tensor<64x64xi32>
+    flow.return %total : tensor<64x64xi32>
+  }
+  util.return %y : tensor<64x64xi32>
+}
+
+// -----
+
+// Two parts of a weight's columns, each with workgroups of its own: the grid's third axis.
+// CHECK-LABEL: @parts
+// CHECK: %[[Y:.*]]:2 = hal.dispatch.extern "matmul_kernel"(%{{.*}}, %{{.*}}) : (tensor<64x64xf16>, tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>)
+// CHECK: %[[PARTS:.*]] = arith.constant 2 : index
+// CHECK: hal.return %{{.*}}, %{{.*}}, %[[PARTS]]
+// CHECK: util.return %[[Y]]#0, %[[Y]]#1
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+util.func public @parts(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %y:2 = flow.dispatch.region -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+    %w0 = tensor.extract_slice %w[0, 0] [64, 64] [1, 1] : tensor<64x128xf16> to tensor<64x64xf16>
+    %w1 = tensor.extract_slice %w[0, 64] [64, 64] [1, 1] : tensor<64x128xf16> to tensor<64x64xf16>
+    %sums = tensor.empty() : tensor<64x64xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<64x64xf32>) -> tensor<64x64xf32>
+    %total:2 = linalg.generic {indexing_maps = [#a, #b, #b, #c, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %w0, %w1 : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf16>) outs(%start, %start : tensor<64x64xf32>, tensor<64x64xf32>) {
+    ^bb0(%l: f16, %r0: f16, %r1: f16, %o0: f32, %o1: f32):
+      %x = arith.extf %l : f16 to f32
+      %x0 = arith.extf %r0 : f16 to f32
+      %x1 = arith.extf %r1 : f16 to f32
+      %p0 = arith.mulf %x, %x0 : f32
+      %p1 = arith.mulf %x, %x1 : f32
+      %s0 = arith.addf %o0, %p0 : f32
+      %s1 = arith.addf %o1, %p1 : f32
+      linalg.yield %s0, %s1 : f32, f32
+    } -> (tensor<64x64xf32>, tensor<64x64xf32>)
+    flow.return %total#0, %total#1 : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+  util.return %y#0, %y#1 : tensor<64x64xf32>, tensor<64x64xf32>
 }

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,8 +86,10 @@ def _run(request: str, folder: str) -> str:
             f"triton ran out of time after {BUILD_SECONDS} s", stage="kernel"
         ) from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        said = lines[-1][:300] if lines else f"exit code {done.returncode}, no diagnostics"
+        lines = [line.strip() for line in done.stderr.splitlines()]
+        # Triton's messages end with the source and a caret under it.
+        named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+        said = (named or [line for line in lines if line] or ["no diagnostics"])[0][:300]
         raise CompileFailedError(
             f"triton could not build the kernel: {said}",
             stage="kernel",

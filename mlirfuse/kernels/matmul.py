@@ -1,19 +1,21 @@
-"""Kernels for regions of one contraction and the elementwise ops after it.
+"""Kernels for regions of one contraction and the elementwise ops around it.
 
 The operands are read as they lie in memory, transposed or not; the epilogue runs on the sums while
-they are in registers.
+they are in registers. A contraction of several results, which share the left operand, is computed
+in one workgroup where an op reads sums of two of them; else each has its own workgroups.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.provider import Extent, Plan, Program
 from mlirfuse.kernels.rows import MAX_INDEX
-from mlirfuse.kernels.scalars import POINTERS, Unsupported
+from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported
 from mlirfuse.kernels.space import (
     Axis,
     Conflict,
@@ -28,11 +30,17 @@ from mlirfuse.structured import ops
 
 ENTRY = "matmul_kernel"
 
-BAND = 8
-"""Rows of tiles whose workgroups run together and share columns of the right operand."""
-
-BATCH, ROWS, COLUMNS = 0, 1, 2
+BATCH, ROWS, COLUMNS, TERMS = 0, 1, 2, 3
 """The groups of the iteration space."""
+
+_SUMS = {
+    ("f16", "f32"): "f32",
+    ("bf16", "f32"): "f32",
+    ("f16", "f16"): "f32",
+    ("bf16", "bf16"): "f32",
+    ("i8", "i32"): "i32",
+}
+"""Element types of the operands and of the result -> that of the sums."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class Tiling:
       block: terms of the sums at a time.
       warps: subgroups.
       stages: blocks of the operands in workgroup memory.
+      band: rows of tiles whose workgroups run together and share columns of the right operand.
     """
 
     height: int
@@ -52,6 +61,7 @@ class Tiling:
     block: int
     warps: int
     stages: int
+    band: int = 8
 
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
@@ -88,10 +98,18 @@ def _tiling(arch: str, rows: int, columns: int, batch: int) -> Tiling:
     return tilings[-1]
 
 
-def supports(region: ir.Operation, arch: str) -> Plan | NoMatch | None:
-    """Plans a kernel for a region around one contraction; None for another kind of region."""
+def supports(
+    region: ir.Operation, arch: str, tiling: Tiling | None = None
+) -> Plan | NoMatch | None:
+    """Plans a kernel for a region around one contraction; None for another kind of region.
+
+    Args:
+      region: a group.
+      arch: the architecture whose tiles are chosen.
+      tiling: instead of the chosen one.
+    """
     group = computing(region)
-    contractions = [op for op in group if ops.is_contraction(op)]
+    contractions = [op for op in group if _is_product(op)]
     if not contractions:
         return None
     if len(contractions) > 1:
@@ -100,7 +118,7 @@ def supports(region: ir.Operation, arch: str) -> Plan | NoMatch | None:
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
     try:
-        return _plan(region, group, contractions[0], arch)
+        return _Planner(region, group, contractions[0]).plan(arch, tiling)
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, "the ops do not share rows and columns")
     except Unsupported as reason:
@@ -117,12 +135,79 @@ class _Loops:
     term: int
 
 
-def _loops(contraction: ir.Operation) -> _Loops:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Product:
+    """One result of a contraction: numbers of the operands, and the sums."""
+
+    left: int
+    right: int
+    result: ir.Value
+
+
+def _is_product(op: ir.Operation) -> bool:
+    return ops.is_contraction(op) or (
+        ops.is_generic(op) and "reduction" in ops.iterator_types(op) and bool(_several(op))
+    )
+
+
+def _several(op: ir.Operation) -> list[_Product]:
+    """The products of a generic with several results `out + a * b`; none when it is another."""
+    block = ops.body(op)
+    arguments = list(block.arguments)
+    inputs = ops.num_inputs(op)
+    yielded = list(list(block.operations)[-1].operation.operands)
+    found = []
+    for number, value in enumerate(yielded):
+        add = ops.defining_op(value)
+        if add is None or add.name not in ("arith.addf", "arith.addi"):
+            return []
+        terms = [v for v in add.operands if v != arguments[inputs + number]]
+        multiply = ops.defining_op(terms[0]) if len(terms) == 1 else None
+        if multiply is None or multiply.name not in ("arith.mulf", "arith.muli"):
+            return []
+        factors = [_argument(v) for v in multiply.operands]
+        if any(f is None or f.arg_number >= inputs for f in factors):
+            return []
+        left, right = (f.arg_number for f in factors if f is not None)
+        found.append(_Product(left, right, op.results[number]))
+    return found
+
+
+def _argument(value: ir.Value) -> ir.BlockArgument | None:
+    """The block argument that a value is, or is an extension of."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name not in ("arith.extf", "arith.extsi"):
+            return None
+        value = op.operands[0]
+    return ir.BlockArgument(value)
+
+
+def _is_unsigned(contraction: ir.Operation) -> bool:
+    """Whether the contraction extends its operands without sign."""
+    names = [o.operation.name for o in ops.body(contraction).operations]
+    return "arith.extui" in names
+
+
+def _products(contraction: ir.Operation) -> list[_Product]:
+    if len(contraction.results) == 1:
+        return [_Product(0, 1, contraction.results[0])]
+    products = _several(contraction)
+    maps = ops.indexing_maps(contraction)
+    first = products[0]
+    for product in products[1:]:
+        if product.left != first.left or maps[product.right] != maps[first.right]:
+            raise Unsupported("products that share no left operand")
+    return products
+
+
+def _loops(contraction: ir.Operation, product: _Product) -> _Loops:
     """Sorts the loops of a contraction with one loop of rows, columns and terms each."""
     maps = ops.indexing_maps(contraction)
     if any(m is None or None in m for m in maps):
         raise Unsupported(f"an indexing map of {contraction.name}")
-    left, right, out = ({d for d in m if d is not None} for m in ops.plain_maps(contraction))
+    chosen = (maps[product.left], maps[product.right], maps[ops.num_inputs(contraction)])
+    left, right, out = ({d for d in m or () if d is not None} for m in chosen)
     batch = tuple(sorted(left & right & out))
     rows, columns, terms = (
         sorted(left & out - right),
@@ -135,105 +220,232 @@ def _loops(contraction: ir.Operation) -> _Loops:
     return _Loops(batch, rows[0], columns[0], terms.pop())
 
 
-def _plan(
-    region: ir.Operation, group: list[ir.Operation], contraction: ir.Operation, arch: str
-) -> Plan | NoMatch:
-    left, right = ops.inputs(contraction)
-    kinds = {ops.element_type(left), ops.element_type(right)}
-    if kinds not in ({"f16"}, {"bf16"}) or ops.element_type(contraction.results[0]) != "f32":
-        kind = f"{' times '.join(sorted(kinds))} to {ops.element_type(contraction.results[0])}"
-        return NoMatch(Reason.ELEMENT_TYPE, f"a product of {kind}, not f16 or bf16 to f32")
-    if ops.constant(ops.inits(contraction)[0]) != 0:
-        return NoMatch(Reason.CONSTANT_UNVERIFIED, "what the contraction adds to is not zero")
-    loops = _loops(contraction)
-    sizes = ops.loop_sizes(contraction)
-    batch = tuple(sizes[n] for n in loops.batch)
-    rows, columns, depth = sizes[loops.row], sizes[loops.column], sizes[loops.term]
-    if columns is None or depth is None or None in batch:
-        return NoMatch(Reason.DYNAMIC_SHAPE, "only the rows of a product may be dynamic")
-    count = known_product(batch)
-    tiling = _tiling(arch, rows or 128, columns, count)
-    space = Space(
-        (
-            Group("batch", batch),
-            Group("row", (rows,), "row_inside"),
-            Group("column", (columns,), "column_inside"),
+class _Planner:
+    """Writes the kernel of one region."""
+
+    def __init__(
+        self, region: ir.Operation, group: list[ir.Operation], contraction: ir.Operation
+    ) -> None:
+        self.contraction = contraction
+        self.results = returned(region)
+        self.products = _products(contraction)
+        self.loops = _loops(contraction, self.products[0])
+        self.sizes = ops.loop_sizes(contraction)
+        after = {contraction}
+        for op in group:
+            if any(ops.defining_op(v) in after for v in op.operands):
+                after.add(op)
+        self.prologue = [op for op in group if op not in after]
+        self.epilogue = [op for op in group if op in after and op != contraction]
+        hidden = {result for op in self.prologue for result in op.results}
+        readers = [v for op in self.epilogue for v in op.operands] + self.results
+        if any(v in hidden for v in readers):
+            raise Unsupported("a value that is read before and after the sums")
+
+    def plan(self, arch: str, tiling: Tiling | None) -> Plan | NoMatch:
+        """The plan, with the tiling that is given or chosen."""
+        inputs = list(ops.inputs(self.contraction))
+        kinds = {ops.element_type(inputs[n]) for p in self.products for n in (p.left, p.right)}
+        out = ops.element_type(self.contraction.results[0])
+        self.sum_type = _SUMS.get((min(kinds), out)) if len(kinds) == 1 else None
+        if self.sum_type is None:
+            kind = f"{' times '.join(sorted(kinds))} to {out}"
+            return NoMatch(Reason.ELEMENT_TYPE, f"a product of {kind}")
+        if self.sum_type == "i32" and _is_unsigned(self.contraction):
+            return NoMatch(Reason.ELEMENT_TYPE, "a product of unsigned numbers")
+        if any(ops.constant(v) != 0 for v in ops.inits(self.contraction)):
+            return NoMatch(Reason.CONSTANT_UNVERIFIED, "what the contraction adds to is not zero")
+        loops, sizes = self.loops, self.sizes
+        batch = tuple(sizes[n] for n in loops.batch)
+        rows, columns, depth = sizes[loops.row], sizes[loops.column], sizes[loops.term]
+        if columns is None or depth is None or None in batch:
+            return NoMatch(Reason.DYNAMIC_SHAPE, "only the rows of a product may be dynamic")
+        count = known_product(batch)
+        parts = self._parts()
+        chosen = tiling or _tiling(arch, rows or 128, columns * len(parts), count)
+        if tiling is None and len(parts[0]) > 1:
+            chosen = _narrower(chosen)
+        self._spread(chosen, batch, rows, columns, depth)
+        tiles = self.tiles
+        for number, part in enumerate(parts):
+            tiles.forget_loads()
+            before = len(tiles.body.lines)
+            self._part(part, chosen, depth)
+            if len(parts) > 1:
+                lines = tiles.body.lines[before:]
+                del tiles.body.lines[before:]
+                tiles.body.lines.append(f"if tl.program_id(2) == {number}:")
+                tiles.body.lines += [f"    {line}" for line in lines]
+        allowed = {v: dims.index((ROWS, 0)) for v, dims in tiles.axes.items() if (ROWS, 0) in dims}
+        size = dynamic_dimension([*tiles.operands, *self.results], allowed)
+        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
+        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(self.results)]
+        if rows is None:
+            arguments.append(("size", "i32"))
+        tile_columns = -(-columns // chosen.width)
+        grid = (
+            Extent(1 if rows is None else rows, chosen.height, rows is None, tile_columns),
+            Extent(count),
+            Extent(len(parts)),
         )
-    )
-    # The loop over the terms is no axis, and nothing asks for it.
-    axes: list[Axis] = [(BATCH, 0)] * len(sizes)
-    for position, loop in enumerate(loops.batch):
-        axes[loop] = (BATCH, position)
-    axes[loops.row], axes[loops.column] = (ROWS, 0), (COLUMNS, 0)
-    tiles = Tiles(space, {})
-    wide = rows is None or _reach(contraction) >= MAX_INDEX
-    _sum(tiles, contraction, loops, axes, tiling)
-    epilogue = [op for op in group if op != contraction]
-    tiles.loops = _epilogue_loops(space, contraction, epilogue, axes)
-    tiles.define(contraction.results[0], "total")
-    for op in epilogue:
-        tiles.elementwise(op)
-    results = returned(region)
-    for number, value in enumerate(results):
-        tiles.store(f"y{number}", value, tiles.written_axes(value))
-    allowed = {v: dims.index((ROWS, 0)) for v, dims in tiles.axes.items() if (ROWS, 0) in dims}
-    size = dynamic_dimension([*tiles.operands, *results], allowed)
-    height = product_text((rows,))
-    to64 = ".to(tl.int64)" if wide else ""
-    lines = [
-        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({height}, "
-        f"{tiling.height}), {-(-columns // tiling.width)}, {BAND})",
-        f"batch = tl.program_id(1){to64}",
-        f"row = (row_tile * {tiling.height} + tl.arange(0, {tiling.height})){to64}[:, None]",
-        f"column = (column_tile * {tiling.width} + tl.arange(0, {tiling.width}))[None, :]",
-        f"row_inside = row < {height}",
-        f"column_inside = column < {columns}",
-    ]
-    arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
-    arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-    if rows is None:
-        arguments.append(("size", "i32"))
-    note = f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}."
-    tile_columns = -(-columns // tiling.width)
-    grid = (
-        Extent(1 if rows is None else rows, tiling.height, rows is None, tile_columns),
-        Extent(count),
-        Extent(1),
-    )
-    text = text_of(ENTRY, arguments, [*lines, *tiles.body.lines], note)
-    program = Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
-    return Plan(program, tuple(tiles.operands), grid, size)
+        lines = [*self._start(chosen, rows, columns), *tiles.body.lines]
+        note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
+        text = text_of(ENTRY, arguments, lines, note)
+        program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
+        return Plan(program, tuple(tiles.operands), grid, size)
+
+    def _parts(self) -> list[list[_Product]]:
+        """The products, those together whose sums one op reads."""
+        reads: dict[ir.Value, set[int]] = {
+            product.result: {n} for n, product in enumerate(self.products)
+        }
+        for op in self.epilogue:
+            found = set().union(*(reads.get(v, set()) for v in op.operands))
+            reads.update((result, found) for result in op.results)
+        if all(len(found) == 1 for found in reads.values()):
+            return [[product] for product in self.products]
+        return [self.products]
+
+    def _spread(
+        self,
+        tiling: Tiling,
+        batch: tuple[int | None, ...],
+        rows: int | None,
+        columns: int,
+        depth: int,
+    ) -> None:
+        """Names the axes of every loop."""
+        exact = rows is not None and rows % tiling.height == 0
+        self.space = Space(
+            (
+                Group("batch", batch),
+                Group("row", (rows,), "" if exact else "row_inside"),
+                Group("column", (columns,), "column_inside" if columns % tiling.width else ""),
+                Group("term", (depth,), "term_inside" if depth % tiling.block else ""),
+            )
+        )
+        loops = self.loops
+        axes: list[Axis] = [(TERMS, 0)] * len(self.sizes)
+        for position, loop in enumerate(loops.batch):
+            axes[loop] = (BATCH, position)
+        axes[loops.row], axes[loops.column] = (ROWS, 0), (COLUMNS, 0)
+        self.axes = axes
+        maps = ops.plain_maps(self.contraction)
+        operands = dict(zip(self.contraction.operands, maps, strict=True))
+        inside = {v for op in self.prologue for v in op.results}
+        read = {
+            v: [axes[d] for d in m if d is not None] for v, m in operands.items() if v in inside
+        }
+        main = [axes[d] for d in maps[-1] if d is not None]
+        sums = {product.result: main for product in self.products}
+        named: dict[ir.Operation, Sequence[Axis]] = {self.contraction: axes}
+        named.update(loop_axes(self.space, self.prologue, main, written=read))
+        named.update(loop_axes(self.space, self.epilogue, main, written=sums))
+        self.tiles = Tiles(self.space, named)
+        whole = max(ops.num_elements(v) for v in self.contraction.operands)
+        self.wide = rows is None or whole >= MAX_INDEX
+
+    def _start(self, tiling: Tiling, rows: int | None, columns: int) -> list[str]:
+        """The lines that place the tile."""
+        height, width = tiling.height, tiling.width
+        bound = product_text((rows,))
+        to64 = ".to(tl.int64)" if self.wide else ""
+        lines = [
+            f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
+            f"{height}), {-(-columns // width)}, {tiling.band})",
+            f"batch = tl.program_id(1){to64}",
+            f"row = (row_tile * {height} + tl.arange(0, {height})){to64}[:, None]",
+            f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
+        ]
+        if self.space.groups[ROWS].mask:
+            lines.append(f"row_inside = row < {bound}")
+        if self.space.groups[COLUMNS].mask:
+            lines.append(f"column_inside = column < {columns}")
+        return lines
+
+    def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
+        """Computes the sums of a part, its epilogue, and its results."""
+        if self.prologue or len(part) > 1:
+            self._loop(part, tiling, depth)
+        else:
+            self._product(part[0], tiling, depth)
+        tiles = self.tiles
+        known = {product.result for product in part}
+        out = ops.element_type(self.contraction.results[0])
+        for number, product in enumerate(part):
+            cast = "" if out == self.sum_type else f".to({TYPES[out]})"
+            tiles.define(product.result, f"total{number}{cast}")
+        for op in self.epilogue:
+            if any(v in known for v in op.operands):
+                tiles.elementwise(op)
+                known.update(op.results)
+        for number, value in enumerate(self.results):
+            if value in known:
+                tiles.store(f"y{number}", value, tiles.written_axes(value))
+
+    def _product(self, product: _Product, tiling: Tiling, depth: int) -> None:
+        """Sums of operands that lie in memory."""
+        tiles, term = self.tiles, self.loops.term
+        maps = ops.plain_maps(self.contraction)
+        places, steps = [], []
+        for number in (product.left, product.right):
+            value, index_map = self.contraction.operands[number], maps[number]
+            known = tuple(None if n is None or n == term else self.axes[n] for n in index_map)
+            places.append(tiles.place(value, known))
+            steps.append(tiles.stride(value, index_map.index(term)))
+        row, column = (self.space.groups[g].mask or "None" for g in (ROWS, COLUMNS))
+        tiles.body.lines.append(
+            f"total0 = library.product({places[0]}, {places[1]}, {steps[0]}, {steps[1]}, {row}, "
+            f"{column}, {depth}, {tiling.block}, {tiling.height}, {tiling.width}, "
+            f"{TYPES[self.sum_type or 'f32']})"
+        )
+
+    def _loop(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
+        """Sums of operands that are computed on the way, or share the left one."""
+        tiles, block = self.tiles, tiling.block
+        zeros = f"tl.zeros([{tiling.height}, {tiling.width}], {TYPES[self.sum_type or 'f32']})"
+        lines = tiles.body.lines
+        lines += [f"total{number} = {zeros}" for number in range(len(part))]
+        lines.append(f"for start in range(0, {depth}, {block}):")
+        before = len(lines)
+        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), depth)
+        for number, product in enumerate(part):
+            self._operand(product.right, "b", "[:, None]", (block, tiling.width), depth)
+            lines.append(f"total{number} = tl.dot(a, b, total{number})")
+        lines[before:] = [f"    {line}" for line in lines[before:]]
+        tiles.forget_loads()
+
+    def _operand(
+        self, number: int, name: str, shaped: str, shape: tuple[int, int], depth: int
+    ) -> None:
+        """The tile of an operand, computed in the loop over the terms."""
+        tiles = self.tiles
+        block = shape[0] if shaped == "[:, None]" else shape[1]
+        lines = tiles.body.lines
+        tiles.forget_loads()
+        lines.append(f"term = (start + tl.arange(0, {block})){shaped}")
+        inside = self.space.groups[TERMS].mask
+        if inside:
+            lines.append(f"{inside} = term < {depth}")
+        value = self.contraction.operands[number]
+        for op in self._before(value):
+            tiles.elementwise(op)
+        index_map = ops.plain_maps(self.contraction)[number]
+        tile = tiles.read(value, tuple(None if n is None else self.axes[n] for n in index_map))
+        tile = f"tl.broadcast_to({tile}, {list(shape)})"
+        lines.append(f"{name} = tl.where({inside}, {tile}, 0)" if inside else f"{name} = {tile}")
+
+    def _before(self, value: ir.Value) -> list[ir.Operation]:
+        """The ops of the prologue that a value is computed by, in order."""
+        needed = {value}
+        found = []
+        for op in reversed(self.prologue):
+            if any(result in needed for result in op.results):
+                found.append(op)
+                needed.update(op.operands)
+        return found[::-1]
 
 
-def _reach(contraction: ir.Operation) -> int:
-    """The most elements of an operand or result."""
-    return max(ops.num_elements(v) for v in contraction.operands)
-
-
-def _sum(
-    tiles: Tiles, contraction: ir.Operation, loops: _Loops, axes: list[Axis], tiling: Tiling
-) -> None:
-    """Computes the sums of the tile."""
-    places, steps = [], []
-    maps = ops.plain_maps(contraction)[:2]
-    for value, index_map in zip(ops.inputs(contraction), maps, strict=True):
-        shape = ops.shape(value)
-        known = tuple(None if n is None or n == loops.term else axes[n] for n in index_map)
-        tiles.axes[value] = known
-        places.append(f"{tiles.pointer(value)} + {tiles.space.offset(shape, known)}")
-        steps.append(product_text(shape[index_map.index(loops.term) + 1 :]))
-    depth = ops.loop_sizes(contraction)[loops.term]
-    tiles.body.lines.append(
-        f"total = library.product({places[0]}, {places[1]}, {steps[0]}, {steps[1]}, "
-        f"row_inside, column_inside, {depth}, {tiling.block}, {tiling.height}, {tiling.width})"
-    )
-
-
-def _epilogue_loops(
-    space: Space, contraction: ir.Operation, epilogue: list[ir.Operation], axes: list[Axis]
-) -> dict[ir.Operation, list[Axis]]:
-    """The axis of each loop of the epilogue's ops, and of the contraction."""
-    written = ops.plain_maps(contraction)[-1]
-    main = [axes[n] for n in written if n is not None]
-    sums = {contraction.results[0]: main}
-    return {contraction: axes, **loop_axes(space, epilogue, main, written=sums)}
+def _narrower(tiling: Tiling) -> Tiling:
+    """Half the columns, for kernels that hold two sums."""
+    return dataclasses.replace(tiling, width=max(16, tiling.width // 2))

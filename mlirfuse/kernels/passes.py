@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from iree.compiler import ir
 
-from mlirfuse.core import CompileFailedError, Match, NoMatch, PassContext, Reason
+from mlirfuse.core import (
+    CompileFailedError,
+    FusionPass,
+    Kind,
+    Match,
+    NoMatch,
+    Numerics,
+    PassContext,
+    Reason,
+)
 from mlirfuse.kernels import building, dispatch
 from mlirfuse.kernels.provider import Plan
 from mlirfuse.structured import ops
 
+Supports = Callable[[ir.Operation, str], Plan | NoMatch | None]
+"""Plans a kernel for a region and an architecture; None for another kind of region."""
 
-def matched(
-    region: ir.Operation,
-    ctx: PassContext,
-    supports: Callable[[ir.Operation], Plan | NoMatch | None],
-) -> Match | NoMatch | None:
+
+def kernel_pass(name: str, summary: str, supports: Supports, source: str) -> FusionPass:
+    """A pass that lets kernels compute regions, whichever pass formed them."""
+    return FusionPass(
+        name=name,
+        summary=summary,
+        roots=(ops.REGION,),
+        match=functools.partial(_match, supports=supports),
+        prepare=_prepare,
+        rewrite=_rewrite,
+        numerics=Numerics.REASSOCIATING,
+        kind=Kind.REWRITE,
+        feature="kernels",
+        targets=frozenset({"cuda"}),
+        source=source,
+    )
+
+
+def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match | NoMatch | None:
     """The match of a kernel pass at a region.
 
     On a target for which no kernels are built nothing is a match, and nothing is recorded.
@@ -25,7 +51,7 @@ def matched(
         return None
     if len(set(region.operands)) > 1:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
-    plan = supports(region)
+    plan = supports(region, ctx.target.arch)
     if not isinstance(plan, Plan):
         return plan
     bound = len(plan.operands) + len(region.results)
@@ -37,7 +63,7 @@ def matched(
     return Match(region, (region,), plan)
 
 
-def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
+def _prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     """Builds the kernel; what cannot be built leaves the region as it is."""
     refusal = building.missing()
     if refusal is not None:
@@ -55,11 +81,7 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+def _rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the built kernel in the place of the region."""
     kernel = building.build(match.data.program, ctx.target.arch)
     return dispatch.replace(match.root, match.data, kernel)
-
-
-ROOTS = (ops.REGION,)
-"""Where kernel passes look: at groups, whichever pass formed them."""

@@ -43,8 +43,13 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def supports(region: ir.Operation) -> Plan | NoMatch | None:
-    """Plans a kernel for a region of row reductions; None for another kind of region."""
+def supports(region: ir.Operation, arch: str) -> Plan | NoMatch | None:
+    """Plans a kernel for a region of row reductions; None for another kind of region.
+
+    Args:
+      region: a group.
+      arch: the architecture; kernels of rows are the same on all.
+    """
     group = computing(region)
     generics = [op for op in group if ops.is_generic(op)]
     reductions = [op for op in generics if "reduction" in ops.iterator_types(op)]

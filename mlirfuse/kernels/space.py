@@ -64,8 +64,20 @@ class Space:
         text = f"({flat} // {inner})" if inner != 1 else flat
         return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
 
-    def offset(self, shape: Sequence[int | None], axes: Sequence[Axis | None]) -> str:
-        """Where an element of a row-major tensor is, counted in elements."""
+    def offset(
+        self,
+        shape: Sequence[int | None],
+        axes: Sequence[Axis | None],
+        taken: Sequence[int | None] | None = None,
+    ) -> str:
+        """Where an element of a row-major tensor is, counted in elements.
+
+        Args:
+          shape: of the tensor.
+          axes: the axis along each dimension; None for the first element.
+          taken: how many indices of each dimension the axes count; all of them when left out.
+        """
+        sizes = shape if taken is None else taken
         terms = []
         dim = 0
         while dim < len(axes):
@@ -75,7 +87,11 @@ class Space:
                 dim = end
                 continue
             group, first = axis
-            while end < len(axes) and axes[end] == (group, first + end - dim):
+            while (
+                end < len(axes)
+                and axes[end] == (group, first + end - dim)
+                and sizes[end] == shape[end]
+            ):
                 end += 1
             stride = product_text(shape[end:])
             text = self.index(group, first, first + end - 1 - dim)

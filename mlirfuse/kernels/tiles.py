@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
-from mlirfuse.kernels.space import Axis, Space
+from mlirfuse.kernels.space import Axis, Space, known_product, product_text
 from mlirfuse.structured import ops, slices
 
 
@@ -17,7 +17,8 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
     return [
         o.operation
         for o in list(block.operations)[:-1]
-        if not slices.is_cheap(o.operation) and o.operation.name != "arith.constant"
+        if not slices.is_cheap(o.operation)
+        and o.operation.name not in ("arith.constant", "tensor.extract_slice")
     ]
 
 
@@ -48,6 +49,21 @@ def dynamic_dimension(
     return found
 
 
+def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
+    """The tensor that a slice is cut from, and where it starts; the value itself if it is none.
+
+    Raises:
+      Unsupported: a slice with steps, dynamic offsets or other dimensions.
+    """
+    op = ops.defining_op(value)
+    if op is None or op.name != "tensor.extract_slice":
+        return value, ()
+    boxes = ops.slice_of(op)
+    if boxes is None or len(boxes) != len(ops.shape(value)):
+        raise Unsupported("a slice that is not static, with steps of one and all dimensions")
+    return op.operands[0], tuple(offset for offset, _ in boxes)
+
+
 class Tiles:
     """Writes the lines of one kernel.
 
@@ -73,6 +89,22 @@ class Tiles:
             raise Unsupported(f"an operand of type {value.type}")
         return self.operands.setdefault(value, f"x{len(self.operands)}")
 
+    def place(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """Pointers to the elements of a tensor from outside, or of a slice of one."""
+        source, starts = _source(value)
+        pointer = self.pointer(source)
+        shape = ops.shape(source)
+        if source != value and None in shape:
+            raise Unsupported(f"a slice of {source.type}")
+        self.axes.setdefault(source, axes)
+        offset = self.space.offset(shape, axes, ops.shape(value))
+        first = sum(start * known_product(shape[dim + 1 :]) for dim, start in enumerate(starts))
+        return f"{pointer} + {offset}" + (f" + {first}" if first else "")
+
+    def stride(self, value: ir.Value, dim: int) -> str:
+        """Elements from one index of a dimension to the next."""
+        return product_text(ops.shape(_source(value)[0])[dim + 1 :])
+
     def define(self, value: ir.Value, name: str) -> None:
         """Says which tile a value inside the region is."""
         self._inside[value] = name
@@ -96,9 +128,7 @@ class Tiles:
         if owner is not None and owner.name == "tensor.empty":
             raise Unsupported("a value that nothing has written")
         if (value, axes) not in self._loaded:
-            pointer = self.pointer(value)
-            self.axes[value] = axes
-            place = f"{pointer} + {self.space.offset(ops.shape(value), axes)}"
+            place = self.place(value, axes)
             mask = self.space.mask(axes)
             guard = f", mask={mask}, other=0" if mask else ""
             text = f"tl.load({place}{guard})"

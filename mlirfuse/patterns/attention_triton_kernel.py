@@ -13,27 +13,11 @@ Source: Dao, FlashAttention-2, 2023, algorithm 1.
 
 from __future__ import annotations
 
-from iree.compiler import ir
-
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels import attention, passes
 
-
-def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a region of one attention that a kernel can compute."""
-    return passes.matched(root, ctx, attention.supports)
-
-
-PASS = FusionPass(
+PASS = passes.kernel_pass(
     name="attention_triton_kernel",
     summary="Attention as one Triton kernel with an online softmax",
-    roots=passes.ROOTS,
-    match=match,
-    prepare=passes.prepare,
-    rewrite=passes.rewrite,
-    numerics=Numerics.REASSOCIATING,
-    kind=Kind.REWRITE,
-    feature="kernels",
-    targets=frozenset({"cuda"}),
+    supports=attention.supports,
     source="Dao 2023, algorithm 1",
 )

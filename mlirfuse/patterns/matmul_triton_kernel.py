@@ -1,39 +1,26 @@
 """Let a Triton kernel compute a contraction and the elementwise ops after it.
 
-    %y = flow.dispatch.region { contraction; bias, activation, residual, casts }
+    %y = flow.dispatch.region { dequantization; contraction; bias, activation, residual, casts }
   becomes
     %y = hal.dispatch.extern "matmul_kernel"(%a, %b, ...) { the ops after it on sums in registers }
 
-Root: the region, whichever pass formed it. One contraction of f16 or bf16 that adds in f32, with
-one dimension each of rows, columns and terms and any number of batch dimensions, operands
-transposed or not; any elementwise epilogue, several results. Dimensions static but for the rows.
+Root: the region, whichever pass formed it. One contraction of f16 or bf16 that adds in f32, or of
+i8 in i32, with one dimension each of rows, columns and terms and any number of batch dimensions,
+operands transposed or not, in memory or computed elementwise (weights of i8 dequantized on the
+way); any elementwise epilogue, several results. A contraction of several results that share the
+left operand: a gated unit in one workgroup, the parts of a split each in its own. Dimensions static
+but for the rows.
 Numerics: reassociating (sums are taken in blocks).
 Source: Tillet, Kung, Cox, Triton, 2019.
 """
 
 from __future__ import annotations
 
-from iree.compiler import ir
-
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels import matmul, passes
 
-
-def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a region of one contraction that a kernel can compute."""
-    return passes.matched(root, ctx, lambda region: matmul.supports(region, ctx.target.arch))
-
-
-PASS = FusionPass(
+PASS = passes.kernel_pass(
     name="matmul_triton_kernel",
     summary="Contraction with its elementwise epilogue as one Triton kernel",
-    roots=passes.ROOTS,
-    match=match,
-    prepare=passes.prepare,
-    rewrite=passes.rewrite,
-    numerics=Numerics.REASSOCIATING,
-    kind=Kind.REWRITE,
-    feature="kernels",
-    targets=frozenset({"cuda"}),
+    supports=matmul.supports,
     source="Tillet, Kung, Cox 2019",
 )

@@ -13,27 +13,11 @@ Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from iree.compiler import ir
-
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels import passes, rows
 
-
-def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a region of row reductions that a kernel can compute."""
-    return passes.matched(root, ctx, rows.supports)
-
-
-PASS = FusionPass(
+PASS = passes.kernel_pass(
     name="row_triton_kernel",
     summary="Softmax, norms and other row reductions as one Triton kernel",
-    roots=passes.ROOTS,
-    match=match,
-    prepare=passes.prepare,
-    rewrite=passes.rewrite,
-    numerics=Numerics.REASSOCIATING,
-    kind=Kind.REWRITE,
-    feature="kernels",
-    targets=frozenset({"cuda"}),
+    supports=rows.supports,
     source="Milakov, Gimelshein 2018",
 )

@@ -33,6 +33,23 @@ def tile_of(number, rows, columns, band: tl.constexpr):
 
 
 @triton.jit
+def load(pointers, inside):
+    """Loads a tile; zero where `inside`, which is None when everything is, does not hold."""
+    other: tl.constexpr = None if inside is None else 0
+    return tl.load(pointers, mask=inside, other=other)
+
+
+@triton.jit
+def both(a, b):
+    """Where two conditions hold, each of which may be None: always."""
+    if a is None:
+        return b
+    if b is None:
+        return a
+    return a & b
+
+
+@triton.jit
 def product(
     left,
     right,
@@ -44,54 +61,57 @@ def product(
     block: tl.constexpr,
     height: tl.constexpr,
     width: tl.constexpr,
+    kind: tl.constexpr,
 ):
-    """Sums left times right over `depth` terms, in f32.
+    """Sums left times right over `depth` terms.
 
     Args:
       left: pointers to a column of the left operand, shape [height, 1].
       right: pointers to a row of the right operand, shape [1, width].
       left_step: elements from one term to the next in the left operand.
       right_step: the same in the right operand.
-      row_inside: which rows exist, shape [height, 1].
-      column_inside: which columns exist, shape [1, width].
+      row_inside: which rows exist, shape [height, 1]; None where all do.
+      column_inside: which columns exist, shape [1, width]; None where all do.
       depth: number of terms.
       block: terms at a time.
       height: rows of the tile.
       width: columns of the tile.
+      kind: element type of the sums.
     """
     term = tl.arange(0, block)
     left_tile = left + term[None, :] * left_step
     right_tile = right + term[:, None] * right_step
-    total = tl.zeros([height, width], dtype=tl.float32)
-    for start in range(0, depth, block):
-        if depth % block == 0:
-            a = tl.load(left_tile, mask=row_inside, other=0.0)
-            b = tl.load(right_tile, mask=column_inside, other=0.0)
-        else:
-            inside = start + term < depth
-            a = tl.load(left_tile, mask=row_inside & inside[None, :], other=0.0)
-            b = tl.load(right_tile, mask=column_inside & inside[:, None], other=0.0)
-        total = tl.dot(a, b, total)
+    total = tl.zeros([height, width], dtype=kind)
+    for _ in range(0, depth // block):
+        a = load(left_tile, row_inside)
+        b = load(right_tile, column_inside)
+        total = tl.dot(a, b, total, out_dtype=kind)
         left_tile += block * left_step
         right_tile += block * right_step
+    if depth % block:
+        inside = term < depth % block
+        a = load(left_tile, both(row_inside, inside[None, :]))
+        b = load(right_tile, both(column_inside, inside[:, None]))
+        total = tl.dot(a, b, total, out_dtype=kind)
     return total
 
 
 @triton.jit
-def attend(score, v, total, weight, highest):
+def attend(score, scale: tl.constexpr, v, total, weight, highest):
     """Adds a block of keys to an online softmax.
 
     Args:
-      score: powers of two, shape [queries, keys]; -inf where a key is closed.
+      score: shape [queries, keys]; -inf where a key is closed.
+      scale: what makes the scores powers of two; above zero.
       v: values of these keys, shape [keys, width].
       total: weighted sum of the values so far, shape [queries, width].
       weight: sum of the weights so far, shape [queries, 1].
-      highest: largest score so far, shape [queries, 1].
+      highest: largest power so far, shape [queries, 1].
     """
-    next_highest = tl.maximum(highest, tl.max(score, 1, keep_dims=True))
+    next_highest = tl.maximum(highest, tl.max(score, 1, keep_dims=True) * scale)
     # While every key is closed there is nothing to take a difference from.
     base = tl.where(next_highest == float("-inf"), 0.0, next_highest)
-    power = tl.exp2(score - base)
+    power = tl.exp2(score * scale - base)
     factor = tl.exp2(highest - base)
     total = tl.dot(power.to(v.dtype), v, total * factor)
     weight = weight * factor + tl.sum(power, 1, keep_dims=True)
