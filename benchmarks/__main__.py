@@ -1,4 +1,7 @@
-"""`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page."""
+"""`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
+
+`python -m benchmarks gpu` has switches of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,20 @@ from benchmarks import page, results, tables
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
+GPU = "gpu"
+
 _log = logging.getLogger("benchmarks")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one suite, or writes docs/performance.md from the saved results."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == [GPU]:
+        from benchmarks.gpu import measure
+
+        return measure.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*SUITES, "docs"])
+    parser.add_argument("suite", choices=[*dict.fromkeys((*SUITES, GPU)), "docs"])
     parser.add_argument("--quick", action="store_true", help="little work and few rounds")
     parser.add_argument(
         "--only", default="", metavar="WORD,...", help="work whose name has one of the words in it"
@@ -42,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(given: argparse.Namespace) -> int:
     suite, quick = SUITES[given.suite], given.quick
+    assert suite.run is not None
     words = [word.lower() for word in given.only.split(",") if word]
     work = suite.quick_work if quick and not words else suite.work
     chosen = [w for w in work if not words or any(word in w.lower() for word in words)]

@@ -16,8 +16,8 @@ _INTRODUCTION = """\
 # Performance
 
 Every number comes from one run of `python -m benchmarks SUITE`, in which all sides take turns on
-the same threads; run it to get the numbers of your machine. A ratio is the median of the ratios of
-the rounds: above 1 ours is faster.
+the same threads or the same GPU; run it to get the numbers of your machine. A ratio is the median
+of the ratios of the rounds: above 1 ours is faster.
 """
 
 _BUSY = """\
@@ -39,14 +39,34 @@ def render(folder: Path = results.FOLDER) -> str:
             raise MlirfuseError(
                 f"{name}.json is of a partial run; run: python -m benchmarks {name}"
             )
-        parts += [table.markdown() for table in suite.tables(measured)]
+        first, *others = suite.tables(measured)
+        parts.append(first.markdown())
+        if suite.chart is not None:
+            parts.append(f"![{first.title}]({chart_path(name).name})\n")
+        parts += [table.markdown() for table in others]
         parts.append(f"Measured on {results.machine(measured)}\n")
-        if measured.load > results.QUIET_LOAD:
+        if measured.load > results.QUIET_LOAD and not measured.rates:
             parts.append(_BUSY)
     return "\n".join(parts)
 
 
+def chart_path(suite: str) -> Path:
+    """Of a suite's picture."""
+    return PATH.with_name(f"performance_{suite}.svg")
+
+
+def charts(folder: Path = results.FOLDER) -> dict[Path, str]:
+    """The pictures of the page."""
+    return {
+        chart_path(name): suite.chart(results.load(name, folder))
+        for name, suite in SUITES.items()
+        if suite.chart is not None
+    }
+
+
 def save(folder: Path = results.FOLDER) -> Path:
-    """Writes the page and returns its path."""
+    """Writes the page and its pictures and returns the page's path."""
     PATH.write_text(render(folder), "utf-8")
+    for path, text in charts(folder).items():
+        path.write_text(text, "utf-8")
     return PATH

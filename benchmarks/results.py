@@ -31,7 +31,7 @@ class Row:
     Attributes:
       work: what was run, with its sizes.
       dtype: element type.
-      ours_ms: our median time, milliseconds.
+      ours_ms: our median time, milliseconds; None when ours failed.
       limit_ms: what the machine would need at its highest rates; None when not known.
       error: our largest absolute error over the largest magnitude of the result, against float64;
         None when nothing was computed.
@@ -43,7 +43,7 @@ class Row:
 
     work: str
     dtype: str
-    ours_ms: float
+    ours_ms: float | None
     limit_ms: float | None = None
     error: float | None = None
     peers: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -65,6 +65,7 @@ class Results:
       complete: whether all work of the suite is in it.
       versions: package -> version.
       rows: in the order of the suite.
+      rates: of the device, measured in this run, per second; empty where no suite needs them.
     """
 
     suite: str
@@ -76,6 +77,7 @@ class Results:
     complete: bool
     versions: dict[str, str]
     rows: list[Row]
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def save(self, folder: Path = FOLDER) -> Path:
         """Writes the file and returns its path; a partial run never replaces a whole one."""
@@ -126,9 +128,12 @@ def describe(suite: str, rows: list[Row], *, load: float, quick: bool, complete:
 def machine(measured: Results) -> str:
     """One line about where and when."""
     versions = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
-    where = (
-        f"{measured.device}, {measured.threads} threads, load {measured.load:.1f} before the run"
-    )
+    if measured.rates:
+        rates = (f"{name} {rate:.3g}" for name, rate in measured.rates.items())
+        where = f"{measured.device}, rates in bytes and operations per second: {', '.join(rates)}"
+    else:
+        load = f"load {measured.load:.1f} before the run"
+        where = f"{measured.device}, {measured.threads} threads, {load}"
     return f"{where}; {measured.date}; {versions}"
 
 

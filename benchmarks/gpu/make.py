@@ -1,64 +1,119 @@
-"""Compiles the programs, without a GPU: `python -m benchmarks.gpu.make FOLDER [NAME...]`.
+"""Compiles the rows, without a GPU: `python -m benchmarks.gpu.make FOLDER [WORD...]`.
 
-The folder then holds all that a machine with a GPU needs: `python measure.py` runs there.
+A word chooses the rows that have it in their name. A program that is in the folder already is left
+alone, unless `--again=VARIANT,...` names its variant: kernels change more often than the rest.
+Programs hold no weights, so all of them together are some megabytes.
 """
 
 from __future__ import annotations
 
-import shutil
+import argparse
+import dataclasses
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import mlirfuse
-from benchmarks.gpu.programs import PROGRAMS
+from benchmarks.gpu import with_torch
+from benchmarks.gpu.rows import DTYPES, Row, select
+from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
+from mlirfuse.targets.base import Target
 
 TARGET = "cuda:sm_90"
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "fused": {},
+BEST_STOCK_FLAG = "--iree-opt-level=O3"
+"""IREE's own highest level; it turns on what IREE has of more aggressive fusion."""
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "stock": {"stock": True},
+    "stock_best": {"stock": True},
+    "default": {},
     "kernels": {"enable_feature": ["kernels"]},
 }
 
+SECONDS = 600.0
+"""That a step of the compiler may take."""
 
-class _Module(torch.nn.Module):  # type: ignore[misc]
-    def __init__(self, function: Any) -> None:
+
+class Program(torch.nn.Module):  # type: ignore[misc]
+    """A row as a module without weights of its own."""
+
+    def __init__(self, row: Row) -> None:
         super().__init__()
-        self.function = function
+        self.row = row
 
     def forward(self, *arguments: torch.Tensor) -> Any:
-        return self.function(*arguments)
+        """Runs the row's program."""
+        return self.row.program(with_torch, *arguments)
 
 
-def main(words: Sequence[str]) -> int:
-    """Writes NAME.VARIANT.vmfb for each program, and the scripts that measure them."""
-    if not words:
-        print("usage: python -m benchmarks.gpu.make FOLDER [NAME...]", file=sys.stderr)
-        return 2
-    folder = Path(words[0])
-    folder.mkdir(parents=True, exist_ok=True)
-    for script in ("programs.py", "measure.py"):
-        shutil.copy(Path(__file__).with_name(script), folder)
+def file_of(row: Row, variant: str) -> str:
+    """Name of a program's file."""
+    return f"{row.name}.{variant}.vmfb"
+
+
+def make(
+    row: Row, folder: Path, variants: Iterable[str] = tuple(VARIANTS), again: Sequence[str] = ()
+) -> dict[str, str]:
+    """Compiles a row's variants into the folder.
+
+    Returns:
+      variant -> what stopped it, in one line; empty when all are there.
+    """
+    wanted = [v for v in variants if v in again or not (folder / file_of(row, v)).exists()]
+    dtype = getattr(torch, DTYPES[row.dtype])
+    inputs = tuple(torch.empty(a.shape, dtype=dtype) for a in row.arguments)
+    failed = {}
+    for variant in wanted:
+        try:
+            program = mlirfuse.compile(
+                Program(row).eval(),
+                inputs,
+                target=_target(variant),
+                timeout=SECONDS,
+                cache=False,
+                **VARIANTS[variant],
+            )
+            program.save(folder / file_of(row, variant))
+        except MlirfuseError as error:
+            failed[variant] = (str(error).splitlines() or [repr(error)])[0]
+    return failed
+
+
+def _target(variant: str) -> Target:
+    plain = targets.parse(TARGET)
+    if variant != "stock_best":
+        return plain
+    return dataclasses.replace(plain, flags=(*plain.flags, BEST_STOCK_FLAG))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Compiles the chosen rows, and says what did not compile."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu.make",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAME,...")
+    parser.add_argument("--again", default="", metavar="NAME,...", help="compile these once more")
+    given = parser.parse_args(words)
+    given.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for name in words[1:] or PROGRAMS:
-        function, shapes, dtype, _ = PROGRAMS[name]
-        inputs = tuple(torch.empty(s, dtype=getattr(torch, dtype)) for s in shapes)
-        for variant, switches in VARIANTS.items():
-            try:
-                program = mlirfuse.compile(
-                    _Module(function).eval(), inputs, target=TARGET, **switches
-                )
-                program.save(folder / f"{name}.{variant}.vmfb")
-                print(name, variant, program.report.counts(), flush=True)
-            except MlirfuseError as error:
-                failed += 1
-                print(name, variant, "failed:", error, flush=True)
+    for row in select(given.words):
+        began = time.monotonic()
+        said = make(row, given.folder, given.variants.split(","), given.again.split(","))
+        failed += len(said)
+        seconds = time.monotonic() - began
+        print(f"{row.work} {row.dtype}: {seconds:.0f} s {said or ''}", flush=True)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

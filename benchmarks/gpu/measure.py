@@ -1,183 +1,330 @@
-"""Checks every program against float64 and times it: IREE, with kernels, torch, torch.compile.
+"""Measures the rows on this machine's GPU: `python -m benchmarks gpu [WORD...]`.
 
-    python measure.py [NAME...] [--quick]
+Programs that are not there yet are compiled first, where there is a compiler; on a machine without
+one `--programs` names what `benchmarks.gpu.make` wrote elsewhere. It needs iree-base-runtime,
+PyTorch and, for the side `xla`, JAX; a side that cannot run says so in its row.
 
-Needs a GPU of NVIDIA, iree-base-runtime, numpy and PyTorch. Run it in the folder that
-`benchmarks.gpu.make` wrote. The table comes last. `call` is the wall time of one call that is
-waited for; `gpu` is the time of its kernels by torch's profiler (CUPTI), `-` where that sees none.
-Microseconds, medians.
+The results are written after each row. A second run adds its sides and rows to the same file, so a
+slow side may have a run of its own; `kernels` is in each of them, because ratios are of one run.
 """
 
-import statistics
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import logging
+import os
+import select as selectors
+import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import iree.runtime as rt
-import numpy as np
-import torch
-from programs import PROGRAMS
+from benchmarks import results, tables, timing
+from benchmarks.gpu import rows
+from benchmarks.gpu.names import OURS, SIDES, STOCK
+from benchmarks.gpu.rows import Row
+from benchmarks.suites import gpu
+from mlirfuse.core import MlirfuseError, UsageError, nearest
 
-here = Path(__file__).parent
-rt.flags.parse_flags("--cuda_async_allocations=false")
-rt._binding.disable_leak_checker()
-DEVICE = rt.get_driver("cuda").create_device_by_uri("cuda", allocators=["caching"])
-INSTANCE = rt.VmInstance()
-KINDS = {"float16": rt.HalElementType.FLOAT_16, "bfloat16": rt.HalElementType.BFLOAT_16}
-TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2}
-REPEAT = 25 if "--quick" in sys.argv else 60
+MINUTES = 9.0
+"""Of a run, as the default."""
 
+SIDE_SECONDS = 45.0
+"""That a side may take to compile a row, as the default."""
 
-class Program:
-    """A .vmfb with its inputs on the device."""
+PATIENCE = 60.0
+"""Seconds beyond those in which a process that says nothing counts as hung."""
 
-    def __init__(self, path, inputs, dtype):
-        self.data = path.read_bytes()
-        hal = rt.create_hal_module(INSTANCE, DEVICE)
-        module = rt.VmModule.copy_buffer(INSTANCE, self.data)
-        self.context = rt.VmContext(INSTANCE, [hal, module])
-        self.function = module.lookup_function("main") or module.lookup_function("forward")
-        self.module = module
-        self.inputs = rt.VmVariantList(len(inputs))
-        for x in inputs:
-            bits = x.contiguous().view(torch.int16).cpu().numpy()
-            view = DEVICE.allocator.allocate_buffer_copy(
-                memory_type=rt.MemoryType.DEVICE_LOCAL,
-                allowed_usage=rt.BufferUsage.DEFAULT,
-                device=DEVICE,
-                buffer=np.ascontiguousarray(bits),
-                element_type=KINDS[dtype],
-            )
-            self.inputs.push_ref(view)
+WARM_PROCESSES = 8
+"""That fill torch.compile's cache before the run; each wants about a gigabyte of the device."""
 
-    def __call__(self):
-        """Calls the program, and returns its results on the device."""
-        results = rt.VmVariantList(2)
-        self.context.invoke(self.function, self.inputs, results)
-        return results
+SUITE = "gpu"
 
-    def numbers(self, count):
-        """The first results of a call, as float64 on the host."""
-        results = self()
-        found = []
-        for i in range(count):
-            view = results.get_as_object(i, rt.HalBufferView)
-            host = rt.DeviceArray(DEVICE, view).to_host()
-            found.append(torch.from_numpy(np.array(host, dtype=np.float64)))
-        return found
+PROGRAMS = Path(__file__).parent / "programs"
+"""Where programs are kept, unless another folder is named."""
+
+_log = logging.getLogger("benchmarks")
 
 
-def call_us(f):
-    for _ in range(5):
-        f()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(REPEAT):
-        began = time.perf_counter()
-        f()
-        times.append((time.perf_counter() - began) * 1e6)
-    return statistics.median(times)
-
-
-def gpu_us(f, calls=10):
+def main(words: Sequence[str] | None = None) -> int:
+    """Measures what was asked for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("words", nargs="*", metavar="WORD", help="rows whose name has it")
+    parser.add_argument("--programs", type=Path, default=PROGRAMS, metavar="FOLDER")
+    parser.add_argument("--sides", default=",".join(SIDES), metavar="NAME,...")
+    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="rows of ranks 0 to N")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="after which no row begins")
+    parser.add_argument("--side-seconds", type=float, default=SIDE_SECONDS)
+    parser.add_argument("--warm", type=int, default=WARM_PROCESSES, metavar="N")
+    parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
+    given = parser.parse_args(words)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    _log.setLevel(logging.INFO)
     try:
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CUDA]) as found:
-            for _ in range(calls):
-                f()
-            torch.cuda.synchronize()
-        total = 0.0
-        for event in found.events():
-            if "memcpy" not in event.name.lower() and "memset" not in event.name.lower():
-                total += getattr(event, "device_time_total", 0.0) or 0.0
-        return total / calls if total else None
-    except Exception:
-        return None
-
-
-def error(found, reference, dtype):
-    """Largest difference over the tolerance of the type; above 1 is wrong."""
-    worst = 0.0
-    for a, b in zip(found, reference, strict=True):
-        b = b.double().cpu()
-        if a.shape != b.shape or not torch.equal(a.isnan(), b.isnan()):
-            return float("inf")
-        scale = max(1.0, b.nan_to_num().abs().max().item())
-        worst = max(worst, (a - b).nan_to_num().abs().max().item() / scale)
-    return worst / TOLERANCE[dtype]
+        chosen = [row for row in rows.select(given.words) if row.rank <= given.ranks]
+        if not chosen:
+            raise UsageError(f"no row has {' or '.join(given.words)} in its name")
+        sides = check_sides(given.sides.split(","))
+        compile_missing(chosen, sides, given.programs)
+        measured = run(
+            chosen,
+            sides,
+            given.programs,
+            minutes=given.minutes,
+            side_seconds=given.side_seconds,
+            warm=given.warm,
+            into=given.results,
+        )
+        for table in gpu.tables(measured):
+            tables.show(table)
+        print(results.machine(measured))
+    except MlirfuseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
-def tuple_of(x):
-    return x if isinstance(x, tuple) else (x,)
+def check_sides(names: Iterable[str]) -> list[str]:
+    """The sides in their order, ours among them.
+
+    Raises:
+      UsageError: there is no side of such a name.
+    """
+    wanted = {OURS[0], *names}
+    for name in wanted - {*SIDES}:
+        raise UsageError(f"unknown side '{name}'{nearest(name, SIDES)}")
+    return [side for side in SIDES if side in wanted]
 
 
-def main():
-    chosen = [a for a in sys.argv[1:] if not a.startswith("-")] or list(PROGRAMS)
-    rows = []
-    for name in chosen:
-        f, shapes, dtype, timed = PROGRAMS[name]
-        torch.manual_seed(0)
-        kind = getattr(torch, dtype)
-        inputs = [torch.randn(s, device="cuda").to(kind) for s in shapes]
-        if f.__name__.startswith(("linear", "matmul")):
-            inputs[1] = (inputs[1].float() * shapes[0][-1] ** -0.5).to(kind)
-        row = {"name": name}
-        with torch.no_grad():
-            reference = tuple_of(f(*(x.double() for x in inputs)))
-            eager_error = error([x.double().cpu() for x in tuple_of(f(*inputs))], reference, dtype)
-            reference = [x.to(kind) for x in reference]
-            row["eager_err"] = eager_error
-            for variant in ("fused", "kernels"):
-                path = here / f"{name}.{variant}.vmfb"
-                try:
-                    program = Program(path, inputs, dtype)
-                    row[f"{variant}_err"] = error(program.numbers(len(reference)), reference, dtype)
-                    if timed:
-                        row[variant] = call_us(program)
-                        row[f"{variant}_gpu"] = gpu_us(program)
-                except Exception as failure:
-                    row[f"{variant}_said"] = str(failure).splitlines()[0][:160]
-            if timed:
-
-                def waited(g, inputs=inputs):
-                    def call():
-                        g(*inputs)
-                        torch.cuda.synchronize()
-
-                    return call
-
-                row["eager"] = call_us(waited(f))
-                row["eager_gpu"] = gpu_us(waited(f))
-                try:
-                    compiled = torch.compile(f)
-                    row["compiled"] = call_us(waited(compiled))
-                    row["compiled_gpu"] = gpu_us(waited(compiled))
-                except Exception as failure:
-                    row["compiled_said"] = str(failure).splitlines()[0][:160]
-                torch._dynamo.reset()
-        rows.append(row)
-        print(name, {k: v for k, v in row.items() if k.endswith("said")} or "done", flush=True)
-    print()
-    print(torch.cuda.get_device_name(0), "torch", torch.__version__)
-    print("err: largest error over the tolerance (wrong above 1); call/gpu in microseconds")
-    head = "program", "err iree", "err kern", "err eager", "iree", "kernels", "eager", "compile"
-    print(f"{head[0]:31}{head[1]:>9}{head[2]:>9}{head[3]:>10}", end="")
-    print("".join(f"{h + ' call/gpu':>18}" for h in head[4:]))
-    for row in rows:
-
-        def number(key, form, row=row):
-            value = row.get(key)
-            return "-" if value is None else format(value, form)
-
-        print(f"{row['name']:31}", end="")
-        print(f"{number('fused_err', '.2f'):>9}{number('kernels_err', '.2f'):>9}", end="")
-        print(f"{number('eager_err', '.2f'):>10}", end="")
-        for key in ("fused", "kernels", "eager", "compiled"):
-            text = f"{number(key, '.0f')}/{number(key + '_gpu', '.0f')}"
-            print(f"{text:>18}", end="")
-        print()
+def compile_missing(chosen: Sequence[Row], sides: Sequence[str], folder: Path) -> None:
+    """Compiles what is not in the folder, where there is a compiler of IREE."""
+    try:
+        from benchmarks.gpu import make
+    except ImportError:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in chosen:
+        for side, said in make.make(row, folder, [s for s in sides if s in OURS + STOCK]).items():
+            _log.warning("%s %s: %s does not compile: %s", row.work, row.dtype, side, said)
 
 
-if __name__ == "__main__":
-    main()
+def run(
+    chosen: Sequence[Row],
+    sides: Sequence[str],
+    folder: Path,
+    *,
+    minutes: float = MINUTES,
+    side_seconds: float = SIDE_SECONDS,
+    warm: int = WARM_PROCESSES,
+    into: Path = results.FOLDER,
+) -> results.Results:
+    """Measures rows in processes of their own, and writes what is known after each.
+
+    Args:
+      chosen: the rows, in the order in which they are measured.
+      sides: of `SIDES`.
+      folder: of the programs.
+      minutes: after which the run ends, whatever is left.
+      side_seconds: that a side may take to compile a row.
+      warm: how many processes fill torch.compile's cache first.
+      into: folder of the results; a file there is added to.
+
+    Raises:
+      MlirfuseError: nothing could be measured.
+    """
+    end = time.monotonic() + 60 * minutes
+    began = time.monotonic()
+    left = {row.name: row for row in chosen}
+    asked: dict[str, Any] = {"folder": str(folder), "sides": [*sides], "seconds": side_seconds}
+    if warm and "torch_compile" in sides:
+        _warm([*left], warm, end)
+        _log.info("torch.compile's cache is filled after %.0f s", time.monotonic() - began)
+    measured = Merged(into)
+    skip: dict[str, dict[str, str]] = {}
+    where = ""
+    while left and time.monotonic() < end:
+        last = ("", "", "")
+        for line in _lines({**asked, "rows": [*left], "skip": skip, "warm": False}, end):
+            if "begin" in line:
+                said = line.get("said", "its process died or hung")
+                last = line["begin"], line["side"], said
+            elif "rates" in line:
+                where = line["device"]
+                measured.begin(where, line["rates"], line["versions"])
+            elif "row" in line:
+                row = left.pop(line["row"])
+                measured.add(row, line["sides"])
+                _log.info("%4.0f s %s", time.monotonic() - began, brief(measured.row(row)))
+        if not left or time.monotonic() >= end:
+            break
+        name, side, said = last
+        if not name or side in skip.get(name, {}):
+            raise MlirfuseError(f"the process that measures dies before or after '{name} {side}'")
+        if side == "timing":
+            _log.warning("%s: left out, its calls died", left.pop(name).work)
+        else:
+            skip.setdefault(name, {})[side] = said
+    if not where:
+        raise MlirfuseError("nothing was measured: is there a GPU?")
+    _log.info("%d rows were not reached", len(left))
+    return measured.results
+
+
+def _lines(asked: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
+    """What a new process says, until it ends, hangs or time is up."""
+    command = [sys.executable, "-m", "benchmarks.gpu.worker"]
+    patience = asked["seconds"] + PATIENCE
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(asked).encode())
+        process.stdin.close()
+        source, text = process.stdout.fileno(), b""
+        try:
+            while True:
+                wait = min(patience, end - time.monotonic())
+                if wait <= 0 or not selectors.select([source], [], [], wait)[0]:
+                    return
+                data = os.read(source, 1 << 16)
+                if not data:
+                    return
+                *whole, text = (text + data).split(b"\n")
+                yield from map(json.loads, whole)
+        finally:
+            process.kill()
+
+
+def _warm(names: Sequence[str], count: int, end: float) -> None:
+    """Lets torch.compile fill its cache, in several processes at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def part(index: int) -> None:
+        asked = {"rows": names[index::count], "warm": True, "seconds": SIDE_SECONDS}
+        for _ in _lines(asked, end):
+            pass
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(part, range(min(count, len(names)))))
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+class Merged:
+    """Results that grow, in the file of an earlier run on the same device if there is one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.results = results.describe(
+            SUITE, [], load=os.getloadavg()[0], quick=False, complete=True
+        )
+        self.results.device = ""
+
+    def begin(self, device: str, rates: Mapping[str, float], versions: Mapping[str, str]) -> None:
+        """Takes note of the machine, and of what is known of it already.
+
+        Args:
+          device: its name.
+          rates: bytes and operations per second, measured at the start of this run.
+          versions: of what runs there.
+        """
+        if self.results.device:
+            return
+        try:
+            before = results.load(SUITE, self._folder)
+        except MlirfuseError:
+            before = None
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        if before is not None and (before.device, before.date) == (device, today):
+            self.results = before
+        self.results.device = device
+        self.results.rates = dict(rates)
+        self.results.versions.update(versions)
+
+    def row(self, row: Row) -> results.Row:
+        """The row's entry, a new one if there is none."""
+        for entry in self.results.rows:
+            if (entry.work, entry.dtype) == (row.work, row.dtype):
+                return entry
+        entry = results.Row(work=row.work, dtype=row.dtype, ours_ms=None)
+        self.results.rows.append(entry)
+        return entry
+
+    def add(self, row: Row, sides: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adds the sides of a row, and writes the file."""
+        entered(self.row(row), row, sides, self.results.rates)
+        order = {(r.work, r.dtype): index for index, r in enumerate(rows.rows())}
+        self.results.rows.sort(key=lambda r: order.get((r.work, r.dtype), len(order)))
+        self.results.save(self._folder)
+
+
+def entered(
+    entry: results.Row,
+    row: Row,
+    sides: Mapping[str, Mapping[str, Any]],
+    rates: Mapping[str, float],
+) -> None:
+    """Puts a run's sides into the entry of a row; ratios are of that run's rounds.
+
+    Args:
+      entry: changed.
+      row: what was measured.
+      sides: side -> what the worker says of it.
+      rates: of the device.
+    """
+    cost = rows.cost(row)
+    at = rates["copy"], rates[f"product_{row.dtype}"]
+    entry.limit_ms = cost.limit_ms(*at)
+    right = {
+        side: said["seconds"]
+        for side, said in sides.items()
+        if "seconds" in said and said["error"] <= row.tolerance
+    }
+    ours = next((side for side in OURS if side in right), None)
+    known = entry.details.setdefault("sides", {})
+    samples = timing.Samples(right)
+    for side, said in sides.items():
+        note = {key: said[key] for key in ("error", "said") if key in said}
+        if "seconds" in said:
+            note["ms"] = timing.Samples({side: said["seconds"]}).milliseconds(side)
+            if side not in right:
+                note["said"] = f"wrong: error {said['error']:.1e} above {row.tolerance:.1e}"
+        for key in ("kernels_s", "queued_s"):
+            if key in said:
+                note[key.replace("_s", "_ms")] = said[key] * 1e3
+        known[side] = note
+    if ours is not None:
+        entry.ours_ms = samples.milliseconds(ours)
+        entry.error = sides[ours]["error"]
+        for side in right:
+            if side != ours:
+                entry.peers[side] = samples.milliseconds(side)
+                entry.ratios[side] = dataclasses.asdict(samples.ratio(side, ours))
+    entry.details.update(
+        ours=ours,
+        rank=row.rank,
+        block=row.block,
+        flops=cost.flops,
+        bytes=cost.bytes,
+        memory_bound=cost.memory_bound(*at),
+    )
+
+
+def brief(entry: results.Row) -> str:
+    """One line about a row: microseconds of each side, ours first."""
+    parts = []
+    for side, note in entry.details["sides"].items():
+        parts.append(f"{side} {note['ms'] * 1e3:.0f}" if "ms" in note else f"{side} -")
+        if "said" in note:
+            parts[-1] += f" ({note['said'][:60]})"
+    limit = 0.0 if entry.limit_ms is None else entry.limit_ms * 1e3
+    return f"{entry.work} {entry.dtype}: limit {limit:.0f} {', '.join(parts)}"

@@ -1,97 +1,163 @@
-"""The programs: what each computes in torch, and its inputs. Used to compile and to measure."""
+"""The programs that are measured, each written once for PyTorch and JAX.
 
-import torch
-import torch.nn.functional as F
+Their first argument is the module whose functions they call, `with_torch` or `with_jax`.
+"""
 
+from __future__ import annotations
 
-def rms(x, g):
-    y = x.float()
-    return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * g
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
+QUANTIZATION = 30.0
+"""Steps of i8 for a standard deviation of a normalized row."""
 
-def softmax(x):
-    return torch.softmax(x, -1)
-
-
-def masked_softmax(x, m):
-    return torch.softmax(x * 0.125 + m, -1)
-
-
-def layer_norm(x, g, b):
-    return F.layer_norm(x, g.shape, g, b)
+RESNET_50 = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+"""Stages: inner channels, blocks, stride of the first."""
 
 
-def add_rms_norm(x, r, g):
-    s = x + r
-    return rms(s, g), s
+def bias_gelu_residual(o: Any, x: Any, bias: Any, residual: Any) -> Any:
+    return o.gelu(x + bias) + residual
 
 
-def linear_gelu(a, w, b):
-    return F.gelu(F.linear(a, w, b), approximate="tanh")
+def layer_norm(o: Any, x: Any, scale: Any, shift: Any) -> Any:
+    return o.layer_norm(x, scale, shift)
 
 
-def linear_gelu_residual(a, w, b, r):
-    return F.gelu(F.linear(a, w, b)) + r
+def add_layer_norm(o: Any, x: Any, residual: Any, scale: Any, shift: Any) -> Any:
+    total = x + residual
+    return o.layer_norm(total, scale, shift), total
 
 
-def matmul_bias(a, w, b):
-    return a @ w + b
+def rms_norm(o: Any, x: Any, scale: Any) -> Any:
+    return o.rms_norm(x, scale)
 
 
-def batched(a, b):
-    return torch.tanh(torch.bmm(a, b.transpose(1, 2)) * 0.125)
+def add_rms_norm(o: Any, x: Any, residual: Any, scale: Any) -> Any:
+    total = x + residual
+    return o.rms_norm(total, scale), total
 
 
-def attention(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v)
+def rms_norm_quant(o: Any, x: Any, scale: Any) -> Any:
+    return o.quantized(o.rms_norm(x, scale), QUANTIZATION)
 
 
-def attention_causal(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+def softmax(o: Any, x: Any) -> Any:
+    return o.softmax(x)
 
 
-def attention_gqa(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+def swiglu(o: Any, x: Any) -> Any:
+    gate, up = o.halves(x)
+    return o.silu(gate) * up
 
 
-def attention_mask(q, k, v, m):
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=m)
+def rope(o: Any, x: Any, cosine: Any, sine: Any) -> Any:
+    return o.rotated(x, cosine, sine)
 
 
-def linear(m, n, k, residual=False):
-    return [(m, k), (n, k), (n,)] + ([(m, n)] if residual else [])
+def matmul_bias_gelu(o: Any, x: Any, weight: Any, bias: Any) -> Any:
+    return o.gelu(o.linear(x, weight, bias), tanh=True)
 
 
-H = "float16"
-B = "bfloat16"
-PROGRAMS = {
-    # name: function, shapes, dtype, timed
-    "softmax_16384x4096": (softmax, [(16384, 4096)], H, True),
-    "softmax_16384x1024": (softmax, [(16384, 1024)], H, True),
-    "softmax_2048x32768": (softmax, [(2048, 32768)], H, True),
-    "softmax_37x1001": (softmax, [(37, 1001)], H, False),
-    "masked_softmax": (masked_softmax, [(8, 16, 512, 512), (8, 1, 512, 512)], H, True),
-    "rms_norm_16384x4096": (rms, [(16384, 4096), (4096,)], H, True),
-    "add_rms_norm_16384x4096": (add_rms_norm, [(16384, 4096)] * 2 + [(4096,)], H, True),
-    "add_rms_norm_16384x8192": (add_rms_norm, [(16384, 8192)] * 2 + [(8192,)], H, True),
-    "add_rms_norm_bf16": (add_rms_norm, [(16384, 4096)] * 2 + [(4096,)], B, True),
-    "add_rms_norm_5x333": (add_rms_norm, [(5, 333)] * 2 + [(333,)], H, False),
-    "layer_norm_16384x4096": (layer_norm, [(16384, 4096), (4096,), (4096,)], H, True),
-    "layer_norm_7x769": (layer_norm, [(7, 769), (769,), (769,)], H, False),
-    "linear_gelu_4096": (linear_gelu, linear(4096, 4096, 4096), H, True),
-    "linear_gelu_4096_bf16": (linear_gelu, linear(4096, 4096, 4096), B, True),
-    "linear_gelu_res_8192x3072x768": (linear_gelu_residual, linear(8192, 3072, 768, True), H, True),
-    "linear_gelu_res_123x457x789": (linear_gelu_residual, linear(123, 457, 789, True), H, False),
-    "matmul_bias_4096": (matmul_bias, [(4096, 4096), (4096, 4096), (4096,)], H, True),
-    "matmul_bias_16x4096x4096": (matmul_bias, [(16, 4096), (4096, 4096), (4096,)], H, True),
-    "batched_64x512x512x64": (batched, [(64, 512, 64), (64, 512, 64)], H, True),
-    "attention_8x16x1024x64": (attention, [(8, 16, 1024, 64)] * 3, H, True),
-    "attention_causal_1x32x4096x128": (attention_causal, [(1, 32, 4096, 128)] * 3, H, True),
-    "attention_gqa_2x32x1024x128": (
-        attention_gqa,
-        [(2, 32, 1024, 128), (2, 8, 1024, 128), (2, 8, 1024, 128)],
-        H,
-        True,
-    ),
-    "attention_mask_3x5x77x64": (attention_mask, [(3, 5, 77, 64)] * 3 + [(3, 1, 77, 77)], H, False),
-}
+def attention(o: Any, q: Any, k: Any, v: Any) -> Any:
+    return o.attention(q, k, v)
+
+
+def causal_attention(o: Any, q: Any, k: Any, v: Any) -> Any:
+    return o.attention(q, k, v, causal=True)
+
+
+def conv_bn_relu(o: Any, x: Any, *weights: Any, stride: int, padding: int) -> Any:
+    return o.relu(_conv_bn(o, x, iter(weights), stride, padding))
+
+
+def bert(o: Any, x: Any, *weights: Any, layers: int, size: int = 64) -> Any:
+    """Layers of BERT: norms after the residuals, exact GELU, no padding."""
+    take = iter(weights)
+    for _ in range(layers):
+        mixed = o.attention(*o.heads(_linear(o, x, take), 3, size))
+        x = o.layer_norm(x + _linear(o, o.merged(mixed), take), next(take), next(take))
+        hidden = o.gelu(_linear(o, x, take))
+        x = o.layer_norm(x + _linear(o, hidden, take), next(take), next(take))
+    return x
+
+
+def gpt(o: Any, x: Any, *weights: Any, layers: int, size: int = 64) -> Any:
+    """Layers of GPT-2: norms first, causal, GELU by tanh."""
+    return _pre_norm(o, x, iter(weights), layers, size, causal=True, tanh=True)
+
+
+def vit(o: Any, image: Any, *weights: Any, layers: int, size: int = 64) -> Any:
+    """ViT without its head: patches, class token, positions, layers, norm."""
+    take = iter(weights)
+    x = o.patches(image, next(take), next(take))
+    x = o.joined((o.repeated(next(take), x.shape[0]), x), axis=1) + next(take)
+    x = _pre_norm(o, x, take, layers, size, causal=False, tanh=False)
+    return o.layer_norm(x, next(take), next(take))
+
+
+def llama(o: Any, x: Any, cosine: Any, sine: Any, *weights: Any, size: int = 128) -> Any:
+    """A layer of Llama 3 over all tokens of a prompt."""
+    take = iter(weights)
+    q, k, v = _llama_heads(o, x, cosine, sine, take, size)
+    return _llama_rest(o, x, o.attention(q, k, v, causal=True), take)
+
+
+def llama_decode(
+    o: Any, x: Any, cosine: Any, sine: Any, keys: Any, values: Any, *weights: Any, size: int = 128
+) -> Any:
+    """A layer of Llama 3 for one new token; returns the longer caches too."""
+    take = iter(weights)
+    q, k, v = _llama_heads(o, x, cosine, sine, take, size)
+    keys, values = o.later(keys, k), o.later(values, v)
+    return _llama_rest(o, x, o.attention(q, keys, values), take), keys, values
+
+
+def resnet50(o: Any, image: Any, *weights: Any) -> Any:
+    """ResNet-50 with its stride in the 3x3 convolutions."""
+    take = iter(weights)
+    x = o.max_pool(o.relu(_conv_bn(o, image, take, 2, 3)))
+    for _, blocks, first in RESNET_50:
+        for block in range(blocks):
+            stride = first if block == 0 else 1
+            y = o.relu(_conv_bn(o, x, take, 1, 0))
+            y = o.relu(_conv_bn(o, y, take, stride, 1))
+            y = _conv_bn(o, y, take, 1, 0)
+            x = o.relu(y + (_conv_bn(o, x, take, stride, 0) if block == 0 else x))
+    return _linear(o, o.mean_of_image(x), take)
+
+
+def _conv_bn(o: Any, x: Any, take: Iterator[Any], stride: int, padding: int) -> Any:
+    y = o.convolution(x, next(take), stride, padding)
+    return o.batch_norm(y, *itertools.islice(take, 4))
+
+
+def _linear(o: Any, x: Any, take: Iterator[Any]) -> Any:
+    return o.linear(x, next(take), next(take))
+
+
+def _pre_norm(
+    o: Any, x: Any, take: Iterator[Any], layers: int, size: int, *, causal: bool, tanh: bool
+) -> Any:
+    for _ in range(layers):
+        normed = o.layer_norm(x, next(take), next(take))
+        mixed = o.attention(*o.heads(_linear(o, normed, take), 3, size), causal=causal)
+        x = x + _linear(o, o.merged(mixed), take)
+        normed = o.layer_norm(x, next(take), next(take))
+        x = x + _linear(o, o.gelu(_linear(o, normed, take), tanh=tanh), take)
+    return x
+
+
+def _llama_heads(
+    o: Any, x: Any, cosine: Any, sine: Any, take: Iterator[Any], size: int
+) -> tuple[Any, Any, Any]:
+    normed = o.rms_norm(x, next(take))
+    q, k, v = (o.heads(o.linear(normed, next(take)), 1, size)[0] for _ in range(3))
+    return o.rotated(q, cosine, sine), o.rotated(k, cosine, sine), v
+
+
+def _llama_rest(o: Any, x: Any, mixed: Any, take: Iterator[Any]) -> Any:
+    x = x + o.linear(o.merged(mixed), next(take))
+    normed = o.rms_norm(x, next(take))
+    gate, up, down = itertools.islice(take, 3)
+    return x + o.linear(o.silu(o.linear(normed, gate)) * o.linear(normed, up), down)

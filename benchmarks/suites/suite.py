@@ -16,11 +16,14 @@ class Suite:
     Attributes:
       work: their names, in order.
       quick_work: those of a quick run.
-      run: measures the named pieces; the second argument asks for few rounds.
+      run: measures the named pieces; the second argument asks for few rounds. None where the suite
+        has a command of its own.
       tables: the results for people.
+      chart: the results as a picture, SVG.
     """
 
     work: tuple[str, ...]
     quick_work: tuple[str, ...]
-    run: Callable[[Sequence[str], bool], list[Row]]
+    run: Callable[[Sequence[str], bool], list[Row]] | None
     tables: Callable[[Results], list[Table]]
+    chart: Callable[[Results], str] | None = None

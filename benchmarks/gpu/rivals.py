@@ -1,0 +1,269 @@
+"""The sides of a row on a device: the same program, called through each system.
+
+stock, stock_best        IREE with its default flags, and with its highest level
+default, kernels         mlirfuse with its default preset, and with the feature `kernels`
+eager                    PyTorch; images with channels last
+torch_compile            torch.compile with its defaults
+max_autotune             the same with mode `max-autotune`; without CUDA graphs for operators
+reduce_overhead          the same with mode `reduce-overhead`; for blocks
+xla                      jax.jit; attention by cuDNN where it takes it
+
+Every side gets its arguments on the device, in the order of axes that it likes best. Weights of
+blocks are bound beforehand on all sides: as parameters, as arrays, as buffers in the list of
+arguments.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu import with_torch
+from benchmarks.gpu.names import OURS, STOCK
+from benchmarks.gpu.rows import Row
+from mlirfuse.core import MlirfuseError
+
+Tensors = Sequence[torch.Tensor]
+
+DLPACK_CUDA = 2
+"""DLPack's number of the kind of device."""
+
+
+class Contender(abc.ABC):
+    """A row as one side runs it, with its arguments bound."""
+
+    @abc.abstractmethod
+    def call(self, copy: int) -> Any:
+        """Queues a call with one of the copies of the arguments."""
+
+    @abc.abstractmethod
+    def tensors(self, found: Any) -> list[torch.Tensor]:
+        """What a call returned, in the order of axes of PyTorch."""
+
+    def wait(self, found: Any) -> None:
+        """Returns when the call that returned it is done."""
+        torch.cuda.synchronize()
+
+
+def contender(side: str, row: Row, copies: Sequence[Tensors], folder: Path) -> Contender:
+    """The row on that side, compiled and called once.
+
+    Args:
+      side: one of `names.SIDES`.
+      row: the row.
+      copies: its arguments, as many times as the timer takes turns with.
+      folder: of the programs that `make` wrote.
+    """
+    if side in OURS + STOCK:
+        return _Iree(folder / f"{row.name}.{side}.vmfb", row, copies)
+    if side == "xla":
+        return _Xla(row, copies)
+    return _Torch(side, row, copies)
+
+
+# --- PyTorch -----------------------------------------------------------------------------------
+
+
+class Held(torch.nn.Module):  # type: ignore[misc]
+    """A row whose weights are parameters: CUDA graphs copy what is none."""
+
+    def __init__(self, row: Row, weights: Tensors) -> None:
+        super().__init__()
+        self.program = row.program
+        # Not a ParameterList: torch.compile of PyTorch 2.11 cannot unpack an empty one.
+        self.count = len(weights)
+        for index, weight in enumerate(weights):
+            setattr(self, f"weight{index}", torch.nn.Parameter(weight, requires_grad=False))
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Runs the row's program."""
+        weights = [getattr(self, f"weight{index}") for index in range(self.count)]
+        return self.program(with_torch, *inputs, *weights)
+
+
+class _Torch(Contender):
+    def __init__(self, side: str, row: Row, copies: Sequence[Tensors]) -> None:
+        placed = [
+            [with_torch.placed(t, a.layout) for t, a in zip(copy, row.arguments, strict=True)]
+            for copy in copies
+        ]
+        self._inputs = [copy[: row.inputs] for copy in placed]
+        made = Held(row, placed[0][row.inputs :]).eval()
+        options: dict[str, Any] | None = {
+            "eager": None,
+            "torch_compile": {},
+            "max_autotune": {"mode": "max-autotune" if row.block else "max-autotune-no-cudagraphs"},
+            "reduce_overhead": {"mode": "reduce-overhead"},
+        }[side]
+        if options is not None:
+            torch._dynamo.reset()
+            made = torch.compile(made, dynamic=False, **options)
+        self._call = torch.inference_mode()(made)
+        # A second and a third call: CUDA graphs are recorded by them.
+        for _ in range(3):
+            self.wait(self.call(0))
+
+    def call(self, copy: int) -> Any:
+        return self._call(*self._inputs[copy])
+
+    def tensors(self, found: Any) -> list[torch.Tensor]:
+        return [t.clone() for t in (found if isinstance(found, tuple) else (found,))]
+
+
+# --- XLA ---------------------------------------------------------------------------------------
+
+
+class _Xla(Contender):
+    def __init__(self, row: Row, copies: Sequence[Tensors]) -> None:
+        import jax
+
+        from benchmarks.gpu import with_jax
+
+        self._row = row
+        self._axes = with_jax.LAYOUTS
+        self._copies = [
+            [self._array(t, a.layout) for t, a in zip(copy, row.arguments, strict=True)]
+            for copy in copies
+        ]
+        for implementation in ("cudnn", None):
+            with_jax.implementation = implementation
+            # A new function each time: jit remembers what it has traced.
+            self._function = jax.jit(functools.partial(row.program, with_jax))
+            try:
+                self.wait(self.call(0))
+                break
+            except Exception:  # cuDNN refuses with errors of many types.
+                if implementation is None:
+                    raise
+
+    def _array(self, tensor: torch.Tensor, layout: str) -> Any:
+        import jax
+
+        if layout in self._axes:
+            tensor = tensor.permute(self._axes[layout]).contiguous()
+        return jax.dlpack.from_dlpack(tensor)
+
+    def call(self, copy: int) -> Any:
+        return self._function(*self._copies[copy])
+
+    def wait(self, found: Any) -> None:
+        import jax
+
+        jax.block_until_ready(found)
+
+    def tensors(self, found: Any) -> list[torch.Tensor]:
+        made = []
+        for index, array in enumerate(found if isinstance(found, tuple) else (found,)):
+            tensor = torch.from_dlpack(array)
+            order = self._axes.get(self._row.layout(index))
+            if order is not None:
+                tensor = tensor.permute([order.index(axis) for axis in range(4)])
+            made.append(tensor.clone())
+        return made
+
+
+# --- IREE --------------------------------------------------------------------------------------
+
+
+class _Iree(Contender):
+    """A `.vmfb` with its arguments on the device, called without mlirfuse's own layer."""
+
+    def __init__(self, path: Path, row: Row, copies: Sequence[Tensors]) -> None:
+        if not path.exists():
+            raise MlirfuseError(f"no program {path.name}")
+        import iree.runtime as rt
+
+        self._device = _device()
+        instance = rt.VmInstance()
+        self._image = path.read_bytes()
+        module = rt.VmModule.copy_buffer(instance, self._image)
+        hal = rt.create_hal_module(instance, self._device)
+        self._context = rt.VmContext(instance, [hal, module])
+        names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
+        self._function = module.lookup_function(names[0])
+        self._kept: list[Any] = []
+        self._arguments = [self._list(copy) for copy in copies]
+        self.wait(self.call(0))
+
+    def _list(self, tensors: Tensors) -> Any:
+        import iree.runtime as rt
+
+        made = rt.VmVariantList(len(tensors))
+        for tensor in tensors:
+            made.push_ref(self._view(tensor))
+        return made
+
+    def _view(self, tensor: torch.Tensor) -> Any:
+        import iree.runtime as rt
+
+        raw = tensor.contiguous().reshape(-1).view(torch.uint8)
+        self._kept.append(raw)
+        # As bytes, because IREE takes no bf16 through DLPack.
+        buffer = self._device.from_dlpack_capsule(raw.__dlpack__()).get_buffer()
+        self._kept.append(buffer)
+        return rt.HalBufferView(buffer, tuple(tensor.shape), _element_type(tensor.dtype))
+
+    def call(self, copy: int) -> Any:
+        import iree.runtime as rt
+
+        results = rt.VmVariantList(3)
+        self._context.invoke(self._function, self._arguments[copy], results)
+        return results
+
+    def tensors(self, found: Any) -> list[torch.Tensor]:
+        import iree.runtime as rt
+
+        made = []
+        for index in range(found.size):
+            view = found.get_as_object(index, rt.HalBufferView)
+            dtype = _torch_type(view.element_type)
+            shape = list(view.shape)
+            size = dtype.itemsize * math.prod(shape)
+            raw = rt.HalBufferView(view.get_buffer(), (size,), int(rt.HalElementType.UINT_8))
+            capsule = self._device.create_dlpack_capsule(raw, DLPACK_CUDA, 0)
+            made.append(torch.from_dlpack(capsule).clone().view(dtype).reshape(shape))
+        return made
+
+
+@functools.cache
+def _device() -> Any:
+    from mlirfuse.runtime.devices import open_device
+
+    return open_device("cuda")
+
+
+def free_memory() -> None:
+    """Gives back what the sides' allocators keep for later."""
+    torch.cuda.empty_cache()
+    if _device.cache_info().currsize:
+        _device().allocator.trim()
+
+
+def _types() -> dict[torch.dtype, int]:
+    import iree.runtime as rt
+
+    kinds = rt.HalElementType
+    return {
+        torch.float16: int(kinds.FLOAT_16),
+        torch.bfloat16: int(kinds.BFLOAT_16),
+        torch.int8: int(kinds.INT_8),
+    }
+
+
+def _element_type(dtype: torch.dtype) -> int:
+    return _types()[dtype]
+
+
+def _torch_type(element_type: Any) -> torch.dtype:
+    import iree.runtime as rt
+
+    # A signless i8 is what programs return; PyTorch's is signed.
+    known = {value: dtype for dtype, value in _types().items()}
+    known[int(rt.HalElementType.SINT_8)] = torch.int8
+    return known[int(element_type)]

@@ -1,0 +1,226 @@
+"""Operators, blocks and models on a GPU, beside IREE, PyTorch and XLA; see `benchmarks.gpu`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks.gpu import rows as table
+from benchmarks.gpu.names import SIDES
+from benchmarks.results import Results, Row
+from benchmarks.suites.chart import bars
+from benchmarks.suites.suite import Suite
+from benchmarks.tables import Table
+
+GOAL_OVER_BEST, GOAL_OVER_STOCK, LOWEST = 1.10, 3.0, 0.90
+"""Geometric means over the best other side of each row and over IREE, and the least of any row."""
+
+GOAL_OF_LIMIT = 0.90
+"""Of the time that copying the bytes would take, for rows that are bound by memory."""
+
+COLUMNS = {
+    "default": "default",
+    "stock": "IREE",
+    "stock_best": "IREE O3",
+    "eager": "eager",
+    "torch_compile": "compile",
+    "max_autotune": "autotune",
+    "reduce_overhead": "reduce",
+    "xla": "XLA",
+}
+"""Side -> its column."""
+
+_SIDES = (
+    "`ours` is mlirfuse with the feature `kernels`, `default` without it. `IREE` has its default "
+    "flags, `IREE O3` its highest level. `eager`, `compile`, `autotune` and `reduce` are PyTorch, "
+    "torch.compile, and its modes `max-autotune` and `reduce-overhead`; `XLA` is `jax.jit`, with "
+    "cuDNN's attention where it takes the shape. `best` is the time of the fastest other side over "
+    "ours. A result outside the tolerance of float64 is left out."
+)
+_OPERATORS = (
+    "Microseconds of the kernels of a call, by CUPTI, medians of interleaved rounds; arguments "
+    "rotate through copies of at least 256 MiB together. The limit is the time in which this "
+    "device copies the bytes of arguments and results, or does the operations at the rate of a "
+    f"large product, whichever is longer. {_SIDES}"
+)
+_BLOCKS = (
+    "Milliseconds of wall time of a call that is waited for; `queued` is a call of ours among "
+    "several with one wait at the end, `kernels` the part of ours in which the device is busy. "
+    "Weights are random and bound beforehand, a layer of Llama has the widths of Llama 3 8B."
+)
+_SUMMARY = (
+    f"Geometric means of ratios. Goals: at least {GOAL_OVER_BEST:.2f} over the best other side of "
+    f"each row, {GOAL_OVER_STOCK:.0f} over IREE, no row under {LOWEST:.2f}, and every row that is "
+    f"bound by memory within {GOAL_OF_LIMIT:.0%} of the limit."
+)
+
+
+def best(row: Row) -> tuple[str, float] | None:
+    """The fastest other side, and its time over ours; None where one of them is missing."""
+    others = {side: r["median"] for side, r in row.ratios.items() if side != "default"}
+    if row.ours_ms is None or not others:
+        return None
+    side = min(others, key=lambda name: others[name])
+    return side, others[side]
+
+
+def mean(ratios: Iterable[float]) -> float | None:
+    """The geometric mean; None of nothing."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(statistics.fmean(logs)) if logs else None
+
+
+def over_best(rows: Iterable[Row]) -> list[float]:
+    """The ratios of `best`, of the rows that have one."""
+    return [found[1] for row in rows if (found := best(row)) is not None]
+
+
+def of_limit(row: Row) -> float | None:
+    """The limit over our time."""
+    if row.ours_ms is None or row.limit_ms is None:
+        return None
+    return row.limit_ms / row.ours_ms
+
+
+def tables(measured: Results) -> list[Table]:
+    """What was reached, operators, blocks, the rows that miss, and what did not run."""
+    return [
+        _summary(measured.rows),
+        _operators([r for r in measured.rows if not r.details["block"]]),
+        _blocks([r for r in measured.rows if r.details["block"]]),
+        _misses(measured.rows),
+        _failures(measured.rows),
+    ]
+
+
+def chart(measured: Results) -> str:
+    """The ratios of the f16 rows as bars."""
+    found = {r.work: b[1] for r in measured.rows if r.dtype == "f16" and (b := best(r))}
+    return bars(
+        f"Time of the fastest other side over ours, f16, {measured.device}", found, low=LOWEST
+    )
+
+
+GROUPS: dict[str, Callable[[Row], bool]] = {
+    "all": lambda r: True,
+    "operators bound by memory": lambda r: r.details["memory_bound"] and not r.details["block"],
+    "operators bound by products": lambda r: (
+        not r.details["memory_bound"] and not r.details["block"]
+    ),
+    "blocks": lambda r: r.details["block"],
+    "f16": lambda r: r.dtype == "f16",
+    "bf16": lambda r: r.dtype == "bf16",
+}
+
+
+def _summary(rows: Sequence[Row]) -> Table:
+    lines = []
+    for name, belongs in GROUPS.items():
+        chosen = [row for row in rows if belongs(row)]
+        ratios = over_best(chosen)
+        bound = [row for row in chosen if row.details["memory_bound"] and not row.details["block"]]
+        near = [part for row in bound if (part := of_limit(row)) is not None]
+        lines.append(
+            [
+                name,
+                str(len(chosen)),
+                _number(mean(ratios), ".2f"),
+                _number(
+                    mean(r.ratios["stock"]["median"] for r in chosen if "stock" in r.ratios), ".2f"
+                ),
+                str(sum(ratio < LOWEST for ratio in ratios)),
+                f"{sum(part >= GOAL_OF_LIMIT for part in near)} of {len(bound)}" if bound else "",
+                str(sum(row.ours_ms is None for row in chosen)),
+            ]
+        )
+    missing = len(table.rows()) - len(rows)
+    text = _SUMMARY + (f" {missing} rows of the suite were not reached." if missing else "")
+    under, near_limit = f"under {LOWEST:.2f}", f"{GOAL_OF_LIMIT:.0%} of limit"
+    header = ["rows", "number", "over best", "over IREE", under, near_limit, "ours failed"]
+    return Table("On a GPU", text, header, lines)
+
+
+def _operators(rows: Sequence[Row]) -> Table:
+    shown = [side for side in COLUMNS if side != "reduce_overhead"]
+    lines = []
+    for row in rows:
+        near = of_limit(row)
+        lines.append(
+            [
+                row.work,
+                row.dtype,
+                _number(row.limit_ms, ".0f", 1e3),
+                _number(row.ours_ms, ".0f", 1e3),
+                _number(near, ".0%"),
+                *(_number(row.peers.get(side), ".0f", 1e3) for side in shown),
+                _best(row),
+            ]
+        )
+    titles = [COLUMNS[side] for side in shown]
+    header = ["operator", "type", "limit", "ours", "of limit", *titles, "best"]
+    return Table("Operators on a GPU", _OPERATORS, header, lines, words=2)
+
+
+def _blocks(rows: Sequence[Row]) -> Table:
+    lines = []
+    for row in rows:
+        ours = row.details["sides"].get(row.details["ours"], {})
+        lines.append(
+            [
+                row.work,
+                row.dtype,
+                _number(row.limit_ms, ".2f"),
+                _number(row.ours_ms, ".2f"),
+                *(_number(ours.get(key), ".2f") for key in ("queued_ms", "kernels_ms")),
+                *(_number(row.peers.get(side), ".2f") for side in COLUMNS),
+                _best(row),
+            ]
+        )
+    titles = list(COLUMNS.values())
+    header = ["block", "type", "limit", "ours", "queued", "kernels", *titles, "best"]
+    return Table("Blocks on a GPU", _BLOCKS, header, lines, words=2)
+
+
+def _misses(rows: Sequence[Row]) -> Table:
+    found = []
+    for row in rows:
+        other = best(row)
+        if other is not None and other[1] < LOWEST:
+            side, ratio = other
+            mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[side]))
+            found.append(
+                (ratio, [row.work, row.dtype, COLUMNS[side], mine, theirs, f"{ratio:.2f}"])
+            )
+    lines = [line for _, line in sorted(found, key=lambda f: f[0])]
+    header = ["row", "type", "best", "ours us", "best us", "ratio"]
+    text = f"Rows under {LOWEST:.2f}, the worst first; the reasons are in `benchmarks/NOTES.md`."
+    return Table("Rows that miss", text, header, lines, words=3)
+
+
+def _failures(rows: Sequence[Row]) -> Table:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        for side, note in row.details["sides"].items():
+            if "said" in note:
+                found[side, note["said"]].append(f"{row.work} {row.dtype}")
+    ordered = sorted(found.items(), key=lambda item: SIDES.index(item[0][0]))
+    lines = [
+        [side, said.replace("|", "\\|"), ", ".join(works[:3]), str(len(works))]
+        for (side, said), works in ordered
+    ]
+    header = ["side", "what it said", "first rows", "rows"]
+    return Table("What did not run on the GPU", "By side and message.", header, lines, words=3)
+
+
+def _best(row: Row) -> str:
+    found = best(row)
+    return "" if found is None else f"{found[1]:.2f}"
+
+
+def _number(value: float | None, form: str, scale: float = 1.0) -> str:
+    return "" if value is None else format(value * scale, form)
+
+
+SUITE = Suite(tuple(row.work for row in table.rows()), (), None, tables, chart)
