@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from iree.compiler import ir
 
-from mlirfuse.structured import expressions, ops, slices
+from mlirfuse.structured import facts, ops, slices
 from mlirfuse.targets.base import Target
 
 DYNAMIC_SIZE = 128
@@ -132,7 +132,7 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
     )
 
 
-@expressions.remembered
+@facts.kept
 def computation(op: ir.Operation) -> Work:
     """What one op computes; its bytes are left out."""
     if not does_work(op):

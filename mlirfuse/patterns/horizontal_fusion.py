@@ -22,7 +22,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders, cost
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import expressions, growth, ops, slices
+from mlirfuse.structured import facts, growth, ops, slices
 
 MOST_LOOKED_AT = 32
 """Siblings before the root that are considered."""
@@ -63,7 +63,7 @@ def _is_settled(op: ir.Operation) -> bool:
     )
 
 
-@expressions.remembered
+@facts.remembered
 def _space(op: ir.Operation) -> Space | None:
     """The loops of an op that may have siblings; None for one that may not."""
     if not ops.is_generic(op) or ops.is_contraction(op) or not growth.has_scalar_body(op):
@@ -78,7 +78,7 @@ def _space(op: ir.Operation) -> Space | None:
     return (sizes, kinds) if set(written) == {tuple(range(rows))} else None
 
 
-@expressions.remembered
+@facts.remembered
 def _peers(first: ir.Operation) -> dict[Space, list[ir.Operation]]:
     """The ops of a block by their loops, in block order."""
     found: dict[Space, list[ir.Operation]] = {}

@@ -36,11 +36,12 @@ from mlirfuse.core import (
 )
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
-from mlirfuse.pipelines import resolve
+from mlirfuse.pipelines import inventory, resolve
+from mlirfuse.pipelines.inventory import Block, Function
 from mlirfuse.pipelines.musts import Musts
 from mlirfuse.pipelines.search import Wishes, search
 from mlirfuse.pipelines.spec import PipelineItem
-from mlirfuse.structured import expressions, marks, ops, regions, slices
+from mlirfuse.structured import facts, marks, ops, regions, slices
 from mlirfuse.targets.base import Target
 
 PASS_ATTRIBUTE = "mlirfuse.pass"
@@ -88,7 +89,7 @@ def run(
     musts = Musts.of(module, options, marked=marked)
     state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
     try:
-        with expressions.remembering(), loading.scope(options.load_pass):
+        with facts.remembering(), loading.scope(options.load_pass):
             passes = loading.passes()
             for item in resolve(options.pipeline):
                 began = time.perf_counter()
@@ -127,6 +128,7 @@ class _Run:
     has_marks: bool
     musts: Musts
     observer: Observer | None = None
+    functions: tuple[Function, ...] | None = None
     applied: int = 0
     dumps: int = 0
 
@@ -140,7 +142,8 @@ class _Run:
         except ir.MLIRError as error:
             raise PassFailedError(f"pass '{item}' failed: {_first_line(error)}") from error
         finally:
-            expressions.forget()
+            self.functions = None
+            facts.forget()
         after = self._text() if self.dump_dir is not None else ""
         if before != after:
             self._dump(item.name, before, after)
@@ -172,7 +175,9 @@ class _Run:
         before = self._text() if self.dump_dir is not None else ""
         work = _PassRun(self, fusion, pass_options(fusion, item), refusal)
         try:
-            for function in ops.functions(self.module):
+            if self.functions is None:
+                self.functions = inventory.functions(self.module)
+            for function in self.functions:
                 work.function(function)
         except MlirfuseError:
             raise
@@ -182,6 +187,7 @@ class _Run:
                 f"{_first_line(error)}"
             ) from error
         if work.rewrites:
+            self.functions = None
             self._verify(fusion.name)
             if self.dump_dir is not None:
                 self._dump(fusion.name, before, self._text())
@@ -244,36 +250,31 @@ class _PassRun:
         except RuntimeError:
             return f"an op that it erased in {self.symbol}"
 
-    def function(self, function: ir.Operation) -> None:
-        self.symbol = ops.symbol_name(function)
+    def function(self, function: Function) -> None:
+        self.symbol = function.symbol
         context = PassContext(
             target=self.run.target,
             options=self.settings,
             single_op_groups=self.run.options.single_op_groups,
         )
-        for block in list(ops.blocks(function)):
+        for known in function.blocks:
             if self.fusion.rules is not None:
-                self.searched(block, self.fusion.rules, context)
+                self.searched(known.block, self.fusion.rules, context)
                 continue
-            roots = [
-                (hash(o.operation), o.operation)
-                for o in block.operations
-                if o.operation.name in self.fusion.roots
-            ]
+            # What another block's rewrites have erased must not be looked at.
+            known = Block(known.block) if self.rewrites else known
+            roots = known.called(self.fusion.roots)
             settled: set[int] = set()
             changed = self.rewrites
             # Groups grow from their last op; a rewrite's result is the next one's operand.
             if self.fusion.kind is not Kind.REWRITE:
                 roots.reverse()
-            for identity, root in roots:
-                # A wrapper of an op that was erased through another wrapper dangles: the identity
-                # taken beforehand is all that may be asked of it.
+            for _, identity, root in roots:
                 if identity not in settled and not ops.in_region(root):
                     self.root = root
                     settled.update(self.candidate(root, context))
             if self.rewrites != changed:
-                slices.remove_dead(block)
-                expressions.forget()
+                slices.remove_dead(known.block)
 
     def searched(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
         """Forms the groups of the block that the search finds, the most profitable first."""
@@ -298,7 +299,6 @@ class _PassRun:
                 self.apply(Match(self.root, tuple(members)), number, context)
         if self.rewrites != changed:
             slices.remove_dead(block)
-            expressions.forget()
 
     def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
         """Decides about one root; returns the identities of the ops that need no look any more.
@@ -387,10 +387,10 @@ class _PassRun:
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         observer = self.run.observer
         done = observer(self.fusion, match, number) if observer is not None else None
-        try:
+        # A group takes its ops away and no more; what other rewrites change is theirs to know.
+        groups = self.fusion.kind is not Kind.REWRITE
+        with facts.changing(slices.changed_by(match.ops) if groups else None):
             new = self.fusion.rewrite(match, context)
-        finally:
-            expressions.forget()
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)
         if done is not None:

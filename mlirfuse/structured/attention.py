@@ -14,7 +14,7 @@ import itertools
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
-from mlirfuse.structured import masks, ops, reshapes, slices
+from mlirfuse.structured import facts, masks, ops, reshapes, slices
 from mlirfuse.structured.domains import Base, Domain, SizeOf, common_domain, holds
 from mlirfuse.structured.expressions import (
     Apply,
@@ -24,7 +24,6 @@ from mlirfuse.structured.expressions import (
     Lin,
     Loop,
     number,
-    remembered,
     start,
 )
 from mlirfuse.structured.scores import (
@@ -191,7 +190,7 @@ def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
 # --- the contraction with v ----------------------------------------------------------------------
 
 
-@remembered
+@facts.remembered
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 

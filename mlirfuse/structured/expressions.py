@@ -18,17 +18,16 @@ op, once in an analysis. Every walk here is bounded, because expressions share p
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import operator
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from iree.compiler import ir
 
-from mlirfuse.structured import ops
+from mlirfuse.structured import facts, ops
+from mlirfuse.structured.facts import Facts
 
 PRODUCT_NODES = 64
 """Nodes of one product that `factors` visits; a norm with all its casts and scales has ten."""
@@ -69,79 +68,13 @@ class Part:
 Index: TypeAlias = int | Loop | Lin | Part | None
 
 
-class Memo:
-    """What has been looked at already: steps from element to element, and decoded ops."""
-
-    __slots__ = ("answers", "forms", "steps")
-
-    def __init__(self) -> None:
-        self.answers: dict[tuple[object, object], Any] = {}
-        self.steps: dict[Element, Expr | None] = {}
-        self.forms: dict[ir.Operation, _Form] = {}
-
-
-class _Shared(threading.local):
-    """The memo of the analyses of this thread; None outside `remembering`."""
-
-    def __init__(self) -> None:
-        self.memo: Memo | None = None
-
-
-_shared = _Shared()
-
-
-@contextlib.contextmanager
-def remembering() -> Iterator[None]:
-    """Lets all analyses of this thread share what they look at; `forget` when the IR changes.
-
-    Outside each analysis looks for itself: values do not keep their module alive, and another
-    module's can lie where they were.
-    """
-    before, _shared.memo = _shared.memo, Memo()
-    try:
-        yield
-    finally:
-        _shared.memo = before
-
-
-def forget() -> None:
-    """Drops what is remembered of the IR: an op made later can lie where an erased one was."""
-    if _shared.memo is not None:
-        _shared.memo = Memo()
-
-
-def _memo() -> Memo:
-    return Memo() if _shared.memo is None else _shared.memo
-
-
-Question = TypeVar("Question")
-Answer = TypeVar("Answer")
-
-
-def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
-    """Has a function of one value or op answer once, until the IR changes."""
-
-    @functools.wraps(ask)
-    def answer(question: Question) -> Answer:
-        if _shared.memo is None:
-            return ask(question)
-        answers = _shared.memo.answers
-        key = (ask, question)
-        if key not in answers:
-            answers[key] = ask(question)
-        found: Answer = answers[key]
-        return found
-
-    return answer
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a tensor. Elements that stem from one another share their memo."""
+    """One element of a tensor. Elements that stem from one another share what is known."""
 
     value: ir.Value
     index: tuple[Index, ...]
-    memo: Memo = dataclasses.field(default_factory=_memo, compare=False, repr=False)
+    memo: Facts = dataclasses.field(default_factory=facts.current, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -279,16 +212,30 @@ def number(expr: Expr) -> float | int | None:
 
 def step_through(element: Element) -> Expr | None:
     """What the element is one op further up, or None when that op is not understood."""
-    steps = element.memo.steps
-    if element not in steps:
-        steps[element] = _step(element)
-    return steps[element]
-
-
-def _step(element: Element) -> Expr | None:
+    memo, key = element.memo, (element.value, element.index)
+    for steps in (memo.steps, memo.settled):
+        if key in steps:
+            return steps[key]
     op = ops.defining_op(element.value)
     if op is None:
         return None
+    step = _step(op, element)
+    memo.keep_step(key, step, {op, *_reduced_in(element.index)})
+    return step
+
+
+def _reduced_in(indices: Iterable[Index]) -> Iterator[ir.Operation]:
+    """The ops whose loops the indices are made of."""
+    for index in indices:
+        if isinstance(index, Loop):
+            yield index.op
+        elif isinstance(index, Lin):
+            yield from _reduced_in(index.parts)
+        elif isinstance(index, Part):
+            yield from _reduced_in((index.index,))
+
+
+def _step(op: ir.Operation, element: Element) -> Expr | None:
     name = op.name
     if name == "linalg.generic":
         return _through_generic(op, element)
@@ -375,11 +322,13 @@ class _Form:
         return tuple(Loop(self.op, d, size) for d, size in enumerate(sizes))
 
 
+@facts.kept
+def _form(op: ir.Operation) -> _Form:
+    return _Form(op)
+
+
 def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
-    forms = element.memo.forms
-    form = forms.get(op)
-    if form is None:
-        form = forms[op] = _Form(op)
+    form = _form(op)
     out = form.num_inputs + form.results.index(element.value)
     out_map = form.maps[out]
     if out_map is None or None in out_map or len(set(out_map)) != len(out_map):
@@ -396,10 +345,10 @@ def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
 class _Body:
     """Evaluates the scalar body of one structured op at given loop indices."""
 
-    def __init__(self, form: _Form, loops: list[Index], memo: Memo) -> None:
+    def __init__(self, form: _Form, loops: list[Index], shared: Facts) -> None:
         self.form = form
         self.loops = loops
-        self.memo = memo
+        self.shared = shared
         self.known: dict[ir.Value, Expr] = {}
 
     def result(self, out: int) -> Expr | None:
@@ -425,7 +374,7 @@ class _Body:
         if index_map is None:
             return Opaque(value)
         index = tuple(None if d is None else self.loops[d] for d in index_map)
-        return Element(self.form.operands[position], index, self.memo)
+        return Element(self.form.operands[position], index, self.shared)
 
     def _captured(self, value: ir.Value) -> Expr:
         number = ops.constant(value)
@@ -433,7 +382,7 @@ class _Body:
             return Const(number, str(value.type))
         op = ops.defining_op(value)
         if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
-            return Element(op.operands[0], (), self.memo)
+            return Element(op.operands[0], (), self.shared)
         return Opaque(value)
 
     def _compute(self, op: ir.Operation) -> Expr:
@@ -465,7 +414,7 @@ class _Body:
             return None
         index_map = self.form.maps[out] or ()
         index = tuple(None if d is None else self.loops[d] for d in index_map)
-        init = Element(self.form.operands[out], index, self.memo)
+        init = Element(self.form.operands[out], index, self.shared)
         along = tuple(self.form.loops[d] for d in self.form.reduced)
         return Reduce(combine.name, self._operand(arg), along, init, self.form.op)
 
@@ -497,7 +446,7 @@ class _Comparison:
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
-        # Keyed by object identity: the memos of the elements keep every node alive.
+        # Keyed by object identity: what the elements know keeps every node alive.
         self.equal: set[tuple[int, int]] = set()
 
     def same(self, a: Expr, b: Expr, depth: int) -> bool:

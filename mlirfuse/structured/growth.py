@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import expressions, ops, slices
+from mlirfuse.structured import facts, ops, slices
 
 _SCALAR = ("arith.", "math.")
 
 
+@facts.kept
 def has_scalar_body(op: ir.Operation) -> bool:
     """Whether the generic's body is arithmetic only: no gather, no assertion, no loop index."""
     return all(
@@ -49,7 +50,7 @@ def is_among_epilogues(op: ir.Operation) -> bool:
     return _distances(first).get(op, _LONGEST_EPILOGUE) < _LONGEST_EPILOGUE
 
 
-@expressions.remembered
+@facts.remembered
 def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
     """How many elementwise ops stand between an op of the block and the compute before it."""
     found: dict[ir.Operation, int] = {}

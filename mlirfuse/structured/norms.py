@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import facts, ops, slices
 from mlirfuse.structured.expressions import (
     CASTS,
     Apply,
@@ -29,7 +29,6 @@ from mlirfuse.structured.expressions import (
     loops,
     mean,
     number,
-    remembered,
     same,
     scaled_sum,
     source,
@@ -78,7 +77,7 @@ class NearNorm:
     refusal: NoMatch
 
 
-@remembered
+@facts.remembered
 def find_norm(value: ir.Value) -> Norm | NearNorm | None:
     """Recognizes the normalization whose result the value is.
 
@@ -444,6 +443,7 @@ def residual(norm: Norm) -> Residual | None:
 _LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "arith.extf"})
 
 
+@facts.kept
 def last_scalar_op(op: ir.Operation) -> str:
     """Name of the op that the scalar body yields; empty where there is none."""
     if not ops.is_generic(op):
@@ -453,6 +453,7 @@ def last_scalar_op(op: ir.Operation) -> str:
     return "" if yielded is None else yielded.name
 
 
+@facts.kept
 def may_end_norm(root: ir.Operation) -> bool:
     """Whether the op's last scalar op can be a norm's.
 

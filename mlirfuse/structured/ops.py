@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from mlirfuse.structured import facts
+
 IndexMap = tuple[int | None, ...]
 
 REGION = "flow.dispatch.region"
@@ -104,6 +106,11 @@ def users(value: ir.Value) -> list[ir.Operation]:
     return list(seen)
 
 
+def is_read(value: ir.Value) -> bool:
+    """Whether an op reads the value."""
+    return next(iter(value.uses), None) is not None
+
+
 def ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     """The op of `block` that is or contains `op`; None when there is none."""
     current: ir.Operation | None = op
@@ -123,24 +130,29 @@ def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield from nested_ops(nested.operation)
 
 
-def external_operands(op: ir.Operation) -> list[ir.Value]:
+@facts.kept
+def external_operands(op: ir.Operation) -> tuple[ir.Value, ...]:
     """The values from outside that the op or its nested ops read, each once."""
     seen: dict[ir.Value, None] = dict.fromkeys(op.operands)
-    for nested in nested_ops(op):
-        for operand in nested.operands:
-            if operand not in seen and not _defined_inside(operand, op):
-                seen[operand] = None
-    return list(seen)
+    inside: set[ir.Value] = set()
+    read: list[ir.Value] = []
+    _values_in(op, inside, read)
+    for value in read:
+        if value not in inside:
+            seen[value] = None
+    return tuple(seen)
 
 
-def _defined_inside(value: ir.Value, op: ir.Operation) -> bool:
-    owner = value.owner
-    current = owner.owner if isinstance(owner, ir.Block) else owner.operation.parent
-    while current is not None:
-        if current.operation == op:
-            return True
-        current = current.operation.parent
-    return False
+def _values_in(op: ir.Operation, defined: set[ir.Value], read: list[ir.Value]) -> None:
+    """Collects the values that are defined inside the op, and what is read there, in order."""
+    for region in op.regions:
+        for block in region.blocks:
+            defined.update(block.arguments)
+            for view in block.operations:
+                nested = view.operation
+                read += nested.operands
+                defined.update(nested.results)
+                _values_in(nested, defined, read)
 
 
 def computed(value: ir.Value) -> ir.Value:
@@ -195,6 +207,7 @@ _NAMED_MAPS: dict[str, tuple[IndexMap, ...]] = {
 """Indexing maps of the contractions that carry none as an attribute."""
 
 
+@facts.kept
 def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
     """One map per operand of a structured op, inputs first, then inits."""
     if "indexing_maps" in op.attributes:
@@ -226,6 +239,7 @@ def forget() -> None:
     _decode_iterators.cache_clear()
 
 
+@facts.kept
 def iterator_types(op: ir.Operation) -> tuple[str, ...]:
     """`parallel` or `reduction` per loop of a structured op."""
     if "iterator_types" in op.attributes:
@@ -251,11 +265,13 @@ def inits(op: ir.Operation) -> list[ir.Value]:
     return list(op.operands)[num_inputs(op) :]
 
 
+@facts.kept
 def is_elementwise(op: ir.Operation) -> bool:
     """Whether every loop of the generic is parallel."""
     return is_generic(op) and all(t == "parallel" for t in iterator_types(op))
 
 
+@facts.kept
 def loop_sizes(op: ir.Operation) -> tuple[int | None, ...]:
     """Trip count of each loop of a structured op; None where dynamic or unknown."""
     sizes: list[int | None] = [None] * len(iterator_types(op))
@@ -271,11 +287,13 @@ def body(op: ir.Operation) -> ir.Block:
     return op.regions[0].blocks[0]
 
 
+@facts.kept
 def reads_inits(op: ir.Operation) -> bool:
     """Whether the scalar body reads what the outs hold before."""
     return any(list(a.uses) for a in list(body(op).arguments)[num_inputs(op) :])
 
 
+@facts.kept
 def is_projection(op: ir.Operation) -> bool:
     """Whether the generic only moves data: it yields its one input unchanged."""
     if not is_elementwise(op) or num_inputs(op) != 1 or len(op.results) != 1:
@@ -285,6 +303,7 @@ def is_projection(op: ir.Operation) -> bool:
     return len(block.operations) == 1 and bool(terminator.operands[0] == block.arguments[0])
 
 
+@facts.kept
 def reads_index(op: ir.Operation) -> bool:
     """Whether the scalar body asks for a loop index."""
     return any(o.operation.name == "linalg.index" for o in body(op).operations)
@@ -295,6 +314,7 @@ def reads_index(op: ir.Operation) -> bool:
 NAMED_CONTRACTIONS = frozenset({*_NAMED_MAPS, "linalg.contract"})
 
 
+@facts.kept
 def is_contraction(op: ir.Operation) -> bool:
     """Whether the op multiplies two inputs and sums over at least one loop.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import ops
+from mlirfuse.structured import facts, ops
 
 # Ops that hold no data of their own; a group takes copies of them instead of reading them.
 CHEAP = frozenset({"tensor.empty", "linalg.fill"})
@@ -178,8 +178,37 @@ def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
     return in_order(late)
 
 
+def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
+    """The ops that change when a group takes the place of these: they, and what reads them.
+
+    Those are ops of the block, and each op around a reader inside one; a reshape's readers too,
+    since a rewrite may let its inverse vanish.
+    """
+    found: dict[ir.Operation, None] = {}
+    work = list(group)
+    for op in work:
+        if op in found:
+            continue
+        found[op] = None
+        if op.name == ops.REGION:
+            found.update(dict.fromkeys(ops.nested_ops(op)))
+    for op in work:
+        for result in op.results:
+            for user in ops.users(result):
+                if user.name in ops.RESHAPES and user not in found:
+                    work.append(user)
+                reader: ir.Operation | None = user
+                while reader is not None and reader not in found and reader.block != op.block:
+                    found[reader] = None
+                    reader = None if reader.parent is None else reader.parent.operation
+                if reader is not None:
+                    found[reader] = None
+    return list(found)
+
+
 def remove_dead(block: ir.Block) -> None:
     """Erases the pure ops of the block whose results nobody reads."""
     for op in reversed([o.operation for o in block.operations]):
-        if op.results and ops.is_pure(op) and not any(ops.users(r) for r in op.results):
+        if op.results and ops.is_pure(op) and not any(map(ops.is_read, op.results)):
+            facts.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
             op.erase()
