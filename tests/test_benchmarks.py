@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import models, page, profile, results, sides, tables, timing
+from benchmarks import models, page, profile, ranks, results, sides, tables, timing
 from benchmarks.suites import SUITES, compile_time
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
@@ -371,3 +371,20 @@ def test_help_names_the_suites():
         check=True,
     )
     assert "compile_time" in shown.stdout
+
+
+def test_ranks_are_kept_for_each_device(tmp_path, monkeypatch):
+    def group(modelled, measured):
+        names = ("layer", "softmax_fusion", "0.vmfb", "piece", "local-task", ("4xf32=1",))
+        return ranks.Group(*names, modelled, measured)
+
+    path = tmp_path / "ranks.json"
+    devices = iter(["one", "other", "one"])
+    monkeypatch.setattr(ranks, "device_of", lambda groups: next(devices))
+    ranks.keep([group(1, 10), group(2, 20)], path)
+    ranks.keep([group(1, 10), group(2, 20), group(3, 15)], path)
+    ranks.keep([group(1, 20), group(2, 10)], path)
+    page = ranks.page(path)
+    assert "| one | local-task | 2 | -1.00 |" in page
+    assert "| other | local-task | 3 | 0.50 |" in page
+    assert "| layer | softmax_fusion | 3.0 | 15.0 |" in page
