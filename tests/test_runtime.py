@@ -281,6 +281,46 @@ def test_memory_that_is_shared_lives_as_long_as_the_call(add):
     assert owner() is None
 
 
+WRITES = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @main(%sorted: tensor<4x6xf32>, %updated: tensor<4x6xf32>, %part: tensor<2x6xf32>,
+                %looped: tensor<4x6xf32>)
+    -> (tensor<4x6xf32>, tensor<24xf32>, tensor<4x6xf32>) {
+  %0 = iree_linalg_ext.sort dimension(1) outs(%sorted : tensor<4x6xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %less = arith.cmpf olt, %a, %b : f32
+    iree_linalg_ext.yield %less : i1
+  } -> tensor<4x6xf32>
+  %flat = tensor.collapse_shape %updated [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>
+  %line = tensor.collapse_shape %part [[0, 1]] : tensor<2x6xf32> into tensor<12xf32>
+  %1 = tensor.insert_slice %line into %flat[6] [12] [1] : tensor<12xf32> into tensor<24xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%t = %looped) -> tensor<4x6xf32> {
+    %next = tensor.insert_slice %part into %t[%i, 0] [2, 6] [1, 1]
+        : tensor<2x6xf32> into tensor<4x6xf32>
+    scf.yield %next : tensor<4x6xf32>
+  }
+  return %0, %1, %2 : tensor<4x6xf32>, tensor<24xf32>, tensor<4x6xf32>
+}
+"""
+
+
+def test_a_program_does_not_write_into_its_arguments():
+    program = mlirfuse.compile(WRITES, stock=True, cache=False)
+    rng = np.random.default_rng(0)
+    given = [aligned(rng.standard_normal((n, 6), np.float32)) for n in (4, 4, 2, 4)]
+    before = [x.copy() for x in given]
+    by_order, by_update, by_loop = program(*given)
+    for x, y in zip(given, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(by_order, np.sort(before[0]))
+    np.testing.assert_array_equal(by_update[6:18], before[2].ravel())
+    np.testing.assert_array_equal(by_update[18:], before[1].ravel()[18:])
+    np.testing.assert_array_equal(by_loop[:3], before[2][[0, 0, 0]])
+
+
 EXIT = """
     import sys
     import numpy as np, torch, mlirfuse
@@ -290,12 +330,15 @@ EXIT = """
     kept = [program(x, x) for x in arrays + tensors]
     if sys.argv[2] == "early":
         np.kept = kept  # a module that was imported before iree-runtime, and is cleared after it
+    if sys.argv[2] == "cycle":
+        kept.append(kept)  # collected after all modules
+        np.kept = kept
     del program
 """
 
 
 @pytest.mark.parametrize("spec", ["cpu", "vulkan"])
-@pytest.mark.parametrize("place", ["early", "late"])
+@pytest.mark.parametrize("place", ["early", "late", "cycle"])
 def test_results_alive_at_exit_are_no_crash(tmp_path, request, spec, place):
     target = request.getfixturevalue("vulkan") if spec == "vulkan" else spec
     mlirfuse.compile(ADD, target=target, cache=False).save(tmp_path / "add.vmfb")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
+from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.signature import read_signature
 from mlirfuse.frontends.weights import Weights
@@ -95,8 +96,10 @@ def lower(
         except ir.MLIRError as error:
             raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
         name, inputs, outputs = read_signature(module, function, source)
+        kept = keep_arguments(module)
         if weights is not None:
             weights.attach(module)
+        if kept or weights is not None:
             write_module(module, path)
             lowered.unlink()
         else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-import sys
 import threading
 from typing import Any
 
@@ -22,10 +22,6 @@ _lock = threading.Lock()
 _devices: dict[str, Any] = {}
 _threads: list[int] = []
 """The number of threads of `local-task`, once somebody has chosen it."""
-
-# IREE frees the memory of every buffer with its device, whoever still holds a view of it. The
-# interpreter clears `sys` after all other modules, so at exit the devices go last.
-sys.__dict__["_mlirfuse_devices"] = _devices
 
 
 def open_device(uri: str, threads: int | None = None) -> Any:
@@ -54,13 +50,18 @@ def open_device(uri: str, threads: int | None = None) -> Any:
             if driver == "cuda":
                 rt.flags.parse_flags("--cuda_async_allocations=false")
             pool = ["caching"] if driver in _POOLED else []
-            _devices[uri] = rt.get_driver(uri).create_device_by_uri(uri, allocators=pool)
+            device = rt.get_driver(uri).create_device_by_uri(uri, allocators=pool)
         except (ValueError, RuntimeError) as error:
             known = ", ".join(sorted(rt.query_available_drivers()))
             raise MlirfuseError(
                 f"device '{uri}' is not available: {first_line(error)} (drivers: {known})"
             ) from error
-        return _devices[uri]
+        # IREE frees the memory of every buffer with its device, whoever still holds a view of it,
+        # and the interpreter collects cycles, in which results may be, after everything else. So a
+        # device is never freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(device))
+        _devices[uri] = device
+        return device
 
 
 def _choose_threads(asked: int | None, *, running: bool) -> None:
