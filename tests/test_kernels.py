@@ -13,7 +13,7 @@ import pytest
 from attention_text import write
 from iree.compiler import ir
 from linalg_text import Function
-from norm_text import layer_norm, rms_norm
+from norm_text import layer_norm, quantized, rms_norm
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
@@ -97,7 +97,10 @@ def run(interpreter, text, kind, arrays, shapes):
     kinds = [kind for name, kind in program.arguments if name.startswith("y")]
     names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
     results = [
-        torch.full(s, float("nan"), dtype=names[k]) for s, k in zip(shapes, kinds, strict=True)
+        torch.full(s, float("nan"), dtype=names[k])
+        if k in names
+        else torch.full(s, 99, dtype=torch.int8)
+        for s, k in zip(shapes, kinds, strict=True)
     ]
     sizes = [] if dynamic is None else [dynamic]
     grid = tuple(
@@ -182,6 +185,35 @@ def test_add_rms_norm(interpreter, sizes, dtype):
         # Which result comes first is the group's choice.
         number = int(np.argmin([np.abs(r - expected).max() for r in results]))
         close(results.pop(number), expected, dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_quantized_rms_norm(interpreter, dtype):
+    f = Function("main", (9, 130))
+    x, g, scale = f.argument((0, 1), dtype), f.argument((1,), dtype), f.argument((1,), "f32")
+    text = f.finish(quantized(f, rms_norm(f, x, (1,), g, "f32"), scale, None))
+    arrays = [draw((9, 130), dtype, 1), draw((130,), dtype, 2), draw((130,), "f32", 3) * 99]
+    (found,) = run(interpreter, text, "rows", arrays, [(9, 130)])
+    a, gamma, factor = (x.astype(np.float64) for x in arrays)
+    normed = a / np.sqrt((a**2).mean(-1, keepdims=True) + 1e-5) * gamma
+    expected = np.clip(np.round(normed * factor), -128, 127)
+    # A step where the narrow type rounds the norm to the other side of a half.
+    assert np.abs(found - expected).max() <= (1 + np.abs(expected).max() * TOLERANCE[dtype])
+    assert (found == expected).mean() > {"f32": 0.99, "f16": 0.9, "bf16": 0.6}[dtype]
+    assert {-128, 127} <= {*found.ravel()}
+
+
+@needs_triton
+def test_halves_are_rounded_to_even(interpreter):
+    halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**23 + 1, -3e9], np.float32)
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef rounded(x, y):\n"
+    source += "    at = tl.arange(0, 8)\n    tl.store(y + at, library.round_even(tl.load(x + at)))\n"
+    found = interpreter.torch.full((8,), float("nan"))
+    module = interpreter.load(source, "rounded")
+    module.rounded[(1,)](interpreter.torch.from_numpy(halves), found)
+    assert (found.numpy() == np.round(halves)).all()
 
 
 @needs_triton

@@ -59,6 +59,7 @@ _FLOAT = {
     "math.fma": "{0} * {1} + {2}",
     "math.log": "tl.log({0})",
     "math.log2": "tl.log2({0})",
+    "math.roundeven": "library.round_even({0})",
     "math.rsqrt": "tl.rsqrt({0})",
     "math.sin": "tl.sin({0})",
     "math.sqrt": "tl.sqrt({0})",

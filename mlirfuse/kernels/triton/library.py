@@ -11,6 +11,14 @@ def larger(a, b):
 
 
 @triton.jit
+def round_even(x):
+    """The nearest whole number of f32, half to even: sums from 2^23 on hold no fractions."""
+    size = tl.abs(x)
+    whole = tl.where(size < 8388608.0, (size + 8388608.0) - 8388608.0, size)
+    return tl.where(x < 0.0, -whole, whole)
+
+
+@triton.jit
 def tanh(x):
     """Hyperbolic tangent of f32: by exponentials, and by its series near zero."""
     power = tl.exp(2.0 * tl.minimum(tl.abs(x), 16.0))
