@@ -56,7 +56,7 @@ def planned(text, kind):
     options = FusionOptions(single_op_groups=kind != "attention")
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
     return grouped, [
-        SUPPORTS[kind](view.operation, TARGET.arch)
+        SUPPORTS[kind](view.operation, TARGET)
         for function in ops.functions(grouped)
         for block in ops.blocks(function)
         for view in block.operations
@@ -209,7 +209,8 @@ def test_halves_are_rounded_to_even(interpreter):
     halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**23 + 1, -3e9], np.float32)
     source = "import triton\nimport triton.language as tl\n"
     source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef rounded(x, y):\n"
-    source += "    at = tl.arange(0, 8)\n    tl.store(y + at, library.round_even(tl.load(x + at)))\n"
+    source += "    at = tl.arange(0, 8)\n"
+    source += "    tl.store(y + at, library.round_even(tl.load(x + at)))\n"
     found = interpreter.torch.full((8,), float("nan"))
     module = interpreter.load(source, "rounded")
     module.rounded[(1,)](interpreter.torch.from_numpy(halves), found)
