@@ -26,7 +26,8 @@ RESULTS = results.FOLDER / "fuzz.json"
 FAILURES = Path(__file__).parents[2] / "tests" / "fuzz" / "regressions"
 """A failing program becomes a file of this folder, and with it a test."""
 
-HEADER = "// switches: "
+HEADER = "// checked: "
+"""Starts a kept program; target and switches follow, as JSON."""
 
 _PACKAGES = ("mlirfuse", "iree-base-compiler", "iree-base-runtime")
 
@@ -117,7 +118,8 @@ def _keep(given: argparse.Namespace, seed: int, chosen: dict[str, Any], found: C
     path: Path = given.failures / f"{found.outcome}_{seed}.mlir"
     path.parent.mkdir(parents=True, exist_ok=True)
     message = " ".join(found.message.split())
-    text = f"{HEADER}{json.dumps(chosen)}\n// {message}\n{graph(seed, least)}"
+    head = json.dumps({"target": given.target, "switches": chosen})
+    text = f"{HEADER}{head}\n// {message}\n{graph(seed, least)}"
     path.write_text(text, encoding="utf-8")
     return path
 

@@ -219,3 +219,62 @@ func.func @no_fusion_across_a_reduction(%x: tensor<8x16xf32>) -> tensor<8x16xf32
   } -> tensor<8x16xf32>
   return %q : tensor<8x16xf32>
 }
+
+// -----
+
+// Two ends that share a value which the group computes.
+// CHECK-LABEL: @two_ends
+// CHECK: %[[G:.*]]:2 = flow.dispatch.region
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[T]]
+// CHECK: %[[Z:.*]] = linalg.generic {{.*}} ins(%[[T]]
+// CHECK: flow.return %[[Y]], %[[Z]]
+#mn = affine_map<(m, n) -> (m, n)>
+#nm = affine_map<(m, n) -> (n, m)>
+func.func @two_ends(%x: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %e = tensor.empty() : tensor<16x8xf32>
+  %t = linalg.generic {indexing_maps = [#nm, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.exp %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%t, %b : tensor<16x8xf32>, tensor<16x8xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %s = arith.addf %i0, %i1 : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  %z = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<16x8xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.tanh %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// -----
+
+// Two ends that share a transpose, which each takes for itself: nothing connects them.
+// CHECK-LABEL: @no_fusion_ends_apart
+// CHECK-NOT: flow.return %{{.*}}, %
+// CHECK: return
+// WHY: share nothing but moved data
+#mn = affine_map<(m, n) -> (m, n)>
+#nm = affine_map<(m, n) -> (n, m)>
+func.func @no_fusion_ends_apart(%x: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %e = tensor.empty() : tensor<16x8xf32>
+  %t = linalg.generic {indexing_maps = [#nm, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    linalg.yield %i0 : f32
+  } -> tensor<16x8xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%t, %b : tensor<16x8xf32>, tensor<16x8xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %s = arith.addf %i0, %i1 : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  %z = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<16x8xf32>) outs(%e : tensor<16x8xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.tanh %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
+}

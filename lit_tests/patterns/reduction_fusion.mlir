@@ -1,6 +1,8 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --disable-pass=reduction_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --target=vulkan:ampere | FileCheck %s --check-prefix=VULKAN
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --target=vulkan:ampere --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHYVULKAN
 // OFF-NOT: flow.dispatch.region
 
 #mn = affine_map<(m, n) -> (m, n)>
@@ -264,4 +266,82 @@ func.func @wide_value_read_elsewhere_stays_outside(%x: tensor<8x16xf32>) -> (ten
     linalg.yield %s : f32
   } -> tensor<8xf32>
   return %r, %q : tensor<8xf32>, tensor<8x16xf32>
+}
+
+// -----
+
+// The sums of rows are a result, too. SPIR-V's code generation cannot write them where a subgroup
+// of 32 divides the rows and not their length.
+// CHECK-LABEL: @sums_are_a_result
+// CHECK: flow.dispatch.region -> (tensor<64xf32>, tensor<64x48xf32>)
+// VULKAN-LABEL: @sums_are_a_result
+// VULKAN-NOT: flow.dispatch.region
+// VULKAN: return
+// WHYVULKAN: sums of rows of 48 elements beside another result, 32 lanes
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+func.func @sums_are_a_result(%x: tensor<64x48xf32>) -> (tensor<64x48xf32>, tensor<64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %er = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x48xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %a = arith.addf %i0, %o : f32
+    linalg.yield %a : f32
+  } -> tensor<64xf32>
+  %e = tensor.empty() : tensor<64x48xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<64x48xf32>, tensor<64xf32>) outs(%e : tensor<64x48xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %a = arith.subf %i0, %i1 : f32
+    linalg.yield %a : f32
+  } -> tensor<64x48xf32>
+  return %y, %s : tensor<64x48xf32>, tensor<64xf32>
+}
+
+// -----
+
+// VULKAN-LABEL: @sums_of_even_rows
+// VULKAN: flow.dispatch.region -> (tensor<64xf32>, tensor<64x64xf32>)
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+func.func @sums_of_even_rows(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %er = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %a = arith.addf %i0, %o : f32
+    linalg.yield %a : f32
+  } -> tensor<64xf32>
+  %e = tensor.empty() : tensor<64x64xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<64x64xf32>, tensor<64xf32>) outs(%e : tensor<64x64xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %a = arith.subf %i0, %i1 : f32
+    linalg.yield %a : f32
+  } -> tensor<64x64xf32>
+  return %y, %s : tensor<64x64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// VULKAN-LABEL: @sums_of_odd_number
+// VULKAN: flow.dispatch.region -> (tensor<40xf32>, tensor<40x48xf32>)
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+func.func @sums_of_odd_number(%x: tensor<40x48xf32>) -> (tensor<40x48xf32>, tensor<40xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %er = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<40x48xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %a = arith.addf %i0, %o : f32
+    linalg.yield %a : f32
+  } -> tensor<40xf32>
+  %e = tensor.empty() : tensor<40x48xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<40x48xf32>, tensor<40xf32>) outs(%e : tensor<40x48xf32>) {
+  ^bb0(%i0: f32, %i1: f32, %o: f32):
+    %a = arith.subf %i0, %i1 : f32
+    linalg.yield %a : f32
+  } -> tensor<40x48xf32>
+  return %y, %s : tensor<40x48xf32>, tensor<40xf32>
 }

@@ -13,8 +13,8 @@ of the product's time) and with batch 1 it does not compile (packing of an i1 ma
 KiB). A batched contraction whose result becomes an operand of a marked one is fenced: the packing
 would become its epilogue, which takes 3500 us instead of 195 us for 4x12x128x32x128 f32. All with
 IREE 3.13.0, two threads of an AMD EPYC, AVX-512. A mask that an elementwise op behind the product
-reads would be packed, too, and a packed i1 does not compile: such a product is not marked. Other
-element types all are; static sizes where it fences.
+reads would be packed, too, and a packed i1 does not compile: such a product is not marked, nor one
+with an operand of a single element. Other element types all are; static sizes where it fences.
 Numerics: exact.
 Source: IREE, annotation of data-tiling hints.
 """
@@ -36,6 +36,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if contraction is None or contractions.DATA_TILING_HINT in contraction.attributes:
         return None
     if _is_plain(contraction):
+        if any(ops.num_elements(v, dynamic_size=2) == 1 for v in ops.inputs(contraction)):
+            return NoMatch(Reason.TARGET_UNSUPPORTED, "an operand of one element is not packed")
         mask = _mask_behind(contraction.results[0])
         if mask is not None:
             detail = f"i1, read by {ops.described(mask)}: IREE packs it with the product"

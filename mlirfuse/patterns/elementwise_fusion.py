@@ -8,8 +8,10 @@
 
 The engine searches for the groups: neighbours are joined where the cost model says that it pays.
 All ops have the space of the last one, or a smaller one that a broadcast reads and that is no
-result. An op that alone reads a contraction, a convolution or a pooling stays with it: IREE makes
-it their epilogue. Bodies of arithmetic only; any shape and element type. Numerics: exact.
+result. Several ends of a group share what it computes, not only what it reads: IREE takes a copy or
+a transpose into each reader, and cannot write the results of loop nests that nothing connects. An
+op that alone reads a contraction, a convolution or a pooling stays with it: IREE makes it their
+epilogue. Bodies of arithmetic only; any shape and element type. Numerics: exact.
 Source: loop fusion, as in every compiler of this field.
 """
 
@@ -38,11 +40,38 @@ def joins(
     return growth.parts(producer, reader, value, kept)
 
 
+def admits(group: list[ir.Operation]) -> NoMatch | None:
+    """The ops that end the group are connected by what it computes; copies and transposes are not.
+
+    IREE's code generation tiles one op, what feeds it, and what else reads that.
+    """
+    read = {value for op in group for value in op.operands}
+    ends = [op for op in group if read.isdisjoint(op.results)]
+    if len(ends) < 2:
+        return None
+    members = {op for op in group if not ops.is_projection(op)}
+    reached, work = {ends[0]}, [ends[0]]
+    while work:
+        op = work.pop()
+        near = [ops.defining_op(v) for v in op.operands] + [
+            u for r in op.results for u in ops.users(r)
+        ]
+        for other in near:
+            if other in members and other not in reached:
+                reached.add(other)
+                work.append(other)
+    apart = next((end for end in ends if end not in reached), None)
+    if apart is None:
+        return None
+    names = f"{ops.described(ends[0])} and {ops.described(apart)}"
+    return NoMatch(Reason.EXTRA_USERS, f"{names} share nothing but moved data")
+
+
 PASS = FusionPass(
     name="elementwise_fusion",
     summary="Chains and trees of elementwise ops in one dispatch",
     roots=("linalg.generic",),
-    rules=GroupRules(roots=("linalg.generic",), takes=takes, joins=joins),
+    rules=GroupRules(roots=("linalg.generic",), takes=takes, joins=joins, admits=admits),
     rewrite=fuse,
     source="loop fusion",
 )

@@ -14,6 +14,25 @@ class Tile:
     columns: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tuned:
+    """Tiles that were measured to be the fastest for a kernel.
+
+    Attributes:
+      kind: `matmul` or `attention`.
+      form: what else but the sizes tells kernels apart: layouts, element types, masks.
+      sizes: of the loops, in an order that the kind has.
+      tiling: the numbers of the tiling, in the order of its fields.
+      us: microseconds that the kernel took.
+    """
+
+    kind: str
+    form: str
+    sizes: tuple[int, ...]
+    tiling: tuple[int, ...]
+    us: float
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
     """One machine to compile for: capabilities, modelled rates, and how IREE is told.
@@ -38,6 +57,8 @@ class Target:
       row_limit: elements of a row, a power of two, that a group of reductions over rows may keep
         and write; None where there is no limit.
       uneven_row_limit: the same for other numbers of elements.
+      subgroup: lanes of a subgroup, where the code generator cannot write sums of rows that no
+        multiple of it fills; None elsewhere.
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
@@ -46,6 +67,7 @@ class Target:
         such a contraction reads its operands once for each row.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       source: where the rates come from.
+      tuned: tiles of kernels that were measured on this machine, in place of the built-in ones.
     """
 
     name: str
@@ -64,11 +86,13 @@ class Target:
     stack_limit: int | None = None
     row_limit: int | None = None
     uneven_row_limit: int | None = None
+    subgroup: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
     product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str = ""
+    tuned: tuple[Tuned, ...] = ()
 
     def __str__(self) -> str:
         """The spelling that `--target` takes."""

@@ -43,6 +43,7 @@ class Rates(NamedTuple):
       half: f16 contractions, operations per second; f32's where there is no matrix unit.
       single: f32 vector work, operations per second.
       shared: bytes of workgroup memory that IREE takes the family to have.
+      subgroup: lanes of a subgroup that IREE takes the family to have.
       source: the card whose data sheet the numbers come from.
     """
 
@@ -50,20 +51,21 @@ class Rates(NamedTuple):
     half: float
     single: float
     shared: int
+    subgroup: int
     source: str
 
 
 RATES = {
-    "turing": Rates(3.2e11, 6.5e13, 8.1e12, 65536, "T4, data sheet"),
-    "ampere": Rates(6.0e11, 1.25e14, 3.12e13, 166912, "A10, data sheet"),
-    "ada": Rates(8.64e11, 3.62e14, 9.16e13, 101376, "L40S, data sheet"),
-    "rdna2": Rates(5.12e11, 4.6e13, 2.3e13, 65536, "RX 6900 XT, data sheet"),
-    "rdna3": Rates(9.6e11, 1.23e14, 6.1e13, 65536, "RX 7900 XTX, data sheet"),
-    "rdna4": Rates(6.4e11, 1.95e14, 4.87e13, 65536, "RX 9070 XT, data sheet"),
-    "cdna3": Rates(5.3e12, 1.307e15, 1.634e14, 65536, "MI300X, data sheet"),
-    "valhall4": Rates(5.1e10, 3.6e12, 1.8e12, 32768, "Mali-G715 in a phone, estimate"),
-    "adreno": Rates(6.7e10, 4.0e12, 2.0e12, 32768, "Adreno 740 in a phone, estimate"),
-    "llvmpipe": Rates(2.0e10, 1.0e10, 1.0e10, 32768, "Mesa on two CPU cores, estimate"),
+    "turing": Rates(3.2e11, 6.5e13, 8.1e12, 65536, 32, "T4, data sheet"),
+    "ampere": Rates(6.0e11, 1.25e14, 3.12e13, 166912, 32, "A10, data sheet"),
+    "ada": Rates(8.64e11, 3.62e14, 9.16e13, 101376, 32, "L40S, data sheet"),
+    "rdna2": Rates(5.12e11, 4.6e13, 2.3e13, 65536, 32, "RX 6900 XT, data sheet"),
+    "rdna3": Rates(9.6e11, 1.23e14, 6.1e13, 65536, 32, "RX 7900 XTX, data sheet"),
+    "rdna4": Rates(6.4e11, 1.95e14, 4.87e13, 65536, 32, "RX 9070 XT, data sheet"),
+    "cdna3": Rates(5.3e12, 1.307e15, 1.634e14, 65536, 64, "MI300X, data sheet"),
+    "valhall4": Rates(5.1e10, 3.6e12, 1.8e12, 32768, 16, "Mali-G715 in a phone, estimate"),
+    "adreno": Rates(6.7e10, 4.0e12, 2.0e12, 32768, 64, "Adreno 740 in a phone, estimate"),
+    "llvmpipe": Rates(2.0e10, 1.0e10, 1.0e10, 32768, 8, "Mesa on two CPU cores, estimate"),
 }
 
 
@@ -96,6 +98,7 @@ def create(arch: str) -> Target:
         special_rate=rates.single / SPECIAL_PART,
         parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
+        subgroup=rates.subgroup,
         shared_memory=rates.shared,
         unsupported={
             "attention": _NO_ATTENTION,

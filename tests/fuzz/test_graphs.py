@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 
 from benchmarks.fuzz.__main__ import FAILURES, HEADER
-from benchmarks.fuzz.check import check, switches
+from benchmarks.fuzz.check import Outcome, check, switches
 from benchmarks.fuzz.graphs import graph
 
 EXAMPLES = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
@@ -48,5 +48,5 @@ if KEPT:
     def test_what_failed_once_does_not_again(path):
         first, text = Path(path).read_text(encoding="utf-8").split("\n", 1)
         given = json.loads(first.removeprefix(HEADER))
-        found = check(text, {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
-        assert found.outcome.ok, found.message
+        found = check(text, given["switches"], target=given["target"])
+        assert found.outcome is Outcome.EQUAL, found.message
