@@ -103,7 +103,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAME,...")
     parser.add_argument("--again", default="", metavar="NAME,...", help="compile these once more")
-    given = parser.parse_args(words)
+    given = parser.parse_intermixed_args(words)
     given.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
     for row in select(given.words):

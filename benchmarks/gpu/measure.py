@@ -66,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--side-seconds", type=float, default=SIDE_SECONDS)
     parser.add_argument("--warm", type=int, default=WARM_PROCESSES, metavar="N")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
-    given = parser.parse_args(words)
+    given = parser.parse_intermixed_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _log.setLevel(logging.INFO)
     try:
@@ -182,8 +182,13 @@ def run(
 def _lines(asked: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
     """What a new process says, until it ends, hangs or time is up."""
     command = [sys.executable, "-m", "benchmarks.gpu.worker"]
+    # Side by side, these processes compile in one thread each.
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "1"} if asked["warm"] else {}
+    environment = {**os.environ, **threads}
     patience = asked["seconds"] + PATIENCE
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(asked).encode())

@@ -183,6 +183,8 @@ def measure(
             found[side] = {"error": wrong, "prepared_s": time.perf_counter() - began}
         except (Exception, Late) as failure:  # Whatever a side says is what its cell says.
             found[side] = {"said": one_line(failure)}
+            if isinstance(failure, Late):
+                stop_compiling()
             say(begin=row.name, side=side, said=found[side]["said"])
             check_device()
     del expected
@@ -282,6 +284,13 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def stop_compiling() -> None:
+    """Ends what torch.compile still does in other processes: it takes the host from the others."""
+    from torch._inductor.async_compile import shutdown_compile_workers
+
+    shutdown_compile_workers()
+
+
 def one_line(failure: BaseException) -> str:
     """The first line of what was said, trimmed."""
     text = next((line for line in str(failure).splitlines() if line.strip()), "")
@@ -289,9 +298,10 @@ def one_line(failure: BaseException) -> str:
 
 
 def warm(row: Row, say: Callable[..., None]) -> None:
-    """Lets torch.compile fill its cache on disk with a row's default program."""
-    with contextlib.suppress(Exception), torch.inference_mode():
-        rivals.contender("torch_compile", row, [make_arguments(row)], Path())
+    """Lets torch.compile fill its cache on disk with what needs no timing on a quiet device."""
+    for side in ("torch_compile", *(BLOCK_ONLY if row.block else ())):
+        with contextlib.suppress(Exception), torch.inference_mode():
+            rivals.contender(side, row, [make_arguments(row)], Path())
     gc.collect()
     torch.cuda.empty_cache()
     say(warm=row.name)
