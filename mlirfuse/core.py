@@ -351,6 +351,8 @@ class FusionPass:
       feature: the code generation feature without which the pass is off; empty for none.
       numerics: how far it changes results.
       kind: the word of the decision schema for what it forms.
+      contained: whether a rewrite changes no ops but those of its match and what reads them; that
+        of a group never does.
       takes_single_op: whether the rewrite gives even a group of one op a better form.
       targets: names of the targets where it is on by default.
       aliases: other names it answers to (MindSpore's, old ones).
@@ -370,6 +372,7 @@ class FusionPass:
     feature: str = ""
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
+    contained: bool = False
     takes_single_op: bool = False
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()

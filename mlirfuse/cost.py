@@ -98,7 +98,7 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
     working = [op for op in group if does_work(op)]
     if len(working) < 2:
         return Gain(0, 0.0)
-    alone = [work([op]) for op in working]
+    alone = [work_alone(op) for op in working]
     together = work(group)
     saved = sum(w.bytes for w in alone) - together.bytes
     before = sum(w.microseconds(target) for w in alone)
@@ -112,9 +112,20 @@ def does_work(op: ir.Operation) -> bool:
 
 def work(group: list[ir.Operation]) -> Work:
     """The work of the ops as one dispatch."""
-    read = (v for v in slices.operands_of(group) if not is_cheap_value(v))
+    read = slices.operands_of(group)
     written = slices.results_of(group) or list(group[-1].results)
     return combined([computation(op) for op in group], num_bytes([*read, *written]))
+
+
+def work_alone(op: ir.Operation) -> Work:
+    """The work of an op as a dispatch of its own."""
+    return _written_whole(op) if len(op.results) == 1 else work([op])
+
+
+@facts.kept
+def _written_whole(op: ir.Operation) -> Work:
+    read = slices.operands_of([op])
+    return combined([computation(op)], num_bytes([*read, *op.results]))
 
 
 def combined(parts: Iterable[Work], traffic: int) -> Work:
@@ -151,7 +162,7 @@ def computation(op: ir.Operation) -> Work:
         parallel *= min(count // parallel, SHARED_REDUCTION)
     if ops.is_contraction(op):
         return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
-    names = [o.operation.name for o in ops.body(op).operations]
+    names = ops.scalar_names(op)
     special = sum(map(_is_special, names))
     plain = sum(name not in _FREE for name in names) - special
     return Work(0, vector=count * plain, special=count * special, parallel=parallel)

@@ -102,7 +102,7 @@ def _belongs(op: ir.Operation, group: list[ir.Operation], ctx: PassContext) -> b
 
 def _is_small(op: ir.Operation, ctx: PassContext) -> bool:
     """Whether the launch takes longer than the work."""
-    return cost.work([op]).microseconds(ctx.target) < 2 * ctx.target.launch_us
+    return cost.work_alone(op).microseconds(ctx.target) < 2 * ctx.target.launch_us
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:

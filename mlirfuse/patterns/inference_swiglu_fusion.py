@@ -55,7 +55,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a product of SiLU of one part with another part."""
     if not ops.is_elementwise(root) or len(root.results) != 1:
         return None
-    if all(o.operation.name != "arith.mulf" for o in ops.body(root).operations):
+    if "arith.mulf" not in ops.scalar_names(root):
         return None
     between, values = _between(root)
     if len(values) != 2 or not _is_gated(root.results[0], between, values):

@@ -147,7 +147,7 @@ def _gain(plan: _Beside | _Joined, ctx: PassContext) -> float:
     target = ctx.target
     if isinstance(plan, _Beside):
         return cost.gain(plan.ops, target).microseconds
-    alone = [cost.work([op]) for op in plan.ops if cost.does_work(op)]
+    alone = [cost.work_alone(op) for op in plan.ops if cost.does_work(op)]
     parallel = sum(work.parallel for work in alone if work.matrix)
     whole = dataclasses.replace(cost.work(plan.ops), parallel=parallel)
     copies = [

@@ -177,5 +177,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    contained=True,
     source="MindSpore transpose_matmul_fusion",
 )

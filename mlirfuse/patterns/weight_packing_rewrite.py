@@ -232,6 +232,7 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    contained=True,
     targets=frozenset({"cpu"}),
     source="Goto and van de Geijn, Anatomy of high-performance matrix multiplication",
 )

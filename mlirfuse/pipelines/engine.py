@@ -85,11 +85,11 @@ def run(
     report = Report(
         target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
     )
-    marked = marks.any_in(module)
-    musts = Musts.of(module, options, marked=marked)
-    state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
     try:
         with facts.remembering(), loading.scope(options.load_pass):
+            marked = marks.any_in(module)
+            musts = Musts.of(module, options, marked=marked)
+            state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
             passes = loading.passes()
             for item in resolve(options.pipeline):
                 began = time.perf_counter()
@@ -101,7 +101,7 @@ def run(
                 report.passes.append(done)
                 if listener is not None:
                     listener(done)
-        musts.check(state.module, report)
+            musts.check(state.module, report)
     finally:
         ops.forget()
     return state.module, report
@@ -387,9 +387,8 @@ class _PassRun:
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         observer = self.run.observer
         done = observer(self.fusion, match, number) if observer is not None else None
-        # A group takes its ops away and no more; what other rewrites change is theirs to know.
-        groups = self.fusion.kind is not Kind.REWRITE
-        with facts.changing(slices.changed_by(match.ops) if groups else None):
+        contained = self.fusion.contained or self.fusion.kind is not Kind.REWRITE
+        with facts.changing(slices.changed_by(match.ops) if contained else None):
             new = self.fusion.rewrite(match, context)
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)

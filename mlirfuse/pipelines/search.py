@@ -23,7 +23,7 @@ from iree.compiler import ir
 from mlirfuse import cost
 from mlirfuse.core import GroupRules, NoMatch, Reason
 from mlirfuse.pipelines.order import Order
-from mlirfuse.structured import ops, regions
+from mlirfuse.structured import ops, regions, slices
 from mlirfuse.targets.base import Target
 
 OUTSIDE = -1
@@ -188,22 +188,17 @@ class _Search:
 
     def _read_by(self, op: ir.Operation) -> set[int]:
         """Indices of the ops of the block that the op, or an op in its regions, reads."""
-        owners = map(ops.defining_op, ops.external_operands(op))
-        return {self.place[owner] for owner in owners if owner in self.place}
+        return {self.place[owner] for _, owner in ops.sources(op) if owner in self.place}
 
     def _facts(self, index: int, op: ir.Operation) -> _Op:
-        reads = {
-            value: cost.num_bytes([value])
-            for value in ops.external_operands(op)
-            if ops.ranked(value) is not None and not cost.is_cheap_value(value)
-        }
+        reads = {value: cost.num_bytes([value]) for value in slices.operands_of([op])}
         writes = {
             result: _Written(
                 cost.num_bytes([result]), len(ops.shape(result)), index, self._readers(result)
             )
             for result in op.results
         }
-        names = ",".join(o.operation.name for o in ops.body(op).operations)
+        names = ",".join(ops.scalar_names(op))
         return _Op(
             op=op,
             place=index,

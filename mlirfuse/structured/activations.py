@@ -104,7 +104,7 @@ def may_hold_one(op: ir.Operation, names: Collection[str]) -> bool:
     wanted = (_TRANSCENDENTAL if any(n in SMOOTH for n in names) else frozenset()) | (
         _CORNERS if any(n in RAMPS for n in names) else frozenset()
     )
-    return any(o.operation.name in wanted for o in ops.body(op).operations)
+    return not wanted.isdisjoint(ops.scalar_names(op))
 
 
 def classify(expr: Expr, variable: Expr, names: Collection[str] = tuple(SMOOTH)) -> str | None:

@@ -14,7 +14,7 @@ import itertools
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, Reason
-from mlirfuse.structured import facts, masks, ops, reshapes, slices
+from mlirfuse.structured import above, facts, masks, ops, reshapes, slices
 from mlirfuse.structured.domains import Base, Domain, SizeOf, common_domain, holds
 from mlirfuse.structured.expressions import (
     Apply,
@@ -198,6 +198,8 @@ def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     last dimension, and a select of the result or zero: IREE takes PyTorch's zeros for masked rows
     out of the weights when one condition decides for all rows.
     """
+    if not any(above.holds(value, above.EXPONENTIAL) for value in root.operands):
+        return None
     product = find_product(start(root.results[0]))
     if product is None:
         return None

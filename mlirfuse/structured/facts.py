@@ -1,9 +1,10 @@
 """What a run has learnt of the IR, kept until a rewrite makes it untrue.
 
-Passes ask the same of the same ops over and over. An answer is one of two kinds:
+Passes ask the same of the same ops over and over. An answer is one of three kinds:
 
   kept         about one op alone: its attributes, operands, body and the constants that it reads.
                It stays true until that op is rewritten or reads another value.
+  always       about an attribute, which nothing changes.
   remembered   about an op and whatever is around it. Any change ends it.
 
 The engine says what changes, with `changing`. Outside a run nothing is kept: values do not keep
@@ -34,21 +35,25 @@ class Facts:
     Attributes:
       answers: those that are remembered, by function and question.
       of_ops: those that are kept, by op and function.
+      of_attributes: those that are true always, by attribute and function.
+      along: those that are kept of an op and all that it is computed from, by function and op.
       steps: what an element is one op further up; while a rewrite runs, those found meanwhile.
       settled: while a rewrite runs, the steps from before it; empty else.
       steps_of: the keys of the steps through an op, or along a loop of it, each in a list that all
         its ops share and that is empty once the step is dropped: such a key cannot be hashed.
     """
 
-    __slots__ = ("answers", "of_ops", "settled", "steps", "steps_of")
+    __slots__ = ("along", "answers", "of_attributes", "of_ops", "settled", "steps", "steps_of")
 
     def __init__(self) -> None:
+        self.of_attributes: dict[tuple[ir.Attribute, object], Any] = {}
         self.clear()
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drops everything but what is true always."""
         self.answers: dict[tuple[object, object], Any] = {}
         self.of_ops: dict[ir.Operation, dict[object, Any]] = {}
+        self.along: dict[object, dict[ir.Operation, Any]] = {}
         self.steps: dict[StepKey, Expr | None] = {}
         self.settled: dict[StepKey, Expr | None] = {}
         self.steps_of: dict[ir.Operation, list[list[StepKey]]] = {}
@@ -59,6 +64,8 @@ class Facts:
         steps = {}
         for op in changed:
             self.of_ops.pop(op, None)
+            for known in self.along.values():
+                known.pop(op, None)
             for entry in self.steps_of.pop(op, ()):
                 for key in entry:
                     steps[key] = self.steps.pop(key)
@@ -163,6 +170,30 @@ def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer
         return found
 
     return answer
+
+
+def always(ask: Callable[[ir.Attribute], Answer]) -> Callable[[ir.Attribute], Answer]:
+    """Has a function of an attribute answer once in a run."""
+
+    @functools.wraps(ask)
+    def answer(attribute: ir.Attribute) -> Answer:
+        if _shared.facts is None:
+            return ask(attribute)
+        known, key = _shared.facts.of_attributes, (attribute, ask)
+        if key not in known:
+            known[key] = ask(attribute)
+        found: Answer = known[key]
+        return found
+
+    return answer
+
+
+def kept_along(ask: object) -> dict[ir.Operation, Any]:
+    """What is known of ops and of all that they are computed from, to be read and added to.
+
+    A rewrite leaves what it says of the ops behind it: what it makes computes the same as before.
+    """
+    return {} if _shared.keeps is None else current().along.setdefault(ask, {})
 
 
 def kept(ask: Callable[[ir.Operation], Answer]) -> Callable[[ir.Operation], Answer]:

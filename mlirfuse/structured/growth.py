@@ -15,10 +15,7 @@ _SCALAR = ("arith.", "math.")
 @facts.kept
 def has_scalar_body(op: ir.Operation) -> bool:
     """Whether the generic's body is arithmetic only: no gather, no assertion, no loop index."""
-    return all(
-        o.operation.name.startswith(_SCALAR) or o.operation.name == "linalg.yield"
-        for o in ops.body(op).operations
-    )
+    return all(name.startswith(_SCALAR) or name == "linalg.yield" for name in ops.scalar_names(op))
 
 
 _LONGEST_EPILOGUE = 32

@@ -81,7 +81,11 @@ _WIDTHS = {"index": 64, "i1": 8}
 
 def element_bits(value: ir.Value) -> int:
     """Bits that one element takes in memory."""
-    name = element_type(value)
+    return _bits(element_type(value))
+
+
+@functools.cache
+def _bits(name: str) -> int:
     if name in _WIDTHS:
         return _WIDTHS[name]
     digits = "".join(c for c in name.removeprefix("bf") if c.isdigit())
@@ -100,10 +104,7 @@ def num_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
 
 def users(value: ir.Value) -> list[ir.Operation]:
     """The ops that read the value, each once."""
-    seen: dict[ir.Operation, None] = {}
-    for use in value.uses:
-        seen.setdefault(use.owner.operation)
-    return list(seen)
+    return list(dict.fromkeys(use.owner.operation for use in value.uses))
 
 
 def is_read(value: ir.Value) -> bool:
@@ -128,6 +129,12 @@ def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
             for nested in block.operations:
                 yield nested.operation
                 yield from nested_ops(nested.operation)
+
+
+@facts.kept
+def sources(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
+    """The values from outside that the op or its nested ops read, with what defines each."""
+    return tuple((value, defining_op(value)) for value in external_operands(op))
 
 
 @facts.kept
@@ -306,7 +313,13 @@ def is_projection(op: ir.Operation) -> bool:
 @facts.kept
 def reads_index(op: ir.Operation) -> bool:
     """Whether the scalar body asks for a loop index."""
-    return any(o.operation.name == "linalg.index" for o in body(op).operations)
+    return "linalg.index" in scalar_names(op)
+
+
+@facts.kept
+def scalar_names(op: ir.Operation) -> tuple[str, ...]:
+    """The names of the ops of the scalar body, the terminator's last."""
+    return tuple(o.operation.name for o in body(op).operations)
 
 
 # --- contractions ------------------------------------------------------------------------------
@@ -332,7 +345,7 @@ def is_contraction(op: ir.Operation) -> bool:
 
 def multiplies_and_adds(op: ir.Operation) -> bool:
     """Whether the generic's body is `yield(out + a * b)`, casts of `a` and `b` allowed."""
-    names = [o.operation.name for o in body(op).operations]
+    names = scalar_names(op)
     casts = {"arith.extf", "arith.extsi", "arith.extui"}
     rest = [n for n in names if n not in casts]
     return rest in (
@@ -524,19 +537,23 @@ def padding_amounts(op: ir.Operation) -> tuple[tuple[int, int], ...] | None:
 # --- locations ---------------------------------------------------------------------------------
 
 
-def source_frames(location: ir.Location) -> Iterator[str]:
+def source_frames(location: ir.Location) -> tuple[str, ...]:
     """Every source position and name in the location, innermost first, as `file:line:col`."""
+    return _frames(location.attr)
+
+
+@facts.always
+def _frames(attribute: ir.Attribute) -> tuple[str, ...]:
+    location = ir.Location.from_attr(attribute, attribute.context)
     if isinstance(location, ir.CallSiteLoc):
-        yield from source_frames(location.callee)
-        yield from source_frames(location.caller)
-    elif isinstance(location, ir.FileLineColLoc):
-        yield f"{location.filename}:{location.start_line}:{location.start_col}"
-    elif isinstance(location, ir.NameLoc):
-        yield from source_frames(location.child_loc)
-        yield str(location.name_str)
-    elif isinstance(location, ir.FusedLoc):
-        for part in location.locations:
-            yield from source_frames(part)
+        return (*source_frames(location.callee), *source_frames(location.caller))
+    if isinstance(location, ir.FileLineColLoc):
+        return (f"{location.filename}:{location.start_line}:{location.start_col}",)
+    if isinstance(location, ir.NameLoc):
+        return (*source_frames(location.child_loc), str(location.name_str))
+    if isinstance(location, ir.FusedLoc):
+        return tuple(frame for part in location.locations for frame in source_frames(part))
+    return ()
 
 
 _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
@@ -554,8 +571,13 @@ def location_name(location: ir.Location) -> str:
     Without one it is the innermost name (ONNX's nodes have names), without that the framework's
     own position.
     """
+    return _place(location.attr)
+
+
+@facts.always
+def _place(attribute: ir.Attribute) -> str:
     name, inside = "", ""
-    for frame in source_frames(location):
+    for frame in _frames(attribute):
         if not is_position(frame):
             name = name or frame
         elif not any(part in frame for part in _FRAMEWORKS):

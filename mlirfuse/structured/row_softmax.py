@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import above, ops, slices
 from mlirfuse.structured.expressions import (
     Apply,
     Binding,
@@ -86,7 +86,7 @@ def find_row_softmax(root: ir.Operation) -> RowSoftmax | NoMatch | None:
       The softmax; a refusal when the op itself is one up to a fact; None when it is something else,
       or something that is done to a softmax which others read too.
     """
-    if len(root.results) != 1:
+    if len(root.results) != 1 or not above.holds(root.results[0], above.EXPONENTIAL):
         return None
     outer: list[tuple[Apply, int]] = []
     inner = _under_epilogue(root, outer)

@@ -54,27 +54,35 @@ def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Op
 def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
     """What the group reads from outside, each once; copied ops and scalars do not count."""
     members = set(group)
-    seen: dict[ir.Value, None] = {}
-    for op in group:
-        for value in ops.external_operands(op):
-            owner = ops.defining_op(value)
-            if owner is not None and (owner in members or is_cheap(owner)):
-                continue
-            if ops.ranked(value) is not None:
-                seen.setdefault(value)
+    seen = dict.fromkeys(
+        value for op in group for value, owner in _tensors_of(op) if owner not in members
+    )
     return list(seen)
+
+
+@facts.kept
+def _tensors_of(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
+    """The tensors that the op reads, with what defines each; copied ops do not count."""
+    return tuple(
+        (value, owner)
+        for value, owner in ops.sources(op)
+        if ops.ranked(value) is not None and (owner is None or not is_cheap(owner))
+    )
 
 
 def results_of(group: list[ir.Operation]) -> list[ir.Value]:
     """The values of the group that ops outside it read."""
-    members = set(group)
-    block = group[0].block
-    return [
-        result
-        for op in group
-        for result in op.results
-        if any(ops.ancestor_in(block, u) not in members for u in ops.users(result))
-    ]
+    members, block = set(group), group[0].block
+    return [r for op in group for r in op.results if _is_read_outside(r, members, block)]
+
+
+def _is_read_outside(value: ir.Value, members: set[ir.Operation], block: ir.Block) -> bool:
+    """Whether an op that is none of the members, and in none of them, reads the value."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user not in members and ops.ancestor_in(block, user) not in members:
+            return True
+    return False
 
 
 def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
@@ -116,8 +124,8 @@ def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
     rank = max(len(ops.shape(r)) for r in group[-1].results)
     for op in group[:-1]:
         for result in op.results:
-            outside = any(ops.ancestor_in(block, u) not in members for u in ops.users(result))
-            if outside and len(ops.shape(result)) > rank:
+            wider = len(ops.shape(result)) > rank
+            if wider and _is_read_outside(result, members, block):
                 return op
     return None
 
@@ -137,10 +145,9 @@ def cycle(group: list[ir.Operation]) -> ir.Operation | None:
                 continue
             reached.add(outer)
             work += list(outer.results)
-    for op in group:
-        for value in ops.external_operands(op):
-            owner = ops.defining_op(value)
-            if owner is not None and owner in reached:
+    for op in group if reached else ():
+        for _, owner in ops.sources(op):
+            if owner in reached:
                 return owner
     return None
 
@@ -168,8 +175,7 @@ def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
     late: dict[ir.Operation, None] = {}
     work = list(group)
     while work:
-        for value in ops.external_operands(work.pop()):
-            owner = ops.defining_op(value)
+        for _, owner in ops.sources(work.pop()):
             if owner is None or owner.block != place.block or owner in members or owner in late:
                 continue
             if place == owner or place.is_before_in_block(owner):
