@@ -321,6 +321,67 @@ def test_a_program_does_not_write_into_its_arguments():
     np.testing.assert_array_equal(by_loop[:3], before[2][[0, 0, 0]])
 
 
+EQUAL = """
+func.func @main(%x: tensor<4x4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<3x4xf32>, tensor<2xf32>) {
+  %y = arith.addf %x, %x : tensor<4x4xf32>
+  %part = tensor.extract_slice %y[1, 0] [3, 4] [1, 1] : tensor<4x4xf32> to tensor<3x4xf32>
+  %constant = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  return %y, %y, %part, %constant : tensor<4x4xf32>, tensor<4x4xf32>, tensor<3x4xf32>, tensor<2xf32>
+}
+"""
+
+
+def test_each_result_has_memory_of_its_own():
+    import torch
+
+    program = mlirfuse.compile(EQUAL, cache=False)
+    for x in (np.ones((4, 4), np.float32), torch.ones(4, 4)):
+        first, second, part, constant = program(x)
+        first += 100
+        constant += 100
+        assert (second == 2).all()
+        assert (part == 2).all()
+        assert list(program(x)[3]) == [1, 2]
+
+
+def test_results_are_copied_into_out(many):
+    given = inputs()
+    numpy_out = [np.empty_like(r) for r in many(*given)]
+    torch_out = [r.clone() for r in many(*as_torch(given))]
+    for arguments in (given, as_torch(given)):
+        for out in (numpy_out, torch_out):
+            for array in out:
+                array[...] = 0
+            results = many(*arguments, out=out)
+            assert all(x is y for x, y in zip(results, out, strict=True))
+            check(results, given)
+
+
+def test_a_number_is_copied_into_out():
+    program = mlirfuse.compile(SCALARS, cache=False)
+    x = np.ones(4, np.float32)
+    out = [np.zeros((), np.int32), np.zeros(4, np.float32)]
+    program(3, 2.0, x, out=out)
+    assert out[0] == 3
+    assert list(out[1]) == [2] * 4
+
+
+def test_an_out_that_does_not_fit(add):
+    x = np.ones((512, 512), np.float32)
+    name, right = add.source, np.empty((512, 512), np.float32)
+    assert call_error(add, x, x, out=[right, right]) == f"{name}: out holds 2 arrays; expected 1"
+    for out, message in [
+        (np.empty((512, 2), np.float32), "out is 512x2xf32; expected 512x512xf32"),
+        (np.empty((512, 512)), "out is 512x512xf64; expected 512x512xf32"),
+        (3.0, "out is of type float; an array of numpy or torch would be accepted"),
+        (np.broadcast_to(np.float32(0), (512, 512)), "out cannot be written; a writable array"),
+    ]:
+        assert call_error(add, x, x, out=out).startswith(f"{name}: result 0: {message}")
+    assert add(x, x, out=right) is right
+    assert (right == 2).all()
+
+
 EXIT = """
     import sys
     import numpy as np, torch, mlirfuse

@@ -49,12 +49,25 @@ _HOST, _CUDA, _ROCM = 1, 2, 10
 _DLPACK = {"local-task": _HOST, "local-sync": _HOST, "cuda": _CUDA, "hip": _ROCM}
 """Driver of iree-runtime -> device type under which its buffers are exchanged."""
 
+_BYTE = np.dtype(np.uint8)
+
 Kind = str
 """Whose array: `numpy`, `torch` or `jax`."""
 
 
+_kinds: dict[type, Kind | None] = {}
+"""What `kind_of` found, by type."""
+
+
 def kind_of(value: Any) -> Kind | None:
     """Whose array a value is; None for numbers and lists."""
+    found = type(value)
+    if found not in _kinds:
+        _kinds[found] = _kind(value)
+    return _kinds[found]
+
+
+def _kind(value: Any) -> Kind | None:
     if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor):
         return "torch"
     if (jax := sys.modules.get("jax")) and isinstance(value, jax.Array):
@@ -140,10 +153,11 @@ class Exchange:
       uri: the device's URI.
       device: its `HalDevice`.
       kind: whose arrays the results will be.
-      shared: first byte and size of the memory that arguments share with the caller.
+      shared: first byte and size of the memory of arguments and results that the caller has.
       kept: what owns that memory. iree-runtime 3.13 forgets the owner of imported memory together
         with the Python object of the buffer, though views of it live on.
       home: the torch or JAX device of the arguments.
+      dlpack: DLPack's type of the device; None where buffers cannot be exchanged.
     """
 
     uri: str
@@ -152,11 +166,12 @@ class Exchange:
     shared: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     kept: list[Any] = dataclasses.field(default_factory=list)
     home: Any = None
+    dlpack: int | None = dataclasses.field(init=False)
+    _waited: bool = False
 
-    @property
-    def dlpack(self) -> int | None:
-        """DLPack's type of the device; None where buffers cannot be exchanged."""
-        return _DLPACK.get(self.uri.partition(":")[0])
+    def __post_init__(self) -> None:
+        """Looks up what the device exchanges."""
+        self.dlpack = _dlpack_type(self.uri)
 
     # --- arguments -------------------------------------------------------------------------------
 
@@ -170,24 +185,31 @@ class Exchange:
         return self._send_numpy(np.asarray(value))
 
     def _send_torch(self, tensor: Any) -> Any:
-        tensor = tensor.detach().contiguous()
-        if self.kind == "torch" and self.home is None:
-            self.home = tensor.device
-        on_host = tensor.device.type == "cpu"
-        where = _HOST if on_host else {"cuda": self.dlpack}.get(tensor.device.type)
-        if self.dlpack is not None and where == self.dlpack:
-            if not on_host:
-                # What torch queued before must be done: IREE works on a stream of its own.
-                sys.modules["torch"].cuda.current_stream(tensor.device).synchronize()
-            if tensor.data_ptr() % ALIGNMENT:
-                tensor = tensor.clone()
-            # IREE wants the strides of C order spelled out even where no element depends on them.
-            tensor = tensor.as_strided(tensor.shape, _strides(tensor.shape))
-            self.shared.append((tensor.data_ptr(), tensor.nbytes))
-            self.kept.append(tensor)
-            return self.device.from_dlpack_capsule(tensor.__dlpack__())
-        raw = tensor.cpu().reshape(-1).view(sys.modules["torch"].uint8).numpy()
-        return self._upload(raw, tuple(tensor.shape), numpy_dtype(dtype_name(tensor)))
+        torch = sys.modules["torch"]
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        place = tensor.device
+        if self.kind == "torch" and (self.home is None or self.home.type == "cpu"):
+            self.home = place
+        on_host = place.type == "cpu"
+        where = _HOST if on_host else {"cuda": self.dlpack}.get(place.type)
+        if self.dlpack is None or where != self.dlpack:
+            return self._send_numpy(_numpy_of(tensor))
+        if not on_host and not self._waited:
+            # What torch queued before must be done: IREE works on a stream of its own.
+            torch.cuda.current_stream(place).synchronize()
+            self._waited = True
+        # IREE wants the strides of C order spelled out even where no element depends on them.
+        strides = _strides(tensor.shape)
+        if tensor.stride() != strides:
+            tensor = tensor.contiguous().as_strided(tensor.shape, strides)
+        address = tensor.data_ptr()
+        if address % ALIGNMENT:
+            tensor = tensor.clone()
+            address = tensor.data_ptr()
+        self.shared.append((address, tensor.nbytes))
+        self.kept.append(tensor)
+        return self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(tensor))
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
@@ -204,23 +226,21 @@ class Exchange:
     def _send_numpy(self, array: Any) -> Any:
         import iree.runtime as rt
 
-        array = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-        shape, dtype = array.shape, array.dtype
+        dtype = array.dtype
+        flags = array.flags
+        if not (flags.c_contiguous and dtype.isnative):
+            dtype = dtype.newbyteorder("=")
+            array = np.asarray(array, dtype=dtype, order="C")
+            flags = array.flags
+        shape = array.shape
         raw = array.reshape(-1).view(np.uint8)
-        if (
-            self.dlpack == _HOST
-            and raw.size
-            and raw.flags.writeable
-            and raw.ctypes.data % ALIGNMENT == 0
-        ):
-            self.shared.append((raw.ctypes.data, raw.nbytes))
-            buffer = self.device.allocator.import_host_allocation(
-                raw,
-                int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
-                int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
-            )
-            self.kept.append((raw, buffer))
-            return rt.HalBufferView(buffer, shape, _element_type(dtype))
+        if self.dlpack == _HOST and flags.writeable and raw.size:
+            address = _address(raw)
+            if address % ALIGNMENT == 0:
+                self.shared.append((address, raw.nbytes))
+                buffer = self.device.allocator.import_host_allocation(raw, *_imported())
+                self.kept.append((raw, buffer))
+                return rt.HalBufferView(buffer, shape, _element_type(dtype))
         return self._upload(raw, shape, dtype)
 
     def _upload(self, raw: Any, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
@@ -251,33 +271,32 @@ class Exchange:
             if self.kind == "jax":
                 return sys.modules["jax"].device_put(array, self.home)
             return array
-        exported = _Exported(self.device, view, self.dlpack, self._index())
         if self.kind == "jax":
             import jax.dlpack
 
+            exported = _Exported(self.device, view, self.dlpack, self._index())
             return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
-        tensor = sys.modules["torch"].from_dlpack(exported)
-        if self._is_shared(tensor.data_ptr()):
+        capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._index())
+        tensor = sys.modules["torch"].utils.dlpack.from_dlpack(capsule)
+        if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
-        return tensor.to(self.home)
+        return tensor if tensor.device == self.home else tensor.to(self.home)
 
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
-        import iree.runtime as rt
-
-        dtype = np.dtype(rt.HalElementType.map_to_dtype(view.element_type))
-        if math.prod(view.shape) == 0:
-            return np.empty(view.shape, dtype)
+        dtype, shape = _dtype(view.element_type), view.shape
+        size = math.prod(shape) * dtype.itemsize
+        if not size:
+            return np.empty(shape, dtype)
         source = view.get_buffer()
         if self.dlpack != _HOST:
             source = self._to_host(source)
         # With several axes `asarray` of iree-runtime 3.13 returns a view, and ties the memory to it
         # alone; numpy leaves it out of the bases of slices, which then read freed memory.
-        raw = source.map().asarray([source.byte_length()], np.dtype(np.uint8))
-        size = math.prod(view.shape) * dtype.itemsize
-        array = raw[:size].view(dtype).reshape(view.shape)
+        raw = source.map().asarray([source.byte_length()], _BYTE)
+        array = raw[:size].view(dtype).reshape(shape)
         if spec is not None and spec.dtype.startswith("ui"):
             array = array.view(numpy_dtype(spec.dtype))
-        return array.copy() if self._is_shared(array.ctypes.data) else array
+        return array.copy() if self._is_shared(_address(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:
         """A copy of a device's buffer in memory that can be mapped."""
@@ -302,9 +321,48 @@ class Exchange:
         """The number of the device among those of its type."""
         return getattr(self.home, "index", None) or 0
 
-    def _is_shared(self, address: int) -> bool:
-        """Whether a result lies in an argument: a model may return what it was given."""
-        return any(first <= address < first + size for first, size in self.shared)
+    def _is_shared(self, address: int, size: int) -> bool:
+        """Whether a result lies in an argument or in another result.
+
+        A model may return what it was given, and of equal results IREE computes one.
+        """
+        if any(at < address + size and address < at + n for at, n in self.shared):
+            return True
+        self.shared.append((address, size))
+        return False
+
+
+def written(result: Any, out: Any, where: str) -> Any:
+    """Copies a result into the array that the caller has for it, and returns that one.
+
+    Args:
+      result: an array of any kind, or a number.
+      out: a writable array of numpy or torch, of the result's shape and element type.
+      where: names the result, for the error.
+
+    Raises:
+      CallError: it is another kind of array, or does not fit.
+    """
+    kind = kind_of(out)
+    if kind not in ("numpy", "torch") or isinstance(out, np.generic):
+        raise CallError(
+            f"{where}: out is of type {type(out).__name__}; an array of numpy or torch would be"
+            " accepted"
+        )
+    if kind_of(result) is None:
+        result = np.asarray(result, out.dtype if kind == "numpy" else None)
+    elif result.shape != out.shape or _signless(dtype_name(result)) != _signless(dtype_name(out)):
+        got, has = (TensorSpec(tuple(a.shape), dtype_name(a)) for a in (result, out))
+        raise CallError(f"{where}: out is {has}; expected {got}")
+    if kind == "numpy":
+        if not out.flags.writeable:
+            raise CallError(f"{where}: out cannot be written; a writable array would be accepted")
+        array = _numpy_of(result)
+        np.copyto(out, array if array.dtype == out.dtype else array.view(out.dtype))
+    else:
+        tensor = result if kind_of(result) == "torch" else _torch_of(np.asarray(result))
+        out.detach().copy_(tensor if tensor.dtype == out.dtype else tensor.view(out.dtype))
+    return out
 
 
 class _Exported:
@@ -322,9 +380,41 @@ class _Exported:
         return self._device.create_dlpack_capsule(self._view, *self._where)
 
 
-def _strides(shape: Sequence[int]) -> list[int]:
+@functools.cache
+def _dlpack_type(uri: str) -> int | None:
+    return _DLPACK.get(uri.partition(":")[0])
+
+
+@functools.lru_cache(maxsize=1024)
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of C order, in elements."""
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _address(array: Any) -> int:
+    """The first byte; asking for `array.ctypes` takes three times as long."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+@functools.cache
+def _imported() -> tuple[int, int]:
+    """Memory type and usage of memory that is the caller's."""
+    import iree.runtime as rt
+
+    return (
+        int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
+        int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
+    )
+
+
+@functools.cache
+def _dtype(element_type: int) -> np.dtype[Any]:
+    """Numpy's element type for iree-runtime's."""
+    import iree.runtime as rt
+
+    found: np.dtype[Any] = np.dtype(rt.HalElementType.map_to_dtype(element_type))
+    return found
 
 
 @functools.cache
@@ -335,6 +425,14 @@ def _element_type(dtype: np.dtype[Any]) -> Any:
     if found is None:
         raise CallError(f"element type {dtype} has no counterpart in iree-runtime")
     return int(found)
+
+
+def _numpy_of(array: Any) -> Any:
+    """An array of any kind as one of numpy, on the host; numpy knows fewer types than torch."""
+    if kind_of(array) != "torch":
+        return np.asarray(array)
+    raw = array.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+    return raw.view(numpy_dtype(dtype_name(array))).reshape(array.shape)
 
 
 def _torch_of(array: Any) -> Any:

@@ -21,6 +21,9 @@ from mlirfuse.runtime.manifest import Manifest
 _SIGNATURES_SHOWN = 8
 """Arguments listed in a message about their number."""
 
+_MOST_FITTING = 64
+"""Element types and shapes that are kept as checked for each argument."""
+
 
 class FusedModule:
     """A program for iree-runtime, callable with arrays of numpy, torch or JAX.
@@ -63,17 +66,20 @@ class FusedModule:
         self.source = manifest.source
         self.report: Report = manifest.report
         self.measured = manifest.measured
+        self._fitting: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the program.
 
         Args:
           *args: what the model takes; for a loaded program the flat list of `inputs`.
+          out: arrays of numpy or torch that the results are copied into, one for each of `outputs`
+            in a tuple or list, or one alone; they are returned in place of the results.
           **kwargs: what the model takes; for a loaded program arguments by their names in `inputs`.
 
         Raises:
           CallError: number, shape or element type of the arguments are not the program's, and the
-            guard has no other answer.
+            guard has no other answer; or `out` does not fit.
           MlirfuseError: the device is not there, or the program failed on it.
         """
         from mlirfuse.runtime import arrays
@@ -82,24 +88,47 @@ class FusedModule:
             flat = self._arguments(args, kwargs)
             values = self._checked(flat)
         except CallError as error:
+            if out is not None:
+                raise
             return self._guard.answer(error, args, kwargs)
-        session = self._opened()
+        session = self._session or self._opened()
         exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
         results = session.call(values, exchange, self.outputs)
+        if out is not None:
+            results = self._written(results, out)
         if self._unflatten is not None:
             return self._unflatten(results)
         return structure.restore(self._manifest.structure, results)
 
-    def _checked(self, flat: Sequence[Any]) -> list[Any]:
-        """The arguments as arrays, when they are what the program was compiled for."""
+    def _written(self, results: Sequence[Any], out: Any) -> list[Any]:
         from mlirfuse.runtime import arrays
 
-        look = arrays.converted if self._guard.policy == "off" else arrays.checked
-        values = [
-            look(value, spec, self._place(index))
-            for index, (value, spec) in enumerate(zip(flat, self.inputs, strict=True))
+        given = out if isinstance(out, tuple | list) else (out,)
+        if len(given) != len(results):
+            raise CallError(
+                f"{self.source}: out holds {len(given)} arrays; expected {len(results)}"
+            )
+        return [
+            arrays.written(result, array, f"{self.source}: result {index}")
+            for index, (result, array) in enumerate(zip(results, given, strict=True))
         ]
-        if self._guard.policy != "off":
+
+    def _checked(self, flat: Sequence[Any]) -> list[Any]:
+        """The arguments as arrays, when they are what the program was compiled for."""
+        off = self._guard.policy == "off"
+        values = list(flat)
+        for index, value in enumerate(flat):
+            known = self._fitting[index]
+            shape = getattr(value, "shape", None)
+            if shape is None or (value.dtype, shape) not in known:
+                from mlirfuse.runtime import arrays
+
+                look = arrays.converted if off else arrays.checked
+                values[index] = value = look(value, self.inputs[index], self._place(index))
+                if len(known) == _MOST_FITTING:
+                    known.clear()
+                known.add((value.dtype, value.shape))
+        if not off:
             check_sizes(self._manifest.sizes, values, self.inputs, self.source)
         return values
 
@@ -157,6 +186,8 @@ class FusedModule:
         """The flat list of arguments."""
         if self._flatten is not None:
             flat = list(self._flatten(*args, **kwargs))
+        elif not kwargs:
+            flat = [*args]
         else:
             flat = [*args]
             names = [spec.name for spec in self.inputs]
@@ -243,6 +274,8 @@ class Session:
             ) from error
         declared = self._function.reflection.get("iree.abi.declaration", "")
         self._scalars = _scalars(declared, len(manifest.inputs))
+        # An import statement in the function of each call takes as long as a push.
+        self._list, self._view = rt.VmVariantList, rt.HalBufferView
         self._lock = threading.Lock()
 
     def call(
@@ -253,11 +286,7 @@ class Session:
         Raises:
           MlirfuseError: the program failed.
         """
-        import iree.runtime as rt
-
-        from mlirfuse.runtime.devices import first_line
-
-        arguments = rt.VmVariantList(len(values))
+        arguments = self._list(len(values))
         for value, scalar in zip(values, self._scalars, strict=True):
             if scalar is None:
                 arguments.push_ref(exchange.send(value))
@@ -265,11 +294,13 @@ class Session:
                 arguments.push_float(float(value))
             else:
                 arguments.push_int(int(value))
-        results = rt.VmVariantList(len(outputs))
+        results = self._list(len(outputs))
         try:
             with self._lock:
                 self._context.invoke(self._function, arguments, results)
         except (ValueError, RuntimeError) as error:
+            from mlirfuse.runtime.devices import first_line
+
             raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
         if results.size != len(outputs):
             raise MlirfuseError(
@@ -278,14 +309,11 @@ class Session:
             )
         return [self._result(results, index, exchange, spec) for index, spec in enumerate(outputs)]
 
-    @staticmethod
-    def _result(results: Any, index: int, exchange: Any, spec: TensorSpec) -> Any:
-        import iree.runtime as rt
-
+    def _result(self, results: Any, index: int, exchange: Any, spec: TensorSpec) -> Any:
         value = results.get_variant(index)
         if isinstance(value, int | float):
             return value
-        return exchange.receive(results.get_as_object(index, rt.HalBufferView), spec)
+        return exchange.receive(results.get_as_object(index, self._view), spec)
 
 
 _PARAMETER = re.compile(r"%\w+: (?P<type>tensor<(?:[^<>]|<[^>]*>)*>|[\w.!]+)")
