@@ -340,6 +340,8 @@ class FusionPass:
       name: snake_case; also the name of its file, its lit test and its switch.
       summary: one line for `--list-passes`.
       roots: op names at which `match` is tried.
+      where: at which of those; a cheap question about the op, asked once for all passes that have
+        the same one. What it says no to is no match, and no near one.
       match: structure. `None` when the op has nothing to do with the pattern, `NoMatch` when it
         starts like it and differs, `Match` when it fits.
       rules: for a pass without a pattern: the engine searches for the groups that pay.
@@ -364,6 +366,7 @@ class FusionPass:
     summary: str
     roots: tuple[str, ...]
     rewrite: Callable[[Match, PassContext], ir.Operation]
+    where: Callable[[ir.Operation], bool] = _any_op
     match: Callable[[ir.Operation, PassContext], Match | NoMatch | None] = _no_pattern
     rules: GroupRules | None = None
     legal: Callable[[Match, PassContext], NoMatch | None] = _no_objection

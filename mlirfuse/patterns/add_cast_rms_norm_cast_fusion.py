@@ -19,7 +19,13 @@ from iree.compiler import ir
 
 from mlirfuse.builders.space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.norms import is_narrow_outside, is_whole, legal_norm, match_norm
+from mlirfuse.structured.norms import (
+    is_narrow_outside,
+    is_whole,
+    legal_norm,
+    match_norm,
+    may_end_norm,
+)
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -34,6 +40,7 @@ PASS = FusionPass(
     name="add_cast_rms_norm_cast_fusion",
     summary="Residual add and RMS norm in one dispatch, narrow outside and f32 inside",
     roots=("linalg.generic",),
+    where=may_end_norm,
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,

@@ -76,6 +76,7 @@ PASS = FusionPass(
     name="batch_matmul_transpose_fusion",
     summary="A transpose of a contraction's result folds into the map that it is written by",
     roots=("linalg.generic",),
+    where=ops.is_contraction,
     match=match,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,

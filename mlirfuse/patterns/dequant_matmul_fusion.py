@@ -147,6 +147,7 @@ PASS = FusionPass(
     name="dequant_matmul_fusion",
     summary="Dequantization of a weight of i8 or i4 with the contraction that reads it",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     rewrite=rewrite,

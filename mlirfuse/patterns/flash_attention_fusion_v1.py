@@ -23,6 +23,7 @@ from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.structured.attention import (
     legal_attention,
     match_attention,
+    may_end_attention,
     profitable_attention,
 )
 from mlirfuse.structured.contractions import ROOTS
@@ -63,6 +64,7 @@ PASS = FusionPass(
     name="flash_attention_fusion_v1",
     summary="Attention with an additive, boolean or causal mask as one dispatch",
     roots=ROOTS,
+    where=may_end_attention,
     match=match,
     legal=legal,
     profitable=profitable,

@@ -25,6 +25,7 @@ from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.structured.attention import (
     legal_attention,
     match_attention,
+    may_end_attention,
     profitable_attention,
 )
 from mlirfuse.structured.contractions import ROOTS
@@ -65,6 +66,7 @@ PASS = FusionPass(
     name="flash_attention_fusion_v2",
     summary="Attention without a mask as one dispatch with an online softmax",
     roots=ROOTS,
+    where=may_end_attention,
     match=match,
     legal=legal,
     profitable=profitable,

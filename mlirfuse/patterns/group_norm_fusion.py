@@ -80,6 +80,7 @@ PASS = FusionPass(
     name="group_norm_fusion",
     summary="Group or instance norm with its scale and shift by channel in one dispatch",
     roots=("linalg.generic",),
+    where=may_end_norm,
     match=match,
     legal=legal,
     rewrite=rewrite,

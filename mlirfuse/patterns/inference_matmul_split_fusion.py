@@ -96,6 +96,7 @@ PASS = FusionPass(
     name="inference_matmul_split_fusion",
     summary="Contraction whose columns are cut in equal parts: one dispatch, the parts its results",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     profitable=profitable,

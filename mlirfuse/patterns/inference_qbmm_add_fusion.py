@@ -95,6 +95,7 @@ PASS = FusionPass(
     name="inference_qbmm_add_fusion",
     summary="Contraction of i8 with its scale and bias in one dispatch",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     rewrite=fuse,

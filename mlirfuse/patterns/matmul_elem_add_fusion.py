@@ -44,6 +44,7 @@ PASS = FusionPass(
     name="matmul_elem_add_fusion",
     summary="Contraction with its bias and the residual added to it in one dispatch",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     rewrite=fuse,

@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import contractions
+from mlirfuse.structured import contractions, ops
 from mlirfuse.structured.regions import legal_float
 
 
@@ -37,6 +37,7 @@ PASS = FusionPass(
     name="matmul_elem_biasadd_fusion",
     summary="Contraction with the rank-1 bias added to it in one dispatch",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     rewrite=fuse,

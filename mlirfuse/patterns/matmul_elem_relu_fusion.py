@@ -20,7 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import activations, contractions
+from mlirfuse.structured import activations, contractions, ops
 from mlirfuse.structured.regions import legal_float
 
 
@@ -40,6 +40,7 @@ PASS = FusionPass(
     name="matmul_elem_relu_fusion",
     summary="Contraction with its bias and relu, relu6 or leaky relu in one dispatch",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     rewrite=fuse,

@@ -223,6 +223,7 @@ PASS = FusionPass(
     name="matmul_horizontal_fusion",
     summary="Contractions that share an input become one, of several results or of joined weights",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     legal=legal,
     profitable=profitable,

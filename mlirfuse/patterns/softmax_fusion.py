@@ -30,6 +30,7 @@ from mlirfuse.structured.row_softmax import (
     at_column,
     find_row_softmax,
     group_of,
+    may_end_softmax,
 )
 
 LANES = 16
@@ -167,6 +168,7 @@ PASS = FusionPass(
     name="softmax_fusion",
     summary="Softmax over rows with its scale, mask and casts in one dispatch",
     roots=("linalg.generic", "linalg.softmax"),
+    where=may_end_softmax,
     match=match,
     legal=legal,
     profitable=profitable,

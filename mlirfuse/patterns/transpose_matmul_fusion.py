@@ -174,6 +174,7 @@ PASS = FusionPass(
     name="transpose_matmul_fusion",
     summary="Transposes that feed a contraction fold into its indexing maps",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

@@ -229,6 +229,7 @@ PASS = FusionPass(
     name="weight_packing_rewrite",
     summary="Constant weights are packed for the tile of registers that a product computes",
     roots=contractions.ROOTS,
+    where=ops.is_contraction,
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

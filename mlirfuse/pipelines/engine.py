@@ -7,10 +7,12 @@ record of every decision.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -86,7 +88,7 @@ def run(
         target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
     )
     try:
-        with facts.remembering(), loading.scope(options.load_pass):
+        with _uncollected(), facts.remembering(), loading.scope(options.load_pass):
             marked = marks.any_in(module)
             musts = Musts.of(module, options, marked=marked)
             state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
@@ -105,6 +107,18 @@ def run(
     finally:
         ops.forget()
     return state.module, report
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Stops the collection of cycles: a run makes many objects that stay to its end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def clone(module: ir.Module) -> ir.Module:
@@ -263,16 +277,16 @@ class _PassRun:
                 continue
             # What another block's rewrites have erased must not be looked at.
             known = Block(known.block) if self.rewrites else known
-            roots = known.called(self.fusion.roots)
+            roots = known.where(self.fusion.roots, self.fusion.where)
             settled: set[int] = set()
             changed = self.rewrites
             # Groups grow from their last op; a rewrite's result is the next one's operand.
-            if self.fusion.kind is not Kind.REWRITE:
-                roots.reverse()
-            for _, identity, root in roots:
-                if identity not in settled and not ops.in_region(root):
-                    self.root = root
-                    settled.update(self.candidate(root, context))
+            groups = self.fusion.kind is not Kind.REWRITE
+            for _, identity, root in reversed(roots) if groups else roots:
+                if identity in settled or (self.rewrites != changed and ops.in_region(root)):
+                    continue
+                self.root = root
+                settled.update(self.candidate(root, context))
             if self.rewrites != changed:
                 slices.remove_dead(known.block)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from iree.compiler import ir
 
 from mlirfuse.structured import ops
+
+Test = Callable[[ir.Operation], bool]
 
 Entry = tuple[int, int, ir.Operation]
 """Place in the block, identity, op.
@@ -27,14 +29,19 @@ class Block:
     def __init__(self, block: ir.Block) -> None:
         self.block = block
         self._named: dict[str, list[Entry]] = {}
+        self._asked: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
         for place, view in enumerate(block.operations):
             op = view.operation
             self._named.setdefault(op.name, []).append((place, hash(op), op))
 
-    def called(self, names: Iterable[str]) -> list[Entry]:
-        """The ops of these names, in block order."""
-        found = [entry for name in dict.fromkeys(names) for entry in self._named.get(name, ())]
-        found.sort(key=operator.itemgetter(0))
+    def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:
+        """The ops of these names that pass the test, in block order."""
+        found = self._asked.get((names, test))
+        if found is None:
+            named = (entry for name in dict.fromkeys(names) for entry in self._named.get(name, ()))
+            found = [entry for entry in named if test(entry[2])]
+            found.sort(key=operator.itemgetter(0))
+            self._asked[names, test] = found
         return found
 
 

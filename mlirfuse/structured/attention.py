@@ -190,6 +190,12 @@ def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
 # --- the contraction with v ----------------------------------------------------------------------
 
 
+def may_end_attention(root: ir.Operation) -> bool:
+    """Whether the op is a contraction with an exponential above it: most are not."""
+    values = root.operands if ops.is_contraction(root) else ()
+    return any(above.holds(value, above.EXPONENTIAL) for value in values)
+
+
 @facts.remembered
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
@@ -198,8 +204,6 @@ def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     last dimension, and a select of the result or zero: IREE takes PyTorch's zeros for masked rows
     out of the weights when one condition decides for all rows.
     """
-    if not any(above.holds(value, above.EXPONENTIAL) for value in root.operands):
-        return None
     product = find_product(start(root.results[0]))
     if product is None:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import activations, ops, slices
+from mlirfuse.structured import activations, facts, ops, slices
 from mlirfuse.structured.expressions import (
     PRODUCT_NODES,
     Apply,
@@ -33,6 +33,12 @@ def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]
     them. The ops are a closed set: only the value of the last one is read elsewhere. The longest
     such set whose dispatch takes no more than `max_operands` operands and results is returned.
     """
+    return list(_epilogue((contraction, max_operands)))
+
+
+@facts.remembered
+def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
+    contraction, max_operands = question
     group = [contraction]
     closed = 1
     while True:

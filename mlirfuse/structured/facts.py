@@ -104,6 +104,8 @@ def remembering() -> Iterator[None]:
     try:
         yield
     finally:
+        # Its elements refer to it: what they hold would wait for a collection of cycles.
+        forget()
         _use(before)
 
 
@@ -210,10 +212,11 @@ def kept(ask: Callable[[ir.Operation], Answer]) -> Callable[[ir.Operation], Answ
         known = of_ops.get(op)
         if known is None:
             known = of_ops[op] = {}
-        elif ask in known:
-            found: Answer = known[ask]
-            return found
-        result = known[ask] = ask(op)
-        return result
+        found: Answer
+        try:
+            found = known[ask]
+        except KeyError:
+            found = known[ask] = ask(op)
+        return found
 
     return answer

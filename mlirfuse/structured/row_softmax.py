@@ -79,6 +79,11 @@ class _Parts:
     masks: tuple[Expr, ...] = ()
 
 
+def may_end_softmax(root: ir.Operation) -> bool:
+    """Whether the op has one result, and is an exponential or has one above it."""
+    return len(root.results) == 1 and above.holds(root.results[0], above.EXPONENTIAL)
+
+
 def find_row_softmax(root: ir.Operation) -> RowSoftmax | NoMatch | None:
     """Recognizes the softmax that ends at the op.
 
@@ -86,7 +91,7 @@ def find_row_softmax(root: ir.Operation) -> RowSoftmax | NoMatch | None:
       The softmax; a refusal when the op itself is one up to a fact; None when it is something else,
       or something that is done to a softmax which others read too.
     """
-    if len(root.results) != 1 or not above.holds(root.results[0], above.EXPONENTIAL):
+    if not may_end_softmax(root):
         return None
     outer: list[tuple[Apply, int]] = []
     inner = _under_epilogue(root, outer)
