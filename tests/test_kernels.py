@@ -85,29 +85,34 @@ def run(interpreter, text, kind, arrays, shapes):
         assert len(plans) == 1, str(grouped)
         plan = plans[0]
         assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"
-        program = plan.program
-        module = interpreter.load(program.source, program.entry)
-        read = {v: arrays[argument_number(v)] for v in plan.operands}
-        inputs = [to_torch(torch, array) for array in read.values()]
         dynamic = None
         if plan.dynamic is not None:
             value = plan.dynamic[0]
+            read = {v: arrays[argument_number(v)] for v in plan.operands}
             static = np.prod([size for size in ops.shape(value) if size is not None])
             dynamic = int((read[value].size if value in read else np.prod(shapes[0])) // static)
-    kinds = [kind for name, kind in program.arguments if name.startswith("y")]
+        steps = plan.kernels()
+        assert [len(step.scratch) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
+        read = {v: arrays[argument_number(v)] for step in steps for v in step.operands}
+        given = [[to_torch(torch, read[v]) for v in step.operands] for step in steps]
     names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
-    results = [
-        torch.full(s, float("nan"), dtype=names[k])
-        if k in names
-        else torch.full(s, 99, dtype=torch.int8)
-        for s, k in zip(shapes, kinds, strict=True)
-    ]
-    sizes = [] if dynamic is None else [dynamic]
-    grid = tuple(
-        -(-e.size * (dynamic if e.dynamic else 1) // e.block) * e.repeat for e in plan.grid
-    )
-    with np.errstate(all="ignore"):
-        getattr(module, program.entry)[grid](*inputs, *results, *sizes)
+    results = []
+    for step, inputs in zip(steps, given, strict=True):
+        program = step.program
+        module = interpreter.load(program.source, program.entry)
+        kinds = [kind for name, kind in program.arguments if name.startswith("y")]
+        inputs = [*results, *inputs]
+        results = [
+            torch.full(s, float("nan"), dtype=names[k])
+            for s, k in zip(step.scratch or shapes, kinds, strict=True)
+        ]
+        sizes = [] if dynamic is None else [dynamic]
+        grid = tuple(
+            -(-e.size * (dynamic if e.dynamic else 1) // e.block) * e.repeat for e in step.grid
+        )
+        with np.errstate(all="ignore"):
+            getattr(module, program.entry)[grid](*inputs, *results, *sizes)
+        assert not (step.scratch and any(r.isnan().any() for r in results))
     return [r.to(torch.float64).numpy() for r in results]
 
 
@@ -413,6 +418,8 @@ def attention_reference(q, k, v, scale, mask):
         ((2, 2, 3, 5, 40, 24, 130), "boolean"),
         ((2, 3, 1, 7, 64, 64, 9), "bias"),
         ((2, 3, 1, 7, 128, 128, 19), "added"),
+        ((1, 2, 4, 1, 32, 32, 1061), ""),
+        ((1, 2, 1, 3, 24, 32, 700), "boolean"),
     ],
 )
 def test_attention(interpreter, extents, mask):

@@ -96,5 +96,5 @@ def test_wrong_usage(capsys):
     assert (
         capsys.readouterr()
         .err.splitlines()[1]
-        .endswith("give --calibrate, --show or --reset, one of them")
+        .endswith("give --calibrate, --kernels, --measured, --show or --reset, one of them")
     )

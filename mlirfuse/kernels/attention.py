@@ -7,54 +7,50 @@ and weights stay in registers; blocks of keys that a causal mask closes througho
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.provider import Extent, Plan, Program
+from mlirfuse.kernels import tuning
+from mlirfuse.kernels.attention_text import (
+    BATCH,
+    KEY,
+    QUERY,
+    WIDTH,
+    Scores,
+    Shape,
+    Tiling,
+    join_parts,
+    padded,
+    store_parts,
+    sums,
+)
+from mlirfuse.kernels.matmul import FILLED
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
 from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
 from mlirfuse.structured import ops
+from mlirfuse.targets.base import Target
 
 ENTRY = "attention_kernel"
 ATTENTION = "iree_linalg_ext.attention"
 
-BATCH, QUERY, KEY, WIDTH = 0, 1, 2, 3
-"""The groups of the iteration space; WIDTH is that of v."""
-
 MAX_HEAD = 256
 """Largest head size: q, the sums, and two blocks of k and v fit registers and workgroup memory."""
 
+SHORTEST = 256
+"""Keys that are worth a workgroup of their own, at least."""
+
+PARTS_FILLED = 264
+"""Workgroups that share keys until then: two for each multiprocessor of an H100."""
+
+_JOINED = 16
+"""Rows of a workgroup that joins parts, at most."""
+
 FOLDED = 32
 """Queries of a head up to which the heads that share keys are computed together."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiling:
-    """How a workgroup computes its queries.
-
-    Attributes:
-      tall: queries of a workgroup.
-      block: keys at a time.
-      warps: subgroups.
-      stages: blocks of keys in workgroup memory.
-      heads_first: whether workgroups of all heads run before those of the next queries.
-    """
-
-    tall: int
-    block: int
-    warps: int
-    stages: int
-    heads_first: bool = False
-
-
-LOG2E = math.log2(math.e)
-
-LOWEST = -3.4028234663852886e38
-"""The lowest f32; a mask of it lets a row without open keys weigh all keys alike."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,13 +71,13 @@ class _Parts:
 
 
 def supports(
-    region: ir.Operation, arch: str, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: Tiling | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region around one attention; None for another kind of region.
 
     Args:
       region: a group.
-      arch: the architecture whose tiles are chosen.
+      target: what is compiled for.
       tiling: instead of the chosen one.
     """
     group = computing(region)
@@ -94,7 +90,7 @@ def supports(
             Reason.STRUCTURE, f"the kernel has no {ops.described((others or found)[-1])}"
         )
     try:
-        return _plan(region, group, _parts(found[0]), arch, tiling)
+        return _plan(region, group, _parts(found[0]), target, tiling)
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, "the ops do not share queries, keys and widths")
     except Unsupported as reason:
@@ -126,7 +122,7 @@ def _plan(
     region: ir.Operation,
     group: list[ir.Operation],
     parts: _Parts,
-    arch: str,
+    target: Target,
     tiling: Tiling | None,
 ) -> Plan | NoMatch:
     op = parts.op
@@ -146,22 +142,25 @@ def _plan(
     if max(depth, width) > MAX_HEAD:
         return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {MAX_HEAD}")
     queries = known_product(rows)
-    chosen = tiling or _tiling(arch, queries, max(depth, width))
+    before, after = _around(group, op)
+    mask_map = () if parts.mask is None else ops.plain_maps(op)[4]
+    axes: dict[int, Axis] = {loop: (BATCH, n) for n, loop in enumerate(parts.batch)}
+    axes |= {loop: (QUERY, n) for n, loop in enumerate(parts.rows)}
+    axes |= {parts.key: (KEY, 0), parts.width: (WIDTH, 0)}
+    causal = len(parts.rows) == 1 and _is_causal(parts, before)
+    form = "causal" if causal else "open" if parts.mask is None else "masked"
+    key = Key("attention", form, (queries, keys, max(depth, width), known_product(batch)))
+    chosen = tiling or _tiling(target, key)
     space = Space(
         (
             Group("batch", batch),
             Group("query", rows, "query_inside" if queries % chosen.tall else ""),
             Group("key", (keys,)),
-            Group("column", (width,), "column_inside" if _padded(width) != width else ""),
+            Group("column", (width,), "column_inside" if padded(width) != width else ""),
         )
     )
-    axes: dict[int, Axis] = {loop: (BATCH, n) for n, loop in enumerate(parts.batch)}
-    axes |= {loop: (QUERY, n) for n, loop in enumerate(parts.rows)}
-    axes |= {parts.key: (KEY, 0), parts.width: (WIDTH, 0)}
     tiles = Tiles(space, {})
     places = [_place(tiles, op, n, axes, parts.depth) for n in range(3)]
-    before, after = _around(group, op)
-    mask_map = () if parts.mask is None else ops.plain_maps(op)[4]
     mask_axes = tuple(axes[d] for d in mask_map if d is not None)
     written = {} if parts.mask is None else {parts.mask: mask_axes}
     mask_loops = loop_axes(space, before, mask_axes, written=written)
@@ -170,50 +169,139 @@ def _plan(
         **mask_loops,
         **loop_axes(space, after, result_axes, written={op.results[0]: result_axes}),
     }
-    shape = _Shape(depth, width, keys, queries, len(parts.rows) == 1)
-    causal = shape.plain_rows and _is_causal(parts.mask, before, mask_loops)
-    scores = _Scores(tiles, op, float(scale), parts.mask, mask_axes, before)
-    lines = _kernel(places, scores, shape, chosen, causal)
+    shape = Shape(depth, width, keys, queries)
+    span = 0 if causal else _span(key, chosen)
+    scores = Scores(tiles, op, float(scale), parts.mask, mask_axes, before)
+    lines = sums(places, scores, shape, chosen, causal, span)
+    grid = [Extent(queries, chosen.tall), Extent(known_product(batch))]
+    if chosen.heads_first:
+        grid.reverse()
+    first = None
+    if span:
+        parts_of = -(-keys // span)
+        rows_of = known_product(batch) * queries
+        lines += store_parts(shape, known_product(batch), bool(space.groups[QUERY].mask))
+        scratch = ((parts_of, rows_of, width), (parts_of, rows_of), (parts_of, rows_of))
+        first = Plan(
+            _program(tiles, lines, chosen, ["*fp32"] * len(scratch)),
+            tuple(tiles.operands),
+            (),
+            (*grid, Extent(parts_of)),
+            scratch=scratch,
+        )
+        chosen = Tiling(min(_JOINED, power_of_two(queries)), 0, 4, 1)
+        grid = [Extent(queries, chosen.tall), Extent(known_product(batch))]
+        groups = list(space.groups)
+        groups[QUERY] = dataclasses.replace(
+            groups[QUERY], mask="query_inside" if queries % chosen.tall else ""
+        )
+        tiles = Tiles(Space(tuple(groups)), tiles.loops)
+        lines = join_parts(shape, chosen, known_product(batch), parts_of)
+    else:
+        lines.append("total = total / weight")
+    results = returned(region)
+    lines += _epilogue(tiles, op, after, results, tuple(result_axes))
+    read = [*tiles.operands, *(first.operands if first else ()), *results]
+    dynamic_dimension(read, {})
+    total = max(ops.num_elements(x) for x in read)
+    if total >= MAX_INDEX:
+        return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {total} elements")
+    written_types = [POINTERS[ops.element_type(x)] for x in results]
+    program = _program(tiles, lines, chosen, written_types, 3 if first else 0)
+    return Plan(
+        program,
+        tuple(tiles.operands),
+        tuple(results),
+        (*grid, Extent(1)),
+        key=None if first else key,
+        before=first,
+    )
+
+
+def _epilogue(
+    tiles: Tiles,
+    op: ir.Operation,
+    after: list[ir.Operation],
+    results: list[ir.Value],
+    axes: tuple[Axis | None, ...],
+) -> list[str]:
+    """The lines from the normalized sums `total` to the results."""
     start = len(tiles.body.lines)
     tiles.forget_loads()
     out = ops.element_type(op.results[0])
     tiles.define(op.results[0], tiles.body.name(f"total.to({TYPES[out]})"))
     for other in after:
         tiles.elementwise(other)
-    results = returned(region)
     for number, value in enumerate(results):
-        owned = tuple(result_axes) if value == op.results[0] else tiles.written_axes(value)
+        owned = axes if value == op.results[0] else tiles.written_axes(value)
         tiles.store(f"y{number}", value, owned)
-    dynamic_dimension([*tiles.operands, *results], {})
-    total = max(ops.num_elements(x) for x in (*tiles.operands, *results))
-    if total >= MAX_INDEX:
-        return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {total} elements")
-    arguments = [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
-    arguments += [(f"y{n}", POINTERS[ops.element_type(x)]) for n, x in enumerate(results)]
-    text = text_of(
-        ENTRY,
-        arguments,
-        [*lines, *tiles.body.lines[start:]],
-        f"Attention, {chosen.tall} queries and {chosen.block} keys at a time.",
-    )
-    program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
-    grid = [Extent(queries, chosen.tall), Extent(known_product(batch)), Extent(1)]
-    if chosen.heads_first:
-        grid[:2] = reversed(grid[:2])
-    return Plan(program, tuple(tiles.operands), tuple(grid))
+    return tiles.body.lines[start:]
 
 
-def _tiling(arch: str, queries: int, head: int) -> Tiling:
-    """The tiling for heads of that size."""
-    tall = max(16, power_of_two(queries))
-    if head > 128:
-        return Tiling(min(64, tall), 64, 4, 2)
-    return Tiling(min(64, tall), 64, 4, 3)
+def _program(
+    tiles: Tiles, lines: list[str], tiling: Tiling, written: list[str], scratch: int = 0
+) -> Program:
+    """The program of some lines.
+
+    Args:
+      tiles: what the lines were written with.
+      lines: the body.
+      tiling: its tiling.
+      written: the types of what it writes.
+      scratch: tensors of f32 that a kernel before it wrote.
+    """
+    arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
+    arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
+    arguments += [(f"y{n}", kind) for n, kind in enumerate(written)]
+    note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
+    if scratch:
+        note = "Joins what was summed over parts of the keys."
+    text = text_of(ENTRY, arguments, lines, note)
+    return Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
 
 
-def _padded(size: int) -> int:
-    """The size of a tile along a dimension that is multiplied or summed."""
-    return max(16, power_of_two(size))
+def _span(key: Key, tiling: Tiling) -> int:
+    """Keys for each of the workgroups that share some queries; 0 where one has all keys."""
+    queries, keys, _, batch = key.sizes
+    workgroups = -(-queries // tiling.tall) * batch
+    parts = min(PARTS_FILLED // workgroups, keys // SHORTEST)
+    if workgroups >= FILLED or parts < 2:
+        return 0
+    return -(-keys // (parts * tiling.block)) * tiling.block
+
+
+def _tiling(target: Target, key: Key) -> Tiling:
+    """The tiling for that many queries and heads of that size."""
+    queries, _, head, _ = key.sizes
+    numbers = tuning.tiling(target, key)
+    if numbers is not None:
+        tall, block, warps, stages, heads_first = numbers
+        found = Tiling(tall, block, warps, stages, bool(heads_first))
+    else:
+        found = Tiling(64, 64, 4, 2 if head > 128 else 3)
+    return dataclasses.replace(found, tall=min(found.tall, max(16, power_of_two(queries))))
+
+
+def candidates(key: Key) -> list[Tiling]:
+    """The tilings that a search measures."""
+    queries, _, head, _ = key.sizes
+    if queries <= 32:
+        tall = max(16, power_of_two(queries))
+        return [Tiling(tall, block, 4, stages) for block, stages in ((64, 3), (128, 2), (128, 3))]
+    shapes: list[tuple[int, int, int, int]] = [
+        (64, 32, 4, 3),
+        (64, 64, 4, 2),
+        (64, 64, 4, 3),
+        (64, 128, 4, 2),
+        (128, 64, 8, 2),
+        (128, 64, 8, 3),
+    ]
+    if head <= 64:
+        shapes += [(64, 64, 4, 4), (128, 64, 4, 3), (128, 128, 4, 2), (128, 128, 4, 3)]
+    else:
+        shapes += [(64, 32, 4, 4), (128, 128, 8, 2), (128, 32, 4, 3), (128, 32, 8, 4)]
+    orders = (False, True) if key.form == "causal" else (False,)
+    return [Tiling(*shape, order) for order in orders for shape in shapes]
 
 
 def _sizes(op: ir.Operation) -> dict[int, int | None]:
@@ -256,75 +344,9 @@ def _around(
     return before, [o for o in group if o in after and o != op]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Scores:
-    """What becomes of the products of q and k.
-
-    Attributes:
-      tiles: the kernel that is written.
-      op: the attention.
-      scale: of the scores.
-      mask: None, or which keys are open, or what is added.
-      axes: of the mask.
-      before: the ops that compute the mask.
-    """
-
-    tiles: Tiles
-    op: ir.Operation
-    scale: float
-    mask: ir.Value | None
-    axes: tuple[Axis | None, ...]
-    before: list[ir.Operation]
-
-    def lines(self, *, masked: bool, ragged: bool) -> tuple[list[str], float]:
-        """The lines from `score` to masked scores, and what makes them powers of two.
-
-        Args:
-          masked: whether the mask is applied.
-          ragged: whether some keys may be none.
-        """
-        tiles, scale = self.tiles, self.scale * LOG2E
-        tiles.forget_loads()
-        groups = list(tiles.space.groups)
-        groups[KEY] = dataclasses.replace(groups[KEY], mask="key_inside" if ragged else "")
-        tiles.space = Space(tuple(groups))
-        start = len(tiles.body.lines)
-        block = self.op.regions[0].blocks[0]
-        score = "score"
-        number = self.mask is not None and masked and ops.element_type(self.mask) != "i1"
-        if number or scale <= 0 or len(list(block.operations)) > 1:
-            tiles.body.lines.append(f"score = score * {scale!r}")
-            known = tiles.body.block(block, ["score"], lambda loop: "0")
-            score, scale = known[list(block.operations)[-1].operation.operands[0]], 1.0
-        opened = ["key_inside"] if ragged else []
-        if self.mask is not None and masked:
-            for other in self.before:
-                tiles.elementwise(other)
-            tile = tiles.read(self.mask, self.axes)
-            if number:
-                # The lowest number times log2(e) would be -inf, which closes a key for good.
-                tiles.body.lines += [
-                    f"bias = {tile}.to(tl.float32)",
-                    f"score = tl.maximum({score} + bias * {LOG2E!r}, {LOWEST!r},"
-                    " tl.PropagateNan.ALL)",
-                ]
-                score, tile = "score", 'bias != float("-inf")'
-            opened.append(f"({tile})")
-        if opened:
-            text = f'tl.where({" & ".join(opened)}, {score}, float("-inf"))'
-            tiles.body.lines.append(f"score = {text}")
-        elif score != "score":
-            tiles.body.lines.append(f"score = {score}")
-        lines = tiles.body.lines[start:]
-        del tiles.body.lines[start:]
-        return lines, scale
-
-
-def _is_causal(
-    mask: ir.Value | None, before: list[ir.Operation], loops: dict[ir.Operation, list[Axis]]
-) -> bool:
+def _is_causal(parts: _Parts, before: list[ir.Operation]) -> bool:
     """Whether the mask is `query >= key`, computed from the indices alone."""
-    if mask is None or len(before) != 1 or ops.num_inputs(before[0]):
+    if parts.mask is None or len(before) != 1 or ops.num_inputs(before[0]):
         return False
     body = [o.operation for o in ops.body(before[0]).operations]
     compared = [o for o in body if o.name == "arith.cmpi"]
@@ -336,13 +358,14 @@ def _is_causal(
         "linalg.yield",
     }:
         return False
-    sides = [_loop_of(v) for v in compared[0].operands]
-    groups = [None if s is None else loops[before[0]][s] for s in sides]
+    read, written = ops.plain_maps(parts.op)[4], ops.plain_maps(before[0])[-1]
+    if parts.mask != before[0].results[0] or len(written) != len(set(written)):
+        return False
+    loops = dict(zip(written, read, strict=True))
+    sides = [loops.get(_loop_of(v)) for v in compared[0].operands]
+    query, key = parts.rows[-1], parts.key
     predicate = compared[0].attributes["predicate"].value
-    return (groups, predicate) in (
-        ([(QUERY, 0), (KEY, 0)], 5),
-        ([(KEY, 0), (QUERY, 0)], 3),
-    )
+    return (sides, predicate) in (([query, key], 5), ([key, query], 3))
 
 
 def _loop_of(value: ir.Value) -> int | None:
@@ -350,97 +373,3 @@ def _loop_of(value: ir.Value) -> int | None:
     while op is not None and op.name == "arith.index_cast":
         op = ops.defining_op(op.operands[0])
     return op.attributes["dim"].value if op is not None and op.name == "linalg.index" else None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Shape:
-    """Sizes of an attention; `plain_rows` when the rows are the queries of one head."""
-
-    depth: int
-    width: int
-    keys: int
-    queries: int
-    plain_rows: bool
-
-
-def _kernel(
-    places: list[tuple[str, str]], scores: _Scores, shape: _Shape, tiling: Tiling, causal: bool
-) -> list[str]:
-    """The lines of the kernel up to the normalized sums `total`."""
-    tall, block = tiling.tall, tiling.block
-    inner, columns = _padded(shape.depth), _padded(shape.width)
-    q, q_step = places[0]
-    tile, batch = ("1", "0") if tiling.heads_first else ("0", "1")
-    ordered = f"tl.program_id({tile})"
-    if causal:
-        # The last queries have the most keys, and start first.
-        ordered = f"tl.num_programs({tile}) - 1 - {ordered}"
-    inside = _condition("query_inside" if shape.queries % tall else "", shape.depth, "[None, :]")
-    whole = shape.keys // block * block
-    lines = [
-        f"batch = tl.program_id({batch})",
-        f"tile = {ordered}",
-        f"query = (tile * {tall} + tl.arange(0, {tall}))[:, None]",
-        f"query_inside = query < {shape.queries}",
-        f"column = tl.arange(0, {columns})[None, :]",
-        f"column_inside = column < {shape.width}",
-        f"term = tl.arange(0, {inner})",
-        f"q = library.load({q} + term[None, :] * {q_step}, {inside})",
-        f'highest = tl.full([{tall}, 1], float("-inf"), tl.float32)',
-        f"weight = tl.zeros([{tall}, 1], tl.float32)",
-        f"total = tl.zeros([{tall}, {columns}], tl.float32)",
-        f"whole = tl.minimum({whole}, (tile * {tall} + 1) // {block} * {block})"
-        if causal
-        else f"whole: tl.constexpr = {whole}",
-    ]
-    lines += _loop(places, scores, shape, tiling, f"0, whole, {block}", not causal, False)
-    if causal:
-        bound = f"tl.minimum({shape.keys}, (tile + 1) * {tall})"
-        lines += _loop(places, scores, shape, tiling, f"whole, {bound}, {block}", True, True)
-    elif shape.keys % block:
-        lines += _loop(places, scores, shape, tiling, f"whole, {shape.keys}, {block}", True, True)
-    return [*lines, "total = total / weight"]
-
-
-def _loop(
-    places: list[tuple[str, str]],
-    scores: _Scores,
-    shape: _Shape,
-    tiling: Tiling,
-    bounds: str,
-    masked: bool,
-    ragged: bool,
-) -> list[str]:
-    """A loop over blocks of keys."""
-    (k, k_step), (v, _) = places[1:]
-    block = tiling.block
-    ragged = ragged and bool(shape.keys % block)
-    key_inside = "key_inside" if ragged else ""
-    k_inside = _condition(key_inside, shape.depth, "[:, None]")
-    v_inside = " & ".join([*([key_inside] if ragged else []), *_column_inside(shape.width)])
-    prepared, scale = scores.lines(masked=masked, ragged=ragged)
-    key_lines = [f"key_inside = key < {shape.keys}"] if ragged else []
-    body = [
-        f"key = (start + tl.arange(0, {block}))[None, :]",
-        *key_lines,
-        f"k = library.load({k} + term[:, None] * {k_step}, {k_inside})",
-        "score = tl.dot(q, k)",
-        *prepared,
-        f"key = (start + tl.arange(0, {block}))[:, None]",
-        *key_lines,
-        f"v = library.load({v}, {v_inside or None})",
-        f"total, weight, highest = library.attend(score, {scale!r}, v, total, weight, highest)",
-    ]
-    return [f"for start in range({bounds}):", *(f"    {line}" for line in body)]
-
-
-def _condition(inside: str, depth: int, shaped: str) -> str:
-    """Where elements of a tile of q or k exist; `None` when they all do."""
-    terms = [inside] if inside else []
-    if _padded(depth) != depth:
-        terms.append(f"(term < {depth}){shaped}")
-    return " & ".join(terms) or "None"
-
-
-def _column_inside(width: int) -> list[str]:
-    return ["column_inside"] if _padded(width) != width else []

@@ -7,6 +7,8 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from mlirfuse import builders
@@ -17,28 +19,36 @@ from mlirfuse.structured import ops
 _EXECUTABLE_TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
 
 
-def replace(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
-    """Lets a kernel compute what a region computes, and removes the region.
+def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.Operation:
+    """Lets kernels compute what a region computes, and removes the region.
 
     Args:
       region: a `flow.dispatch.region`.
       plan: what was planned for it.
-      kernel: what was built of the plan.
+      kernels: what was built of the plan's kernels, in the order in which they run.
 
     Returns:
-      The `hal.dispatch.extern`, with the region's location and marks.
+      The last `hal.dispatch.extern`, with the region's location and marks.
     """
+    scratch: list[ir.Value] = []
     with ir.InsertionPoint(region), region.location:
-        new = _extern(region, plan, kernel)
+        for step, kernel in zip(plan.kernels(), kernels, strict=True):
+            new = _extern(region, step, kernel, scratch)
+            scratch = list(new.results)
     for old, value in zip(region.results, new.results, strict=True):
         old.replace_all_uses_with(value)
     region.erase()
     return new
 
 
-def _extern(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
+def _extern(
+    region: ir.Operation, plan: Plan, kernel: Kernel, scratch: Sequence[ir.Value]
+) -> ir.Operation:
     size = None if plan.dynamic is None else _size(region, *plan.dynamic)
-    arguments = list(plan.operands)
+    arguments = [*scratch, *plan.operands]
+    f32 = ir.F32Type.get()
+    types = [ir.RankedTensorType.get(shape, f32) for shape in plan.scratch]
+    types = types or [r.type for r in region.results]
     dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
     if size is not None:
         i32 = ir.IntegerType.get_signless(32)
@@ -46,14 +56,14 @@ def _extern(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
             ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
         )
     workload = [] if size is None else [size]
-    result_dims = list(region.operands)
+    result_dims = [] if plan.scratch else list(region.operands)
     segments = [len(workload), len(arguments), len(dims), len(result_dims)]
     op = ir.Operation.create(
         "hal.dispatch.extern",
-        results=[r.type for r in region.results],
+        results=types,
         operands=[*workload, *arguments, *dims, *result_dims],
         attributes={
-            **_attributes(plan, kernel, len(region.results), size is not None),
+            **_attributes(plan, kernel, len(arguments), len(types), size is not None),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         },
         regions=2,
@@ -63,9 +73,9 @@ def _extern(region: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
 
 
 def _attributes(
-    plan: Plan, kernel: Kernel, results: int, has_size: bool
+    plan: Plan, kernel: Kernel, arguments: int, results: int, has_size: bool
 ) -> dict[str, ir.Attribute]:
-    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * len(plan.operands)
+    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * (arguments - has_size)
     bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
     constants = "constants = 1, " if has_size else ""
     x, y, z = kernel.workgroup_size

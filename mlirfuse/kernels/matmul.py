@@ -8,14 +8,15 @@ in one workgroup where an op reads sums of two of them; else each has its own wo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.provider import Extent, Plan, Program
+from mlirfuse.kernels import tuning
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program
 from mlirfuse.kernels.rows import MAX_INDEX
-from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported
+from mlirfuse.kernels.scalars import POINTERS, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.space import (
     Axis,
     Conflict,
@@ -27,6 +28,7 @@ from mlirfuse.kernels.space import (
 )
 from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
 from mlirfuse.structured import ops
+from mlirfuse.targets.base import Target
 
 ENTRY = "matmul_kernel"
 
@@ -65,8 +67,8 @@ class Tiling:
 
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
-# Estimates from the sizes of registers and workgroup memory, to be replaced by measurements.
-_TILINGS = {
+# Estimates from the sizes of registers and workgroup memory, for sizes far from all measured ones.
+_ESTIMATES: Mapping[str, tuple[Tiling, ...]] = {
     "sm_90": (
         Tiling(128, 256, 64, 8, 3),
         Tiling(128, 128, 64, 8, 4),
@@ -80,32 +82,84 @@ _TILINGS = {
         Tiling(64, 64, 32, 4, 4),
     ),
 }
-_FEW_ROWS = Tiling(16, 64, 128, 4, 4)
+_FEW_ROWS: tuple[Tiling, ...] = (
+    Tiling(16, 64, 128, 4, 4),
+    Tiling(16, 32, 256, 4, 3),
+    Tiling(16, 16, 256, 4, 4),
+)
 
 FILLED = 100
 """Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
 
+UNKNOWN_ROWS = 128
+"""What a dynamic number of rows counts as."""
 
-def _tiling(arch: str, rows: int, columns: int, batch: int) -> Tiling:
-    """The tiling for a product of that many rows (a dynamic number counts as 128) and columns."""
-    if rows <= _FEW_ROWS.height:
-        return _FEW_ROWS
-    tilings = _TILINGS["sm_90" if arch == "sm_90" else "sm_80"]
+
+def _tiling(target: Target, key: Key, together: int) -> Tiling:
+    """The tiling for a product.
+
+    Args:
+      target: what is compiled for.
+      key: what it is chosen by.
+      together: sums that a workgroup holds.
+    """
+    numbers = tuning.tiling(target, key)
+    if numbers is not None:
+        return Tiling(*numbers)
+    rows, columns, _, batch = key.sizes
+    few = rows <= _FEW_ROWS[0].height
+    tilings = _FEW_ROWS if few else _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     for tiling in tilings:
-        tiles = -(-rows // tiling.height) * -(-columns // tiling.width) * batch
-        if tiles >= FILLED:
-            return tiling
-    return tilings[-1]
+        width = max(16, tiling.width // together)
+        found = dataclasses.replace(tiling, width=width)
+        if -(-rows // tiling.height) * -(-columns // width) * batch >= FILLED:
+            return found
+    return found
+
+
+def candidates(key: Key) -> list[Tiling]:
+    """The tilings that a search measures."""
+    rows = key.sizes[0]
+    if rows <= 16:
+        return [
+            Tiling(16, *numbers)
+            for numbers in (
+                (64, 128, 4, 4),
+                (64, 64, 4, 6),
+                (128, 64, 4, 4),
+                (32, 128, 4, 4),
+                (32, 256, 4, 3),
+                (16, 256, 4, 4),
+                (16, 512, 4, 3),
+                (32, 256, 8, 4),
+                (64, 256, 8, 3),
+            )
+        ]
+    shapes = [
+        (64, 64, 64, 4, 4),
+        (64, 64, 128, 4, 3),
+        (64, 128, 64, 4, 4),
+        (128, 64, 64, 4, 4),
+        (128, 128, 64, 8, 4),
+        (128, 128, 64, 8, 3),
+        (128, 128, 64, 4, 4),
+    ]
+    if rows > 64:
+        shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
+    found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
+    if rows > 1024:
+        found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
+    return found
 
 
 def supports(
-    region: ir.Operation, arch: str, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: Tiling | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region around one contraction; None for another kind of region.
 
     Args:
       region: a group.
-      arch: the architecture whose tiles are chosen.
+      target: what is compiled for.
       tiling: instead of the chosen one.
     """
     group = computing(region)
@@ -118,7 +172,7 @@ def supports(
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
     try:
-        return _Planner(region, group, contractions[0]).plan(arch, tiling)
+        return _Planner(region, group, contractions[0]).plan(target, tiling)
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, "the ops do not share rows and columns")
     except Unsupported as reason:
@@ -242,7 +296,7 @@ class _Planner:
         if any(v in hidden for v in readers):
             raise Unsupported("a value that is read before and after the sums")
 
-    def plan(self, arch: str, tiling: Tiling | None) -> Plan | NoMatch:
+    def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
         inputs = list(ops.inputs(self.contraction))
         kinds = {ops.element_type(inputs[n]) for p in self.products for n in (p.left, p.right)}
@@ -262,9 +316,8 @@ class _Planner:
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the rows of a product may be dynamic")
         count = known_product(batch)
         parts = self._parts()
-        chosen = tiling or _tiling(arch, rows or 128, columns * len(parts), count)
-        if tiling is None and len(parts[0]) > 1:
-            chosen = _narrower(chosen)
+        key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
+        chosen = tiling or _tiling(target, key, len(parts[0]))
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
         for number, part in enumerate(parts):
@@ -292,7 +345,23 @@ class _Planner:
         note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
         text = text_of(ENTRY, arguments, lines, note)
         program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
-        return Plan(program, tuple(tiles.operands), grid, size)
+        return Plan(program, tuple(tiles.operands), tuple(self.results), grid, size, key)
+
+    def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
+        """What the tiling is chosen by; a dynamic number of rows counts as `UNKNOWN_ROWS`."""
+        maps, term = ops.plain_maps(self.contraction), self.loops.term
+        first = self.products[0]
+        layouts = (
+            "k inside" if maps[number][-1] == term else "k outside"
+            for number in (first.left, first.right)
+        )
+        kind = "i8" if self.sum_type == "i32" else "16 bits"
+        form = [kind, *layouts]
+        if together > 1:
+            form.append(f"{together} sums")
+        if self.prologue:
+            form.append("computed")
+        return Key("matmul", ", ".join(form), (rows or UNKNOWN_ROWS, columns, depth, batch))
 
     def _parts(self) -> list[list[_Product]]:
         """The products, those together whose sums one op reads."""
@@ -341,7 +410,7 @@ class _Planner:
         named: dict[ir.Operation, Sequence[Axis]] = {self.contraction: axes}
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
-        self.tiles = Tiles(self.space, named)
+        self.tiles = Tiles(self.space, named, WIDE)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
 
@@ -371,10 +440,8 @@ class _Planner:
             self._product(part[0], tiling, depth)
         tiles = self.tiles
         known = {product.result for product in part}
-        out = ops.element_type(self.contraction.results[0])
         for number, product in enumerate(part):
-            cast = "" if out == self.sum_type else f".to({TYPES[out]})"
-            tiles.define(product.result, f"total{number}{cast}")
+            tiles.define(product.result, f"total{number}")
         for op in self.epilogue:
             if any(v in known for v in op.operands):
                 tiles.elementwise(op)
@@ -432,7 +499,7 @@ class _Planner:
             tiles.elementwise(op)
         index_map = ops.plain_maps(self.contraction)[number]
         tile = tiles.read(value, tuple(None if n is None else self.axes[n] for n in index_map))
-        tile = f"tl.broadcast_to({tile}, {list(shape)})"
+        tile = f"tl.broadcast_to({tile}, {list(shape)}).to({TYPES[ops.element_type(value)]})"
         lines.append(f"{name} = tl.where({inside}, {tile}, 0)" if inside else f"{name} = {tile}")
 
     def _before(self, value: ir.Value) -> list[ir.Operation]:
@@ -444,8 +511,3 @@ class _Planner:
                 found.append(op)
                 needed.update(op.operands)
         return found[::-1]
-
-
-def _narrower(tiling: Tiling) -> Tiling:
-    """Half the columns, for kernels that hold two sums."""
-    return dataclasses.replace(tiling, width=max(16, tiling.width // 2))

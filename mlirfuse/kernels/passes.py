@@ -18,11 +18,12 @@ from mlirfuse.core import (
     Reason,
 )
 from mlirfuse.kernels import building, dispatch
-from mlirfuse.kernels.provider import Plan
+from mlirfuse.kernels.provider import Kernel, Plan
 from mlirfuse.structured import ops
+from mlirfuse.targets.base import Target
 
-Supports = Callable[[ir.Operation, str], Plan | NoMatch | None]
-"""Plans a kernel for a region and an architecture; None for another kind of region."""
+Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
+"""Plans a kernel for a region and a target; None for another kind of region."""
 
 
 def kernel_pass(name: str, summary: str, supports: Supports, source: str) -> FusionPass:
@@ -51,10 +52,15 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
         return None
     if len(set(region.operands)) > 1:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
-    plan = supports(region, ctx.target.arch)
+    plan = supports(region, ctx.target)
     if not isinstance(plan, Plan):
         return plan
     bound = len(plan.operands) + len(region.results)
+    if plan.before is not None:
+        bound = max(
+            len(plan.before.operands) + len(plan.before.scratch),
+            bound + len(plan.before.scratch),
+        )
     if bound > ctx.target.max_operands:
         limit = ctx.target.max_operands
         return NoMatch(
@@ -69,19 +75,20 @@ def _prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     if refusal is not None:
         return refusal
     try:
-        kernel = building.build(match.data.program, ctx.target.arch)
+        kernels = _built(match, ctx)
     except CompileFailedError as error:
         return NoMatch(Reason.FELL_BACK, str(error))
     limit = ctx.target.shared_memory
-    if limit is not None and kernel.shared_memory > limit:
-        return NoMatch(
-            Reason.FELL_BACK,
-            f"{kernel.shared_memory} bytes of workgroup memory, the limit is {limit}",
-        )
+    used = max(kernel.shared_memory for kernel in kernels)
+    if limit is not None and used > limit:
+        return NoMatch(Reason.FELL_BACK, f"{used} bytes of workgroup memory, the limit is {limit}")
     return None
+
+
+def _built(match: Match, ctx: PassContext) -> list[Kernel]:
+    return [building.build(plan.program, ctx.target.arch) for plan in match.data.kernels()]
 
 
 def _rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the built kernel in the place of the region."""
-    kernel = building.build(match.data.program, ctx.target.arch)
-    return dispatch.replace(match.root, match.data, kernel)
+    return dispatch.replace(match.root, match.data, _built(match, ctx))

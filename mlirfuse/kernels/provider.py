@@ -52,21 +52,48 @@ class Program:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """What tells which tiles are best for a kernel.
+
+    Attributes:
+      kind: `matmul` or `attention`.
+      form: layouts, element types, masks.
+      sizes: of the loops.
+    """
+
+    kind: str
+    form: str
+    sizes: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """A kernel that computes a region.
 
     Attributes:
       program: what is compiled.
       operands: the tensors that it reads, in the order of its arguments.
+      results: the values inside the region that it writes, likewise.
       grid: workgroups along x, y and z.
       dynamic: a tensor and its dimension whose size is the kernel's last argument, an i32; None
         when everything is static.
+      key: what its tiles were chosen by; None for kernels without a choice.
+      scratch: shapes of f32 tensors that the kernel writes in place of the results.
+      before: a kernel that runs first; this one's first arguments are its scratch.
     """
 
     program: Program
     operands: tuple[ir.Value, ...]
+    results: tuple[ir.Value, ...]
     grid: tuple[Extent, ...]
     dynamic: tuple[ir.Value, int] | None = None
+    key: Key | None = None
+    scratch: tuple[tuple[int, ...], ...] = ()
+    before: Plan | None = None
+
+    def kernels(self) -> tuple[Plan, ...]:
+        """The plans of all its kernels, in the order in which they run."""
+        return (self,) if self.before is None else (*self.before.kernels(), self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
 from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
 from mlirfuse.structured import ops
+from mlirfuse.targets.base import Target
 
 ENTRY = "row_kernel"
 
@@ -43,12 +44,12 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def supports(region: ir.Operation, arch: str) -> Plan | NoMatch | None:
+def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
     """Plans a kernel for a region of row reductions; None for another kind of region.
 
     Args:
       region: a group.
-      arch: the architecture; kernels of rows are the same on all.
+      target: what is compiled for; kernels of rows are the same on all.
     """
     group = computing(region)
     generics = [op for op in group if ops.is_generic(op)]
@@ -128,6 +129,7 @@ def _plan(
             stages=1,
         ),
         tuple(tiles.operands),
+        tuple(results),
         (Extent(rows, height, dynamic), Extent(1), Extent(1)),
         size,
     )

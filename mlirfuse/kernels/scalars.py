@@ -8,7 +8,7 @@ after each operation, which gives the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -119,9 +119,9 @@ class Unsupported(Exception):
     """A scalar op, type or value that has no translation; the message names it."""
 
 
-def literal(number: float, element: str) -> str:
+def literal(number: float, element: str, types: Mapping[str, str] = TYPES) -> str:
     """A constant in a kernel's text."""
-    if element not in TYPES:
+    if element not in types:
         raise Unsupported(f"a constant of type {element}")
     if isinstance(number, float) and not math.isfinite(number):
         text = f'float("{number}")'
@@ -131,14 +131,24 @@ def literal(number: float, element: str) -> str:
         text = "1" if number else "0"
     else:
         text = str(number)
-    return f"tl.full([1, 1], {text}, {TYPES[element]})"
+    return f"tl.full([1, 1], {text}, {types[element]})"
+
+
+WIDE = {**TYPES, "f16": "tl.float32", "bf16": "tl.float32"}
+"""Types of kernels that round to f16 and bf16 only what they store."""
 
 
 class Body:
-    """Translates scalar bodies, line by line, into `lines`."""
+    """Translates scalar bodies, line by line, into `lines`.
 
-    def __init__(self) -> None:
+    Attributes:
+      lines: the lines so far.
+      types: element types in Triton's spelling, `TYPES` or `WIDE`.
+    """
+
+    def __init__(self, types: Mapping[str, str] = TYPES) -> None:
         self.lines: list[str] = []
+        self.types = types
         self._count = 0
 
     def name(self, text: str) -> str:
@@ -176,7 +186,7 @@ class Body:
                 number = ops.constant(value)
                 if number is None:
                     raise Unsupported("a scalar from outside its op")
-                known[value] = self.name(literal(number, str(value.type)))
+                known[value] = self.name(literal(number, str(value.type), self.types))
             return known[value]
 
         for op in (o.operation for o in block.operations):
@@ -193,7 +203,9 @@ class Body:
             elif op.name == "math.fpowi":
                 known[op.results[0]] = self._power(op, read(op.operands[0]))
             else:
-                known[op.results[0]] = self.name(_scalar(op, [read(v) for v in op.operands]))
+                known[op.results[0]] = self.name(
+                    _scalar(op, [read(v) for v in op.operands], self.types)
+                )
         for value in list(block.operations)[-1].operation.operands:
             if value not in known and ops.constant(value) is not None:
                 read(value)
@@ -205,21 +217,21 @@ class Body:
             raise Unsupported(f"math.fpowi with the exponent {exponent}")
         kind = str(op.results[0].type)
         text = " * ".join([f"{base}.to(tl.float32)"] * exponent)
-        return self.name(f"({text}).to({TYPES[kind]})")
+        return self.name(f"({text}).to({self.types[kind]})")
 
 
-def _scalar(op: ir.Operation, operands: list[str]) -> str:
+def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str]) -> str:
     """One op as an expression."""
     kind = str(op.results[0].type)
-    if kind not in TYPES or any(str(v.type) not in TYPES for v in op.operands):
+    if kind not in types or any(str(v.type) not in types for v in op.operands):
         raise Unsupported(f"{op.name} of type {kind}")
     if op.name in _CASTS:
         source = str(op.operands[0].type)
         if source == "i1" and op.name in ("arith.extsi", "arith.sitofp"):
             raise Unsupported(f"{op.name} of an i1")
-        return f"{operands[0]}.to({TYPES[kind]})"
+        return f"{operands[0]}.to({types[kind]})"
     if op.name in ("arith.extui", "arith.uitofp") and str(op.operands[0].type) == "i1":
-        return f"{operands[0]}.to({TYPES[kind]})"
+        return f"{operands[0]}.to({types[kind]})"
     if op.name == "arith.cmpf":
         form = _COMPARE_FLOAT.get(op.attributes["predicate"].value)
     elif op.name == "arith.cmpi":
@@ -228,8 +240,11 @@ def _scalar(op: ir.Operation, operands: list[str]) -> str:
         form = _FLOAT.get(op.name) or _INTEGER.get(op.name)
     if form is None:
         raise Unsupported(op.name)
-    narrow = kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
+    short = types[kind] != "tl.float32"
+    if op.name == "math.tanh" and kind != "f32" and not short:
+        form = "library.short_tanh({0})"
+    narrow = short and (kind == "bf16" or (kind == "f16" and op.name not in _NATIVE))
     if op.name in _FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
-        return f"({text}).to({TYPES[kind]})"
+        return f"({text}).to({types[kind]})"
     return form.format(*operands)

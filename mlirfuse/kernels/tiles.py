@@ -74,10 +74,15 @@ class Tiles:
       axes: the axes of every tensor that was read or written, for its dynamic dimension.
     """
 
-    def __init__(self, space: Space, loops: Mapping[ir.Operation, Sequence[Axis]]) -> None:
+    def __init__(
+        self,
+        space: Space,
+        loops: Mapping[ir.Operation, Sequence[Axis]],
+        types: Mapping[str, str] = TYPES,
+    ) -> None:
         self.space = space
         self.loops = loops
-        self.body = Body()
+        self.body = Body(types)
         self.operands: dict[ir.Value, str] = {}
         self.axes: dict[ir.Value, tuple[Axis | None, ...]] = {}
         self._inside: dict[ir.Value, str] = {}
@@ -123,7 +128,8 @@ class Tiles:
             return self._inside[value]
         number = ops.constant(value)
         if number is not None:
-            return self.body.name(literal(number, ops.element_type(value)))
+            kind = ops.element_type(value)
+            return self.body.name(literal(number, kind, self.body.types))
         owner = ops.defining_op(value)
         if owner is not None and owner.name == "tensor.empty":
             raise Unsupported("a value that nothing has written")
@@ -134,6 +140,8 @@ class Tiles:
             text = f"tl.load({place}{guard})"
             if ops.element_type(value) == "i1":
                 text = f"({text} != 0)"
+            elif self.body.types[ops.element_type(value)] != TYPES[ops.element_type(value)]:
+                text = f"{text}.to(tl.float32)"
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets import cpu, cuda, rates, rocm, vulkan
+from mlirfuse.targets import cpu, cuda, rates, rocm, tilings, vulkan
 from mlirfuse.targets.base import Target
 
 TARGETS: Mapping[str, Callable[[str], Target]] = {
@@ -20,12 +20,12 @@ TARGETS: Mapping[str, Callable[[str], Target]] = {
 def parse(spec: str | Target) -> Target:
     """The target that `--target=SPEC` names: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:rdna3`.
 
-    It has the rates that `mlirfuse-tune --calibrate` measured for it, if it did. What is a target
-    already is returned as it is.
+    It has the rates that `mlirfuse-tune --calibrate` measured for it, and the tiles of
+    `mlirfuse-tune --kernels`, if they did. What is a target already is returned as it is.
 
     Raises:
-      UsageError: there is no such target, the target has no such architecture, or the file of
-        measured rates is damaged.
+      UsageError: there is no such target, the target has no such architecture, or a file of
+        measurements is damaged.
     """
     if isinstance(spec, Target):
         return spec
@@ -35,4 +35,5 @@ def parse(spec: str | Target) -> Target:
         raise UsageError(f"unknown target '{spec}'{nearest(name.lower(), TARGETS)}")
     if colon and not arch:
         raise UsageError(f"target '{spec}' has nothing after the colon; write '{name}' or name one")
-    return rates.calibrated(create(arch if name.lower() == "cpu" else arch.lower()))
+    found = create(arch if name.lower() == "cpu" else arch.lower())
+    return tilings.tuned(rates.calibrated(found))

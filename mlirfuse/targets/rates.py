@@ -44,7 +44,12 @@ def calibrated(target: Target) -> Target:
     """
     file = path()
     entry = _read(file).get(str(target)) if file is not None else None
-    if file is None or entry is None or entry["iree"] != _iree() or entry["device"] != _cpu(target):
+    if (
+        file is None
+        or entry is None
+        or entry["iree"] != iree_version()
+        or entry["device"] != _cpu(target)
+    ):
         return target
     return applied(target, entry["rates"], f"mlirfuse-tune --calibrate, {file}")
 
@@ -70,8 +75,8 @@ def store(target: Target, rates: Mapping[str, float]) -> Path:
       MlirfuseError: the file cannot be written.
     """
     file = _file()
-    entry = {"iree": _iree(), "device": _cpu(target), "rates": dict(rates)}
-    _write(file, {**_read(file), str(target): entry})
+    entry = {"iree": iree_version(), "device": _cpu(target), "rates": dict(rates)}
+    write(file, {**_read(file), str(target): entry})
     return file
 
 
@@ -86,7 +91,7 @@ def forget(target: Target) -> bool:
     entries = _read(file)
     if entries.pop(str(target), None) is None:
         return False
-    _write(file, entries)
+    write(file, entries)
     return True
 
 
@@ -110,7 +115,8 @@ def _cpu(target: Target) -> str:
     return host_cpu() if target.name == "cpu" else ""
 
 
-def _iree() -> str:
+def iree_version() -> str:
+    """The minor version of IREE that measurements hold for."""
     return ".".join(version("iree-base-compiler").split(".")[:2])
 
 
@@ -140,7 +146,12 @@ def _read(file: Path) -> dict[str, Any]:
     return dict(entries)
 
 
-def _write(file: Path, entries: Mapping[str, Any]) -> None:
+def write(file: Path, entries: Mapping[str, Any]) -> None:
+    """Replaces a file of measurements.
+
+    Raises:
+      MlirfuseError: it cannot be written.
+    """
     from mlirfuse.backend.outputs import replacing
 
     try:

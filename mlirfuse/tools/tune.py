@@ -1,22 +1,33 @@
-"""`mlirfuse-tune --calibrate`: measures the rates with which fusions are judged on this machine."""
+"""`mlirfuse-tune`: measures the rates that fusions are judged with, and the tiles of kernels."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
-from mlirfuse.core import UsageError
-from mlirfuse.targets import rates
+from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.options import FusionOptions
+from mlirfuse.targets import rates, tilings
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
 from mlirfuse.tools.diagnostics import guard
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
 
 PROG = "mlirfuse-tune"
 
 _EXAMPLES = (
     "mlirfuse-tune --calibrate",
     "mlirfuse-tune --calibrate --target=cuda:sm_90",
+    "mlirfuse-tune --kernels --target=cuda:sm_90",
+    "mlirfuse-tune --kernels model.pt2 --folder=candidates --target=cuda:sm_90",
+    "mlirfuse-tune --measured=candidates/measured.json --target=cuda:sm_90",
     "mlirfuse-tune --show --target=cpu",
     "mlirfuse-tune --reset",
 )
@@ -25,9 +36,9 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} --calibrate|--show|--reset [--target=TARGET]",
+        f"{PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [--target=TARGET]",
         "Measure copy bandwidth, launch cost and arithmetic rates of this machine's device, with\n"
-        "which every later compilation for that target judges fusions.",
+        "which every later compilation for that target judges fusions, or the tiles of kernels.",
         _EXAMPLES,
     )
     group = made.add_argument_group("what to do")
@@ -35,10 +46,26 @@ def parser() -> arguments.Parser:
         "--calibrate", action="store_true", help="measure, print and keep the rates of the target"
     )
     group.add_argument(
+        "--kernels",
+        action="store_true",
+        help="build candidate kernels for the groups of the models, or for common shapes, measure"
+        " them on the GPU and keep the fastest tiles; needs triton",
+    )
+    group.add_argument(
+        "--measured", metavar="FILE", help="keep the tiles that measure.py measured elsewhere"
+    )
+    group.add_argument(
         "--show", action="store_true", help="print the rates in use and where they come from"
     )
     group.add_argument(
-        "--reset", action="store_true", help="go back to the built-in rates of the target"
+        "--reset", action="store_true", help="go back to the built-in rates and tiles of the target"
+    )
+    group = made.add_argument_group("the kernels")
+    group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
+    group.add_argument(
+        "--folder",
+        metavar="DIR",
+        help="only build: python DIR/measure.py measures on a machine with a GPU, without triton",
     )
     group = made.add_argument_group("the device")
     group.add_argument(
@@ -58,18 +85,107 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    if args.calibrate + args.show + args.reset != 1:
-        raise UsageError("give --calibrate, --show or --reset, one of them")
+    asked = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
+    if sum(asked) != 1:
+        raise UsageError("give --calibrate, --kernels, --measured, --show or --reset, one of them")
+    if not args.kernels and (args.model or args.folder):
+        raise UsageError("MODEL and --folder go with --kernels")
     if args.reset:
-        name = str(targets.parse(args.target))
-        had = rates.forget(targets.parse(args.target))
-        said = "has its built-in rates again" if had else "had no measured rates"
-        sys.stdout.write(f"{name} {said}\n")
+        _reset(targets.parse(args.target))
         return 0
+    if args.kernels:
+        return _kernels(targets.parse(args.target), args.model, args.folder, verbose=args.verbose)
+    if args.measured is not None:
+        return _keep(targets.parse(args.target), _jobs(Path(args.measured)))
     if args.calibrate:
         _calibrate(args.target, args.device, verbose=args.verbose)
     target = targets.parse(args.target)
     sys.stdout.write(f"{target}: {target.source}\n{_table(target)}")
+    return 0
+
+
+def _reset(target: Target) -> None:
+    had = rates.forget(target)
+    said = "has its built-in rates again" if had else "had no measured rates"
+    sys.stdout.write(f"{target} {said}\n")
+    if tilings.path() is not None and tilings.forget(target):
+        sys.stdout.write(f"{target} has its built-in tiles again\n")
+
+
+def _say(verbose: bool) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        if verbose or sys.stderr.isatty():
+            sys.stderr.write(f"{text}\n")
+
+    return say
+
+
+def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: bool) -> int:
+    from iree.compiler import ir
+
+    from mlirfuse.kernels import building, measure, search, shapes
+
+    if not building.supports(target):
+        raise UsageError(f"no kernels are built for {target}; choose cuda:sm_80 to cuda:sm_90")
+    refusal = building.missing()
+    if refusal is not None:
+        raise UsageError(refusal.detail)
+    if folder is None and tilings.path() is None:
+        raise UsageError(f"{tilings.VARIABLE}=off leaves no place for measured tiles; unset it")
+    say = _say(verbose)
+    with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
+        place = Path(folder or own)
+        place.mkdir(parents=True, exist_ok=True)
+        modules = _grouped(models, target) if models else shapes.modules()
+        count = search.build(list(modules), target, place, say)
+        if folder is not None:
+            sys.stdout.write(f"{count} candidates in {place}; next: python {place}/measure.py\n")
+            return 0
+        try:
+            return _keep(target, measure.measured(place, say))
+        except measure.DeviceError as error:
+            raise MlirfuseError(f"cannot measure here: {error}; see --folder") from error
+
+
+def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
+    """The groups that a model has for a target."""
+    from iree.compiler import ir
+
+    from mlirfuse import api
+    from mlirfuse.backend.grouping import group
+
+    for model in models:
+        with api.opened(model, target=target, options=FusionOptions()) as work:
+            grouped = work.folder / "grouped.mlirbc"
+            group(work.normalized, grouped, target=target, options=work.compiler.options)
+            yield ir.Module.parse(grouped.read_bytes())
+
+
+def _jobs(file: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(j, dict) and "key" in j for j in found):
+        raise UsageError(f"{file} is not what measure.py writes")
+    return found
+
+
+def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
+    """Stores and prints the fastest candidates."""
+    from mlirfuse.kernels import search
+
+    found = search.best(jobs)
+    if not found:
+        raise MlirfuseError("no candidate was measured")
+    file = tilings.store(target, found)
+    for entry in found:
+        sizes = "x".join(map(str, entry.sizes))
+        tiling = ", ".join(map(str, entry.tiling))
+        sys.stdout.write(f"{entry.us:10.1f} us  {entry.kind} {sizes} {entry.form}: {tiling}\n")
+    sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0
 
 
@@ -79,12 +195,7 @@ def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-
-    def say(text: str) -> None:
-        if verbose or sys.stderr.isatty():
-            sys.stderr.write(f"{text}\n")
-
-    rates.store(target, calibrate.measure(target, device=device, say=say))
+    rates.store(target, calibrate.measure(target, device=device, say=_say(verbose)))
 
 
 def _table(target: Target) -> str:

@@ -31,6 +31,14 @@ def tanh(x):
 
 
 @triton.jit
+def short_tanh(x):
+    """Hyperbolic tangent of f32 that will be rounded to f16 or bf16: 4e-6 of it, at most."""
+    far = 1.0 - 2.0 / (tl.exp2(x * 2.8853900817779268) + 1.0)
+    near = x - x * x * x * (1.0 / 3.0)
+    return tl.where(tl.abs(x) < 0.04, near, far)
+
+
+@triton.jit
 def tile_of(number, rows, columns, band: tl.constexpr):
     """Row and column of a tile of the result: bands of rows, so that workgroups share operands."""
     per_band = band * columns
@@ -49,12 +57,8 @@ def load(pointers, inside):
 
 @triton.jit
 def both(a, b):
-    """Where two conditions hold, each of which may be None: always."""
-    if a is None:
-        return b
-    if b is None:
-        return a
-    return a & b
+    """Where two conditions hold, of which the first may be None: always."""
+    return b if a is None else a & b
 
 
 @triton.jit
@@ -124,3 +128,22 @@ def attend(score, scale: tl.constexpr, v, total, weight, highest):
     total = tl.dot(power.to(v.dtype), v, total * factor)
     weight = weight * factor + tl.sum(power, 1, keep_dims=True)
     return total, weight, next_highest
+
+
+@triton.jit
+def join(values, share, power, total, weight, highest):
+    """Adds what an online softmax summed over other keys.
+
+    Args:
+      values: weighted sum of the values of these keys, shape [queries, width].
+      share: sum of their weights, shape [queries, 1].
+      power: their largest power; -inf where all of them are closed.
+      total: weighted sum of the values so far.
+      weight: sum of the weights so far.
+      highest: largest power so far.
+    """
+    next_highest = tl.maximum(highest, power)
+    base = tl.where(next_highest == float("-inf"), 0.0, next_highest)
+    factor = tl.exp2(highest - base)
+    other = tl.exp2(power - base)
+    return total * factor + values * other, weight * factor + share * other, next_highest

@@ -1,0 +1,139 @@
+"""Searches the tiles of kernels: builds every candidate, measures it on a device, keeps the best.
+
+jobs = search.build(modules, target, folder)       objects and `jobs.json`; needs Triton, no GPU
+found = measure.measured(folder)                   needs a GPU alone
+search.best(found)                                 one `Tuned` for each kernel
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from mlirfuse.core import CompileFailedError
+from mlirfuse.kernels import attention, building, matmul, measure
+from mlirfuse.kernels.provider import Key, Plan
+from mlirfuse.structured import ops
+from mlirfuse.targets.base import Target, Tuned
+
+KINDS: Mapping[str, Any] = {"matmul": matmul, "attention": attention}
+"""Kind of a key -> the module that plans such kernels."""
+
+_TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
+
+ROWS = matmul.UNKNOWN_ROWS
+"""A dynamic number of rows, where candidates are measured."""
+
+
+def build(
+    modules: Iterable[ir.Module],
+    target: Target,
+    folder: Path,
+    say: Callable[[str], None] = lambda text: None,
+) -> int:
+    """Builds all candidates for the groups of some modules, each kernel once.
+
+    Args:
+      modules: grouped, without kernels yet.
+      target: a target with kernels.
+      folder: gets an object for each candidate, `jobs.json`, and the script that measures them.
+      say: is told of each object.
+
+    Returns:
+      The number of candidates.
+    """
+    plans: dict[Key, list[tuple[Any, Plan]]] = {}
+    for module in modules:
+        for region in _regions(module):
+            for kind in KINDS.values():
+                plan = kind.supports(region, target)
+                if isinstance(plan, Plan) and plan.key is not None and plan.key not in plans:
+                    plans[plan.key] = [
+                        (tiling, kind.supports(region, target, tiling))
+                        for tiling in kind.candidates(plan.key)
+                    ]
+    flat = [(key, *candidate) for key, found in plans.items() for candidate in found]
+    jobs = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = pool.map(lambda entry: _object(entry[2], target), flat)
+        for number, ((key, tiling, plan), kernel) in enumerate(zip(flat, objects, strict=True)):
+            said = "no kernel"
+            if kernel is not None and kernel.shared_memory <= (target.shared_memory or 0):
+                (folder / f"{number}.ptx").write_bytes(kernel.code)
+                jobs.append(_job(key, tiling, plan, kernel, f"{number}.ptx"))
+                said = f"{kernel.shared_memory} bytes of workgroup memory"
+            say(f"[{number + 1}/{len(flat)}] {key.kind} {key.sizes} {tiling}: {said}")
+    (folder / "jobs.json").write_text(json.dumps(jobs, indent=1) + "\n", "utf-8")
+    shutil.copy(measure.__file__, folder / "measure.py")
+    return len(jobs)
+
+
+def best(jobs: Iterable[Mapping[str, Any]]) -> list[Tuned]:
+    """The fastest candidate of each kernel that was measured."""
+    found: dict[str, Tuned] = {}
+    for job in jobs:
+        name = json.dumps(job["key"])
+        if "us" in job and (name not in found or job["us"] < found[name].us):
+            key = job["key"]
+            found[name] = Tuned(
+                key["kind"], key["form"], tuple(key["sizes"]), tuple(job["tiling"]), job["us"]
+            )
+    return list(found.values())
+
+
+def numbers(tiling: Any) -> tuple[int, ...]:
+    """The numbers of a tiling."""
+    return tuple(int(number) for number in dataclasses.astuple(tiling))
+
+
+def _regions(module: ir.Module) -> list[ir.Operation]:
+    return [
+        view.operation
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if view.operation.name == ops.REGION
+    ]
+
+
+def _object(plan: Plan, target: Target) -> Any:
+    try:
+        return building.build(plan.program, target.arch)
+    except CompileFailedError:
+        return None
+
+
+def _job(key: Key, tiling: Any, plan: Plan, kernel: Any, name: str) -> dict[str, Any]:
+    """What a device needs to know of a candidate."""
+    grid = [-(-e.size * (ROWS if e.dynamic else 1) // e.block) * e.repeat for e in plan.grid]
+    count = len(plan.operands)
+    types = [_TYPES.get(kind, kind.removeprefix("*")) for _, kind in plan.program.arguments]
+    sizes = [_elements(value) for value in (*plan.operands, *plan.results)]
+    pairs = list(zip(sizes, types, strict=False))
+    return {
+        "key": dataclasses.asdict(key),
+        "tiling": list(numbers(tiling)),
+        "object": name,
+        "entry": plan.program.entry,
+        "grid": grid,
+        "threads": kernel.workgroup_size[0],
+        "shared": kernel.shared_memory,
+        "operands": pairs[:count],
+        "results": pairs[count:],
+        "size": None if plan.dynamic is None else ROWS,
+    }
+
+
+def _elements(value: ir.Value) -> int:
+    total = 1
+    for size in ops.shape(value):
+        total *= ROWS if size is None else size
+    return total

@@ -1,0 +1,143 @@
+"""The kernels that `mlirfuse-tune --kernels` measures when it is given no model, as groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iree.compiler import ir
+
+from mlirfuse.structured import ops
+
+PRODUCTS = (
+    (4096, 4096, 4096, 1, "nk"),
+    (4096, 4096, 4096, 1, "kn"),
+    (8192, 28672, 8192, 1, "nk"),
+    (8192, 3072, 768, 1, "nk"),
+    (4096, 1024, 512, 1, "kn"),
+    (512, 768, 768, 1, "nk"),
+    (16, 4096, 4096, 1, "nk"),
+    (16, 4096, 4096, 1, "kn"),
+    (1, 4096, 14336, 1, "nk"),
+    (1, 14336, 4096, 1, "kn"),
+    (512, 512, 64, 64, "nk"),
+)
+"""Rows, columns, terms, batch, and how the right operand lies in memory."""
+
+GATED = ((1024, 14336, 4096), (16, 14336, 4096))
+"""Rows, columns and terms of gated units, whose weights lie as PyTorch's do."""
+
+ATTENTIONS = (
+    (128, 1, 1024, 1024, 64, False),
+    (32, 1, 4096, 4096, 128, True),
+    (16, 4, 1024, 1024, 128, False),
+    (96, 1, 512, 512, 64, True),
+)
+"""Heads of k, heads of q for each, queries, keys, head size, whether causal."""
+
+_MAPS = """#a = affine_map<(b, m, n, k) -> (b, m, k)>
+#nk = affine_map<(b, m, n, k) -> (b, n, k)>
+#kn = affine_map<(b, m, n, k) -> (b, k, n)>
+#c = affine_map<(b, m, n, k) -> (b, m, n)>
+#id = affine_map<(b, m, n) -> (b, m, n)>
+#n = affine_map<(b, m, n) -> (n)>
+#q = affine_map<(h, g, m, n, d, k) -> (h, g, m, d)>
+#k = affine_map<(h, g, m, n, d, k) -> (h, k, d)>
+#v = affine_map<(h, g, m, n, d, k) -> (h, k, n)>
+#s = affine_map<(h, g, m, n, d, k) -> ()>
+#i = affine_map<(h, g, m, n, d, k) -> (m, k)>
+#o = affine_map<(h, g, m, n, d, k) -> (h, g, m, n)>
+#mk = affine_map<(m, k) -> (m, k)>
+"""
+
+
+def modules() -> Iterator[ir.Module]:
+    """A module for each kernel, of f16; they need a context."""
+    for product in PRODUCTS:
+        yield _module(*_product(*product))
+    for gated in GATED:
+        yield _module(*_gated(*gated))
+    for attention in ATTENTIONS:
+        yield _module(*_attention(*attention))
+
+
+def _module(arguments: str, result: str, region: str) -> ir.Module:
+    return ir.Module.parse(
+        f"{_MAPS}util.func public @main({arguments}) -> {result} {{\n"
+        "%zero = arith.constant 0.0 : f32\n%scale = arith.constant 0.125 : f16\n"
+        f"%y = {ops.REGION} -> ({result}) {{\n{region}\nflow.return %out : {result}\n}}\n"
+        f"util.return %y : {result}\n}}"
+    )
+
+
+def _zeros(kind: str) -> str:
+    return (
+        f"%e = tensor.empty() : {kind}\n"
+        f"%f = linalg.fill ins(%zero : f32) outs(%e : {kind}) -> {kind}\n"
+    )
+
+
+def _product(rows: int, columns: int, depth: int, batch: int, layout: str) -> tuple[str, str, str]:
+    left, bias = f"tensor<{batch}x{rows}x{depth}xf16>", f"tensor<{columns}xf16>"
+    sides = f"{columns}x{depth}" if layout == "nk" else f"{depth}x{columns}"
+    right = f"tensor<{batch}x{sides}xf16>"
+    sums, out = (f"tensor<{batch}x{rows}x{columns}x{kind}>" for kind in ("f32", "f16"))
+    region = (
+        f"{_zeros(sums)}%t = linalg.contract indexing_maps = [#a, #{layout}, #c]"
+        f" ins(%a, %b : {left}, {right}) outs(%f : {sums}) -> {sums}\n"
+        f"%h = tensor.empty() : {out}\n"
+        "%out = linalg.generic {indexing_maps = [#id, #n, #id],"
+        ' iterator_types = ["parallel", "parallel", "parallel"]}'
+        f" ins(%t, %bias : {sums}, {bias}) outs(%h : {out}) {{\n"
+        "^bb0(%x: f32, %c: f16, %o: f16):\n%w = arith.extf %c : f16 to f32\n"
+        "%z = arith.addf %x, %w : f32\n%r = arith.truncf %z : f32 to f16\n"
+        f"linalg.yield %r : f16\n}} -> {out}"
+    )
+    return f"%a: {left}, %b: {right}, %bias: {bias}", out, region
+
+
+def _gated(rows: int, columns: int, depth: int) -> tuple[str, str, str]:
+    left, right = f"tensor<1x{rows}x{depth}xf16>", f"tensor<1x{columns}x{depth}xf16>"
+    sums, out = (f"tensor<1x{rows}x{columns}x{kind}>" for kind in ("f32", "f16"))
+    region = (
+        f"%one = arith.constant 1.0 : f32\n{_zeros(sums)}"
+        "%t:2 = linalg.generic {indexing_maps = [#a, #nk, #nk, #c, #c],"
+        ' iterator_types = ["parallel", "parallel", "parallel", "reduction"]}'
+        f" ins(%a, %g, %u : {left}, {right}, {right}) outs(%f, %f : {sums}, {sums}) {{\n"
+        "^bb0(%x: f16, %p: f16, %q: f16, %o: f32, %w: f32):\n%x2 = arith.extf %x : f16 to f32\n"
+        "%p2 = arith.extf %p : f16 to f32\n%q2 = arith.extf %q : f16 to f32\n"
+        "%m = arith.mulf %x2, %p2 : f32\n%n = arith.mulf %x2, %q2 : f32\n"
+        "%r = arith.addf %o, %m : f32\n%s = arith.addf %w, %n : f32\n"
+        f"linalg.yield %r, %s : f32, f32\n}} -> ({sums}, {sums})\n"
+        f"%h = tensor.empty() : {out}\n"
+        "%out = linalg.generic {indexing_maps = [#id, #id, #id],"
+        ' iterator_types = ["parallel", "parallel", "parallel"]}'
+        f" ins(%t#0, %t#1 : {sums}, {sums}) outs(%h : {out}) {{\n"
+        "^bb0(%x: f32, %c: f32, %o: f16):\n%m = arith.negf %x : f32\n%p = math.exp %m : f32\n"
+        "%d = arith.addf %p, %one : f32\n%s = arith.divf %x, %d : f32\n"
+        "%z = arith.mulf %s, %c : f32\n%r = arith.truncf %z : f32 to f16\n"
+        f"linalg.yield %r : f16\n}} -> {out}"
+    )
+    return f"%a: {left}, %g: {right}, %u: {right}", out, region
+
+
+def _attention(
+    heads: int, group: int, queries: int, keys: int, head: int, causal: bool
+) -> tuple[str, str, str]:
+    q, kv = f"tensor<{heads}x{group}x{queries}x{head}xf16>", f"tensor<{heads}x{keys}x{head}xf16>"
+    mask = f"tensor<{queries}x{keys}xi1>"
+    text, maps, more, types = "", "", "", ""
+    if causal:
+        text = (
+            f"%me = tensor.empty() : {mask}\n%mask = linalg.generic {{indexing_maps = [#mk],"
+            f' iterator_types = ["parallel", "parallel"]}} outs(%me : {mask}) {{\n'
+            "^bb0(%o: i1):\n%i = linalg.index 0 : index\n%j = linalg.index 1 : index\n"
+            f"%r = arith.cmpi sge, %i, %j : index\nlinalg.yield %r : i1\n}} -> {mask}\n"
+        )
+        maps, more, types = "#i, ", ", %mask", f", {mask}"
+    region = (
+        f"{text}%e = tensor.empty() : {q}\n"
+        f"%out = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, {maps}#o]>"
+        f" ins(%q, %k, %v, %scale{more} : {q}, {kv}, {kv}, f16{types}) outs(%e : {q}) {{\n"
+        f"^bb0(%s: f32):\niree_linalg_ext.yield %s : f32\n}} -> {q}"
+    )
+    return f"%q: {q}, %k: {kv}, %v: {kv}", q, region

@@ -1,0 +1,42 @@
+"""Which tiles a kernel has: those that were measured for the kernel nearest in size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from mlirfuse.kernels.measured import MEASURED
+from mlirfuse.kernels.provider import Key
+from mlirfuse.targets.base import Target, Tuned
+
+NEAR = 4.0
+"""Doublings of sizes, added up, over which a measurement still tells something."""
+
+OTHER_FORM = 2.0
+"""What another form counts, in doublings."""
+
+
+def tiling(target: Target, key: Key) -> tuple[int, ...] | None:
+    """The numbers of the tiling that was measured for the nearest kernel; None where none is near.
+
+    What `mlirfuse-tune --kernels` measured on this machine comes before the built-in table.
+    """
+    for table in (target.tuned, MEASURED.get(str(target), ())):
+        found = _nearest(table, key)
+        if found is not None:
+            return found.tiling
+    return None
+
+
+def _nearest(table: Iterable[Tuned], key: Key) -> Tuned | None:
+    near = [(_distance(entry, key), entry) for entry in table if entry.kind == key.kind]
+    near = [pair for pair in near if pair[0] <= NEAR]
+    return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
+def _distance(entry: Tuned, key: Key) -> float:
+    sizes = sum(
+        abs(math.log2(max(1, one) / max(1, other)))
+        for one, other in zip(entry.sizes, key.sizes, strict=True)
+    )
+    return sizes + (0.0 if entry.form == key.form else OTHER_FORM)

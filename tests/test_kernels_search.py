@@ -1,0 +1,167 @@
+"""Tiles of kernels: chosen by size, searched, kept for one target and version."""
+
+import importlib.util
+import json
+
+import pytest
+from iree.compiler import ir
+
+from mlirfuse import targets
+from mlirfuse.kernels import measure, search, shapes, tuning
+from mlirfuse.kernels.measured import MEASURED
+from mlirfuse.kernels.provider import Key, Plan
+from mlirfuse.structured import ops
+from mlirfuse.targets import tilings
+from mlirfuse.targets.base import Tuned
+from mlirfuse.tools.tune import main
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed"
+)
+SM_90 = "cuda:sm_90"
+FOUND = Tuned("matmul", "16 bits, k inside, k inside", (96, 80, 64, 1), (64, 64, 32, 4, 2, 8), 3.5)
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path, monkeypatch):
+    path = tmp_path / "data" / "tiles.json"
+    monkeypatch.setenv(tilings.VARIABLE, str(path))
+    return path
+
+
+def key(*sizes, form=FOUND.form):
+    return Key("matmul", form, sizes)
+
+
+def test_stored_tiles_are_those_of_the_target_and_version(file):
+    assert tilings.store(targets.parse(SM_90), [FOUND]) == file
+    tilings.store(targets.parse(SM_90), [Tuned("attention", "open", (1, 2, 3, 4), (64, 64), 1.0)])
+    target = targets.parse(SM_90)
+    assert target.tuned[0] == FOUND
+    assert len(target.tuned) == 2
+    assert targets.parse("cuda:sm_80").tuned == ()
+    entries = json.loads(file.read_text())
+    entries[SM_90]["versions"] = "triton 0, iree 0"
+    file.write_text(json.dumps(entries))
+    assert targets.parse(SM_90).tuned == ()
+
+
+def test_tiles_can_be_off_and_forgotten(monkeypatch, capsys):
+    tilings.store(targets.parse(SM_90), [FOUND])
+    with monkeypatch.context() as patch:
+        patch.setenv(tilings.VARIABLE, "off")
+        assert targets.parse(SM_90).tuned == ()
+    monkeypatch.setenv("MLIRFUSE_RATES", str(tilings.path()) + ".rates")
+    assert main(["--reset", f"--target={SM_90}"]) == 0
+    assert "cuda:sm_90 has its built-in tiles again" in capsys.readouterr().out
+    assert targets.parse(SM_90).tuned == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cuda:sm_90": {}}', '{"a": {"versions": ""}}'])
+def test_a_damaged_file_is_an_error(file, text, capsys):
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert main(["--show", f"--target={SM_90}"]) == 2
+    assert "holds no measured tiles; remove it" in capsys.readouterr().err
+
+
+def test_the_nearest_measurement_counts():
+    tilings.store(targets.parse(SM_90), [FOUND])
+    target = targets.parse(SM_90)
+    assert tuning.tiling(target, key(96, 80, 64, 1)) == FOUND.tiling
+    assert tuning.tiling(target, key(190, 40, 64, 1)) == FOUND.tiling
+    assert tuning.tiling(target, key(3000000, 80, 64, 1)) is None
+    assert tuning.tiling(target, Key("attention", "", (96, 80, 64, 1))) is None
+    assert tuning.tiling(target, key(96, 160, 128, 1, form="other")) == FOUND.tiling
+    assert tuning.tiling(target, key(96, 320, 128, 1, form="other")) is None
+
+
+def test_built_in_tiles_are_candidates():
+    """What was measured is what a search would measure again."""
+    kinds = search.KINDS
+    for table in MEASURED.values():
+        for entry in table:
+            tried = kinds[entry.kind].candidates(Key(entry.kind, entry.form, entry.sizes))
+            numbers = [tuple(int(n) for n in search.numbers(tiling)) for tiling in tried]
+            assert entry.tiling in numbers, entry
+
+
+def test_each_common_shape_has_a_plan():
+    target = targets.parse(SM_90)
+    with ir.Context():
+        keys = []
+        for module in shapes.modules():
+            assert module.operation.verify()
+            (function,) = ops.functions(module)
+            regions = [o for b in ops.blocks(function) for o in b.operations]
+            region = next(r.operation for r in regions if r.operation.name == ops.REGION)
+            plans = [kind.supports(region, target) for kind in search.KINDS.values()]
+            (plan,) = [plan for plan in plans if plan is not None]
+            assert isinstance(plan, Plan), plan
+            keys.append(plan.key)
+    assert len(set(keys)) == len(keys)
+
+
+GROUP = """
+util.func public @main(%a: tensor<?x64xf16>, %b: tensor<64x64xf16>, %n: index) -> tensor<?x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<?x64xf32>{%n}) {
+    %sums = tensor.empty(%n) : tensor<?x64xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<?x64xf32>) -> tensor<?x64xf32>
+    %total = linalg.matmul ins(%a, %b : tensor<?x64xf16>, tensor<64x64xf16>)
+        outs(%start : tensor<?x64xf32>) -> tensor<?x64xf32>
+    flow.return %total : tensor<?x64xf32>
+  }
+  util.return %y : tensor<?x64xf32>
+}
+"""
+
+
+@needs_triton
+def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
+    target = targets.parse(SM_90)
+    tried = search.KINDS["matmul"].candidates
+    monkeypatch.setattr(search.KINDS["matmul"], "candidates", lambda key: tried(key)[:2])
+    with ir.Context():
+        assert search.build([ir.Module.parse(GROUP)], target, tmp_path) == 2
+    jobs = json.loads((tmp_path / "jobs.json").read_text())
+    assert [job["key"]["sizes"] for job in jobs] == [[search.ROWS, 64, 64, 1]] * 2
+    job = jobs[0]
+    assert job["operands"] == [[search.ROWS * 64, "f16"], [64 * 64, "f16"]]
+    assert job["results"] == [[search.ROWS * 64, "f32"]]
+    assert (job["grid"], job["size"]) == ([2, 1, 1], search.ROWS)
+    assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
+    assert (tmp_path / "measure.py").exists()
+
+
+def test_measurements_of_another_machine_are_kept(tmp_path, capsys):
+    of = {"kind": FOUND.kind, "form": FOUND.form, "sizes": list(FOUND.sizes)}
+    jobs = [
+        {"key": of, "tiling": [64, 128, 32, 4, 2, 8], "us": 4.0},
+        {"key": of, "tiling": list(FOUND.tiling), "us": 3.5},
+        {"key": of, "tiling": [16, 16, 16, 4, 2, 8], "refused": "results that differ by 1"},
+    ]
+    (tmp_path / "measured.json").write_text(json.dumps(jobs))
+    assert main([f"--measured={tmp_path / 'measured.json'}", f"--target={SM_90}"]) == 0
+    assert targets.parse(SM_90).tuned == (FOUND,)
+    assert "96x80x64x1" in capsys.readouterr().out
+    (tmp_path / "measured.json").write_text("[1]")
+    assert main([f"--measured={tmp_path / 'measured.json'}"]) == 2
+    assert "is not what measure.py writes" in capsys.readouterr().err
+
+
+def test_wrong_usage(capsys):
+    assert main(["--kernels", "--show"]) == 2
+    assert main(["--show", "model.mlir"]) == 2
+    assert "MODEL and --folder go with --kernels" in capsys.readouterr().err
+    assert main(["--kernels", "--target=cpu"]) == 2
+    assert "no kernels are built for cpu" in capsys.readouterr().err
+
+
+def test_no_driver(tmp_path, monkeypatch):
+    def missing(name):
+        raise OSError
+
+    monkeypatch.setattr(measure.ctypes, "CDLL", missing)
+    with pytest.raises(measure.DeviceError, match="no CUDA driver"):
+        measure.measured(tmp_path)
