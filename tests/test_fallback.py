@@ -260,10 +260,36 @@ def test_data_tiling_is_left_out_where_it_fails(monkeypatch):
     assert [name for name, _ in fell_back(program)] == ["data_tiling_rewrite"]
 
 
+def test_one_of_several_tilings_is_left_out(monkeypatch):
+    monkeypatch.setattr(data_tiling_rewrite, "_mask_behind", lambda value: None)
+    program = compiled(with_plain_products(MASKED_MATMUL), function="main")
+    ((name, number),) = fell_back(program)
+    (decision,) = [d for d in program.report.decisions if d.pass_name == name and d.match == number]
+    assert (name, decision.function) == ("data_tiling_rewrite", "main")
+    assert program.report.counts() == {"data_tiling_rewrite": 3}
+
+
 def test_a_mask_behind_a_product_is_not_packed():
-    program = compiled(MASKED_MATMUL, disable_feature="fallback")
-    (refused,) = [d for d in program.report.decisions if d.pass_name == "data_tiling_rewrite"]
+    """Nor is it when other functions of the module have products that are."""
+    text = with_plain_products(MASKED_MATMUL)
+    program = compiled(text, function="main", disable_feature="fallback")
+    tilings = [d for d in program.report.decisions if d.pass_name == "data_tiling_rewrite"]
+    (refused,) = [d for d in tilings if not d.taken]
+    assert refused.function == "main"
     assert refused.reason is Reason.ELEMENT_TYPE
+
+
+def with_plain_products(text):
+    """The module with three more functions of a product each."""
+    for n in (16, 32, 48):
+        text += (
+            f"func.func @plain{n}(%x: tensor<48x64xf32>, %w: tensor<64x{n}xf32>,"
+            f" %y: tensor<48x{n}xf32>) -> tensor<48x{n}xf32> {{\n"
+            f"  %p = linalg.matmul ins(%x, %w : tensor<48x64xf32>, tensor<64x{n}xf32>)"
+            f" outs(%y : tensor<48x{n}xf32>) -> tensor<48x{n}xf32>\n"
+            f"  return %p : tensor<48x{n}xf32>\n}}\n"
+        )
+    return text
 
 
 def test_without_the_feature_it_fails(monkeypatch):

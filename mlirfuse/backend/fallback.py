@@ -7,8 +7,8 @@ steps, each recorded as decisions with the reason `fell_back` and IREE's message
 2. the group that the diagnostics name is switched off by its match, with those whose text is the
    same, of which IREE makes one dispatch; where they name none, the rewrites at their places. Then
    the module is grouped and compiled again: later passes group the parts;
-3. where the diagnostics name none, data tiling is left out; then the applied rewrites are halved by
-   `fusion_limit`;
+3. where the diagnostics name none, data tiling is left out, and halved where that helps; else the
+   applied rewrites are halved by `fusion_limit`;
 4. after `MAX_COMPILES` compiles whole functions are left unfused, then the stock program is taken.
 """
 
@@ -261,15 +261,15 @@ class Fallback:
         """The rewrite without which all before it compile, by halving."""
         taken = [d for d in grouped.report.decisions if d.taken]
         tiling = [d for d in taken if d.pass_name == DATA_TILING]
-        if tiling and len(tiling) < len(taken):
-            before, known = dict(self._undone), keys(grouped.report)
-            self._undone |= {
-                known[d.pass_name, d.match]: str(error) for d in tiling if d.match is not None
-            }
-            helps = self._compiles_with(self._group())
-            self._undone = before
-            if helps:
-                return tiling
+        if 0 < len(tiling) < len(taken) and self._compiles_without(tiling, grouped, error):
+            good, bad = 0, len(tiling)
+            while bad - good > 1 and self._compiles < MAX_COMPILES:
+                middle = (good + bad) // 2
+                if self._compiles_without(tiling[middle:], grouped, error):
+                    good = middle
+                else:
+                    bad = middle
+            return tiling[good:bad]
         good, bad = 0, len(taken)
         while bad - good > 1:
             if self._compiles >= MAX_COMPILES:
@@ -280,6 +280,17 @@ class Fallback:
             else:
                 bad = middle
         return taken[good:bad]
+
+    def _compiles_without(
+        self, some: Iterable[Decision], grouped: Grouped, error: CompileFailedError
+    ) -> bool:
+        before, known = dict(self._undone), keys(grouped.report)
+        self._undone |= {
+            known[d.pass_name, d.match]: str(error) for d in some if d.match is not None
+        }
+        compiles = self._compiles_with(self._group())
+        self._undone = before
+        return compiles
 
     # --- the last steps -------------------------------------------------------------------------
 

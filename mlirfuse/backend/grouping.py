@@ -98,12 +98,13 @@ def group(
         )
         report.graph = graph.of_module(fused).to_dict()
         groups = tuple(_groups(fused))
+        hinted = contractions.settle_hints(fused)
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(
             output,
             report,
-            contractions.has_hints(fused),
+            hinted,
             groups,
             tuple(ops.symbol_name(f) for f in ops.functions(fused)),
             bool(options.must_fuse or marks.must_fuse(fused)),
