@@ -53,6 +53,7 @@ def import_model(
         - the path of an `.onnx` file;
         - MLIR: text, bytecode or its path, or an `iree.compiler.ir.Module`; dialects are told
           apart by content;
+        - an `ImportedModel`, which is returned as it is;
         - `package.module:function`. The function is **run**: it returns the model and its example
           inputs, and dynamic shapes as a third value if there are any.
       example_inputs: for modules and functions, a tuple of arguments or a mapping of keyword
@@ -68,6 +69,8 @@ def import_model(
       ImportFailedError: the model is damaged or holds something that IREE does not take.
       CompileFailedError: the lowering died or ran out of time.
     """
+    if isinstance(model, ImportedModel):
+        return model
     common: dict[str, Any] = {"function": function, "timeout": timeout}
     if isinstance(model, str) and (found := _REFERENCE.fullmatch(model)):
         if example_inputs is not None or dynamic_shapes is not None:

@@ -7,7 +7,6 @@ locations and parameters as resources that are never copied.
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import logging
 import warnings
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse import marks
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
-from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
-from mlirfuse.frontends.lowering import lower, one_line, write_module
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.lowering import one_line
 from mlirfuse.frontends.signature import name_specs
-from mlirfuse.frontends.weights import Weights
 
 if TYPE_CHECKING:
     import torch
@@ -83,13 +81,11 @@ def import_program(
     timeout: float | None = None,
 ) -> ImportedModel:
     """Imports what `torch.export.export` returned. Arguments and errors as for `import_module`."""
-    from iree.compiler import ir
-
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
-        fx_module,
+        lower_fx,
         tensor_names,
     )
 
@@ -100,29 +96,7 @@ def import_program(
     _refuse_mutation(program, source)
     if attention == "whole":
         zero_masked_rows(program)
-    weights = Weights()
-    workdir = WorkDirectory()
-    unlowered = Path(workdir.name, "imported.mlirbc")
-    context = ir.Context()
-    try:
-        write_module(fx_module(program, context, weights, function), unlowered)
-    except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
-        raise ImportFailedError(
-            f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
-        ) from error
-    finally:
-        del context
-        gc.collect()
-    imported = lower(
-        workdir,
-        unlowered,
-        input_type="torch",
-        frontend="torch",
-        source=source,
-        function=function,
-        weights=weights,
-        timeout=timeout,
-    )
+    imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
     imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
     imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))

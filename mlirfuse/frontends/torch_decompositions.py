@@ -6,6 +6,7 @@ where PyTorch sums in float32; and attention, in the form that the fusion passes
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,28 @@ def decomposition_table(*, whole_attention: bool) -> Table:
         table.pop(attention, None)
     else:
         table[attention] = _attention
+    table[aten._transformer_encoder_layer_fwd.default] = _transformer_encoder_layer
     return table
+
+
+def decomposed_attention() -> contextlib.AbstractContextManager[Any]:
+    """A block in which functions of PyTorch that are traced have our form of attention.
+
+    AOTAutograd picks one of PyTorch's kernels before it looks into a table of decompositions.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if function is torch.nn.functional.scaled_dot_product_attention:
+                function = _attention
+            return function(*args, **(kwargs or {}))
+
+    mode: contextlib.AbstractContextManager[Any] = Mode()
+    return mode
 
 
 def _half(dtype: torch.dtype | None) -> bool:
@@ -205,6 +227,50 @@ def _attention(
     if grouped:
         result = result.reshape(*heads, rows, value.shape[-1])
     return result if keep is None else torch.where(keep, result, 0.0)
+
+
+def _transformer_encoder_layer(
+    x: torch.Tensor,
+    width: int,
+    heads: int,
+    qkv_weight: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    out_weight: torch.Tensor,
+    out_bias: torch.Tensor,
+    gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *others: Any,
+) -> torch.Tensor:
+    """`torch.nn.TransformerEncoderLayer` in one op, which PyTorch takes when nothing is trained."""
+    from torch.nn import functional
+
+    *weights, mask, kind = (*others, None, None)[:10]
+    scale_1, shift_1, scale_2, shift_2, up_weight, up_bias, down_weight, down_bias = weights
+    keep = None
+    if mask is not None:
+        # 0: queries by keys; 1: batch by keys; 2: of every head; true hides a key.
+        keep = ~mask.bool() if kind != 1 else ~mask.bool()[:, None, None]
+
+    def norm(x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(x, (width,), scale, shift, eps)
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        parts = functional.linear(x, qkv_weight, qkv_bias).unflatten(-1, (3, heads, -1))
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind()
+        mixed = _attention(query, key, value, keep).transpose(1, 2).flatten(2)
+        return functional.linear(mixed, out_weight, out_bias)
+
+    def feed(x: torch.Tensor) -> torch.Tensor:
+        wide = functional.linear(x, up_weight, up_bias)
+        wide = functional.gelu(wide) if gelu else functional.relu(wide)
+        return functional.linear(wide, down_weight, down_bias)
+
+    if norm_first:
+        x = x + attend(norm(x, scale_1, shift_1))
+        return x + feed(norm(x, scale_2, shift_2))
+    x = norm(x + attend(x), scale_1, shift_1)
+    return norm(x + feed(x), scale_2, shift_2)
 
 
 def zero_masked_rows(program: torch.export.ExportedProgram) -> None:

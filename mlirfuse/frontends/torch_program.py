@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.core import CallError
-from mlirfuse.frontends.imported import DynamicSize
+from mlirfuse.core import CallError, ImportFailedError
+from mlirfuse.frontends.imported import DynamicSize, ImportedModel, WorkDirectory
+from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
 
@@ -15,8 +18,57 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
-def fx_module(
-    program: torch.export.ExportedProgram, context: ir.Context, weights: Weights, function: str
+def lower_fx(
+    program: torch.export.ExportedProgram | torch.fx.GraphModule,
+    *,
+    source: str,
+    function: str,
+    timeout: float | None,
+) -> ImportedModel:
+    """Lowers a program to linalg.
+
+    Args:
+      program: decomposed; a graph module is a function of its placeholders.
+      source: the model's name, for errors.
+      function: name of the function in the result.
+      timeout: seconds for the lowering; None for no limit.
+
+    Raises:
+      ImportFailedError: IREE does not take it; the message names the op.
+      CompileFailedError: the lowering died or ran out of time.
+    """
+    from iree.compiler import ir
+
+    weights = Weights()
+    workdir = WorkDirectory()
+    unlowered = Path(workdir.name, "imported.mlirbc")
+    context = ir.Context()
+    try:
+        write_module(_fx_module(program, context, weights, function), unlowered)
+    except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+        raise ImportFailedError(
+            f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
+        ) from error
+    finally:
+        del context
+        gc.collect()
+    return lower(
+        workdir,
+        unlowered,
+        input_type="torch",
+        frontend="torch",
+        source=source,
+        function=function,
+        weights=weights,
+        timeout=timeout,
+    )
+
+
+def _fx_module(
+    program: torch.export.ExportedProgram | torch.fx.GraphModule,
+    context: ir.Context,
+    weights: Weights,
+    function: str,
 ) -> ir.Module:
     """The program as a module of the torch dialect, with stand-ins for its large tensors.
 
@@ -75,7 +127,10 @@ def fx_module(
     with context:
         importer = fx_importer.FxImporter(context=context, hooks=Hooks())
         importer._cc = Cache(context, py_attr_tracker=importer._py_attr_tracker)
-        importer.import_program(program, func_name=function)
+        if isinstance(program, torch.fx.GraphModule):
+            importer.import_graph_module(program, func_name=function)
+        else:
+            importer.import_program(program, func_name=function)
     return importer.module
 
 

@@ -1,0 +1,287 @@
+"""A functionalized graph of aten ops, as AOTAutograd hands it to a backend, as MLIR.
+
+    forward(s0, x: f32[s0, 8], w: f32[8, 8] of strides (1, 8)) -> (mm(x, w), s0 * 2, None)
+  becomes
+    @main(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> (tensor<?x8xf32>, i64)
+
+Sizes are read off the tensors. A tensor whose axes lie in memory in another order, such as a
+transposed one, is passed and returned in the order of its memory, so that nobody copies it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.torch_program import lower_fx
+
+if TYPE_CHECKING:
+    import torch
+
+Take: TypeAlias = Callable[[Sequence[Any]], Any]
+"""Makes an argument of the program from the arguments of the graph."""
+
+Make: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Any]
+"""Makes a result of the graph from its arguments and the results of the program."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphModel:
+    """An imported graph and how it is called.
+
+    Attributes:
+      imported: the program, which takes and returns flat lists.
+      takes: one for each argument of the program.
+      makes: one for each result of the graph.
+    """
+
+    imported: ImportedModel
+    takes: tuple[Take, ...]
+    makes: tuple[Make, ...]
+
+
+def import_graph(
+    module: torch.fx.GraphModule,
+    *,
+    constants: Mapping[int, torch.Tensor],
+    source: str,
+    timeout: float | None = None,
+) -> GraphModel:
+    """Imports a graph, which is changed.
+
+    Args:
+      module: aten ops without mutation; each node has its fake value, with symbolic sizes or not.
+      constants: of the arguments, by position, those that become parts of the program.
+      source: name of the model, for messages.
+      timeout: seconds for the lowering; None for no limit.
+
+    Raises:
+      ImportFailedError: it draws random numbers, holds an element type that IREE has not, or an op
+        without a lowering.
+      CompileFailedError: the lowering died or ran out of time.
+    """
+    _refuse(module, source)
+    boundary = _Boundary(module)
+    boundary.freeze(constants)
+    boundary.read_sizes()
+    makes = boundary.results()
+    takes = boundary.arguments()
+    if not boundary.has_tensor():
+        raise ImportFailedError(f"{source}: the program would have no tensor among its arguments")
+    module.graph.lint()
+    imported = lower_fx(module, source=source, function="main", timeout=timeout)
+    imported.unflatten = list
+    return GraphModel(imported, tuple(takes), tuple(makes))
+
+
+def _refuse(module: torch.fx.GraphModule, source: str) -> None:
+    """Refuses what the program would compute in another way."""
+    import torch
+
+    devices = set()
+    for node in module.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise ImportFailedError(f"{source}: '{node.target}' draws random numbers")
+        value = node.meta.get("val")
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(part, torch.Tensor):
+                continue
+            if part.dtype == torch.float64 or part.dtype.is_complex:
+                raise ImportFailedError(
+                    f"{source}: '{node.name}' is of type {part.dtype}, in which IREE does not"
+                    " compute"
+                )
+            if part.layout != torch.strided:
+                raise ImportFailedError(f"{source}: '{node.name}' is of layout {part.layout}")
+            if part.dim():
+                devices.add(str(part.device))
+    if len(devices) > 1:
+        names = " and ".join(sorted(devices))
+        raise ImportFailedError(f"{source}: tensors are on {names}; on one would be accepted")
+
+
+def memory_order(value: torch.Tensor) -> tuple[int, ...] | None:
+    """The axes from the outermost to the innermost in memory; None when there are holes in it.
+
+    A transposed matrix gives `(1, 0)`. Where a symbolic size decides, the answer is None.
+    """
+    from torch.fx.experimental.symbolic_shapes import statically_known_true as known
+
+    shape, strides = value.shape, value.stride()
+    axes = [axis for axis in range(value.dim()) if not known(shape[axis] == 1)]
+    order: list[int] = []
+    inner: Any = 1
+    while axes:
+        axis = next((axis for axis in reversed(axes) if known(strides[axis] == inner)), None)
+        if axis is None:
+            return None
+        axes.remove(axis)
+        order.insert(0, axis)
+        inner = inner * shape[axis]
+    if order == sorted(order):
+        return tuple(range(value.dim()))
+    return (*(axis for axis in range(value.dim()) if axis not in order), *order)
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+class _Boundary:
+    """The arguments and results of a graph, as the program has them."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        self.graph = module.graph
+        self.output = self.graph.output_node()
+        self.placeholders = self.graph.find_nodes(op="placeholder")
+        self.first = next(node for node in self.graph.nodes if node.op != "placeholder")
+
+    def has_tensor(self) -> bool:
+        """Whether an argument is a tensor: results are of the kind of the arguments."""
+        import torch
+
+        left = self.graph.find_nodes(op="placeholder")
+        return any(isinstance(node.meta["val"], torch.Tensor) for node in left)
+
+    def freeze(self, constants: Mapping[int, torch.Tensor]) -> None:
+        """Makes arguments parts of the program; what is returned as it came stays what it is."""
+        for index, tensor in constants.items():
+            node, name = self.placeholders[index], f"constant_{index}"
+            setattr(self.module, name, tensor)
+            with self.graph.inserting_before(self.first):
+                constant = self.graph.get_attr(name)
+            constant.meta = dict(node.meta)
+            self._replace(node, constant)
+
+    def read_sizes(self) -> None:
+        """Reads symbolic sizes off the tensors, which tells the compiler that they are equal."""
+        import torch
+
+        symbols = {
+            node.meta["val"].node.expr: node
+            for node in self.placeholders
+            if isinstance(node.meta["val"], torch.SymInt)
+        }
+        for node in self.placeholders:
+            value = node.meta["val"]
+            for axis, size in enumerate(getattr(value, "shape", ())):
+                if not isinstance(size, torch.SymInt) or not node.users:
+                    continue
+                if (symbol := symbols.pop(size.node.expr, None)) is not None:
+                    read = self._call(torch.ops.aten.sym_size.int, node, axis, value=size)
+                    self._replace(symbol, read)
+
+    def results(self) -> list[Make]:
+        """Leaves the results that are computed; says how those of the graph are made."""
+        import torch
+
+        places = {node: index for index, node in enumerate(self.placeholders)}
+        computed: dict[torch.fx.Node, Make] = {}
+        kept: list[torch.fx.Node] = []
+        makes: list[Make] = []
+        for entry in self.output.args[0]:
+            if not isinstance(entry, torch.fx.Node):
+                makes.append(_constant(entry))
+            elif entry in places:
+                makes.append(_returned(places[entry]))
+            else:
+                if entry not in computed:
+                    node, computed[entry] = self._result(entry, len(kept))
+                    kept.append(node)
+                makes.append(computed[entry])
+        self.output.args = (tuple(kept),)
+        return makes
+
+    def _result(self, node: torch.fx.Node, index: int) -> tuple[torch.fx.Node, Make]:
+        import torch
+
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            return node, lambda _given, got: got[index]
+        axes = memory_order(value)
+        steps: list[Callable[[torch.Tensor], torch.Tensor]] = []
+        if not value.dtype.is_signed and value.dtype != torch.bool:
+            steps.append(lambda result: result.view(value.dtype))  # IREE's integers have no sign
+        if not value.dim():
+            steps.append(lambda result: result.to(value.device))
+        if axes is None and _copied(value):
+            shape, strides = tuple(value.shape), value.stride()
+            steps.append(lambda result: result.new_empty_strided(shape, strides).copy_(result))
+        elif axes is not None and axes != tuple(range(value.dim())):
+            node = self._call(
+                torch.ops.aten.permute.default,
+                node,
+                list(axes),
+                value=value.permute(axes),
+                before=self.output,
+            )
+            back = _inverse(axes)
+            steps.append(lambda result: result.permute(back))
+
+        def make(_given: Sequence[Any], got: Sequence[Any]) -> Any:
+            result = got[index]
+            for step in steps:
+                result = step(result)
+            return result
+
+        return node, make
+
+    def arguments(self) -> list[Take]:
+        """Leaves the arguments that are used; says what they are among those of the graph."""
+        import torch
+
+        self.graph.eliminate_dead_code()
+        takes: list[Take] = []
+        for index, node in enumerate(self.placeholders):
+            if not node.users:
+                self.graph.erase_node(node)
+                continue
+            value = node.meta["val"]
+            axes = memory_order(value) if isinstance(value, torch.Tensor) else None
+            if axes is None or axes == tuple(range(value.dim())):
+                takes.append(operator.itemgetter(index))
+                continue
+            back = self._call(
+                torch.ops.aten.permute.default, node, list(_inverse(axes)), value=value
+            )
+            node.replace_all_uses_with(back, lambda user, back=back: user is not back)
+            node.meta = {"val": value.permute(axes)}
+            takes.append(_permuted(index, axes))
+        return takes
+
+    def _replace(self, node: torch.fx.Node, by: torch.fx.Node) -> None:
+        node.replace_all_uses_with(by, lambda user: user is not self.output and user is not by)
+
+    def _call(
+        self, op: Any, *args: Any, value: Any, before: torch.fx.Node | None = None
+    ) -> torch.fx.Node:
+        with self.graph.inserting_before(before or self.first):
+            node = self.graph.call_function(op, args)
+        node.meta = {"val": value}
+        return node
+
+
+def _constant(value: Any) -> Make:
+    return lambda _given, _got: value
+
+
+def _returned(index: int) -> Make:
+    return lambda given, _got: given[index]
+
+
+def _permuted(index: int, axes: Sequence[int]) -> Take:
+    return lambda given: given[index].permute(axes)
+
+
+def _copied(value: torch.Tensor) -> bool:
+    """Whether a result with holes in its memory is copied to one that has the same.
+
+    One that is expanded, and one of dynamic sizes, stays in C order.
+    """
+    numbers = (*value.shape, *value.stride())
+    return all(isinstance(n, int) and n for n in numbers)
