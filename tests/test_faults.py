@@ -1,8 +1,10 @@
 """Killed, interrupted, without room: never a partial output, never a broken cache."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,60 @@ def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch, caplog):
     (record,) = caplog.records
     assert record.getMessage().startswith(f"compile cache {os.devnull}/cache is not used: ")
     assert Path("model.vmfb").exists()
+
+
+RUNNING = """
+import pathlib, sys, threading
+from mlirfuse.backend import process
+process.find_tool = lambda tool: pathlib.Path(sys.executable)
+def run():
+    process.run_tool("sleep", ["-c", "import time; time.sleep(60)"], stage="codegen")
+threads = [threading.Thread(target=run) for _ in range(3)]
+for thread in threads:
+    thread.start()
+print("started", flush=True)
+threads[0].join()
+"""
+
+
+def children(pid):
+    """Ids of the processes that a process and its threads started."""
+    return [
+        int(child)
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+        for child in (thread / "children").read_text().split()
+    ]
+
+
+def is_gone(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return True
+    return state == "Z"
+
+
+def eventually(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_tools_end_with_the_process_that_started_them(number):
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as starter:
+        assert starter.stdout.readline() == b"started\n"
+        assert eventually(lambda: len(children(starter.pid)) == 4)  # and the watcher
+        started = children(starter.pid)
+        time.sleep(0.2)  # until the watcher knows the last of them
+        starter.send_signal(number)
+        if number == signal.SIGINT:
+            # Threads that wait keep Python from ending; the second one is taken for impatience.
+            time.sleep(0.2)
+            starter.send_signal(number)
+        starter.wait(20)
+    assert eventually(lambda: all(map(is_gone, started)))

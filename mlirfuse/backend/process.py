@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from mlirfuse.backend import watcher
 from mlirfuse.backend.outputs import FULL
 from mlirfuse.core import CompileFailedError, MlirfuseError
 
@@ -82,6 +83,7 @@ def run_tool(
       CompileFailedError: the tool is missing, refused, died or ran out of time.
       MlirfuseError: the disk is full: another program would not do better.
     """
+    watcher.start()
     process = subprocess.Popen(
         [os.fspath(find_tool(tool)), *arguments],
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -96,9 +98,10 @@ def run_tool(
     if process.stdin is not None:
         pumps.append(threading.Thread(target=_feed, args=(process.stdin, stdin), daemon=True))
     try:
-        for pump in pumps:
-            pump.start()
-        process.wait(timeout)
+        with watcher.watched(process.pid):
+            for pump in pumps:
+                pump.start()
+            process.wait(timeout)
         timed_out = False
     except subprocess.TimeoutExpired:
         _kill_group(process)
