@@ -462,7 +462,23 @@ def test_object_code(arch):
 
 
 @needs_triton
-def test_the_program_holds_the_kernel(tmp_path):
+def test_object_code_of_amd():
+    """HIP passes what the description lists: two buffers and the dynamic size."""
+    with ir.Context():
+        _, plans = planned(softmax_text((None, 40), "f16"), "rows")
+        kernel = building.build(plans[0].program, "gfx942")
+    assert kernel.code.startswith(b"\x7fELF")
+    assert kernel.code.count(b"global_buffer") == 2
+    assert kernel.code.count(b"by_value") == 1
+    assert (kernel.workgroup_size, kernel.suffix) == ((256, 1, 1), "hsaco")
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("target", "mark"),
+    [("cuda:sm_90", b".entry row_kernel("), ("rocm:gfx942", b"row_kernel.kd")],
+)
+def test_the_program_holds_the_kernel(tmp_path, target, mark):
     source, program = tmp_path / "model.mlir", tmp_path / "model.vmfb"
     source.write_text(softmax_text((None, 40), "f16"))
     tool = [
@@ -471,10 +487,10 @@ def test_the_program_holds_the_kernel(tmp_path):
         "-o",
         str(program),
     ]
-    switches = ["--target=cuda:sm_90", "--enable-feature=kernels", "--explain"]
+    switches = [f"--target={target}", "--enable-feature=kernels", "--explain"]
     done = subprocess.run([*tool, *switches], capture_output=True, text=True, check=True)
     assert "row_triton_kernel 1" in done.stdout + done.stderr
-    assert b".entry row_kernel(" in program.read_bytes()
+    assert mark in program.read_bytes()
 
 
 def refusal(text, kind):

@@ -278,7 +278,7 @@ def _tiling(target: Target, key: Key) -> Tiling:
         tall, block, warps, stages, heads_first = numbers
         found = Tiling(tall, block, warps, stages, bool(heads_first))
     else:
-        found = Tiling(64, 64, 4, 2 if head > 128 else 3)
+        found = Tiling(64, 64, 4, 2 if head > 128 or target.name == "rocm" else 3)
     return dataclasses.replace(found, tall=min(found.tall, max(16, power_of_two(queries))))
 
 

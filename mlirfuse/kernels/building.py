@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -16,19 +17,37 @@ from mlirfuse.core import CompileFailedError, NoMatch, Reason
 from mlirfuse.kernels.provider import Kernel, Program
 from mlirfuse.targets.base import Target
 
-CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90": 90}
-"""Architectures that kernels are built for -> what Triton calls them."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Architecture:
+    """What Triton calls an architecture.
+
+    Attributes:
+      backend: Triton's name of the vendor.
+      name: the compute capability as a number, or LLVM's name of the processor.
+      subgroup: threads of a warp.
+      suffix: of files with its object code.
+    """
+
+    backend: str
+    name: int | str
+    subgroup: int
+    suffix: str
+
+
+ARCHITECTURES = {
+    **{f"sm_{n}": Architecture("cuda", n, 32, "ptx") for n in (80, 86, 89, 90)},
+    "gfx942": Architecture("hip", "gfx942", 64, "hsaco"),
+}
+"""Architectures that kernels are built for."""
 
 BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
 
-SUBGROUP = 32
-"""Threads of a warp."""
-
 
 def supports(target: Target) -> bool:
     """Whether kernels can be built for a target."""
-    return target.name == "cuda" and target.arch in CAPABILITIES
+    return target.name in ("cuda", "rocm") and target.arch in ARCHITECTURES
 
 
 def missing() -> NoMatch | None:
@@ -46,25 +65,29 @@ def build(program: Program, arch: str) -> Kernel:
 
     Args:
       program: what to compile.
-      arch: a key of `CAPABILITIES`.
+      arch: a key of `ARCHITECTURES`.
 
     Raises:
       CompileFailedError: Triton refused the kernel, died, or ran out of time.
     """
     with tempfile.TemporaryDirectory(prefix="mlirfuse-kernel-") as folder:
-        output = Path(folder, "kernel.ptx")
+        known = ARCHITECTURES[arch]
+        output = Path(folder, f"kernel.{known.suffix}")
         request = {
             "entry": program.entry,
             "source": program.source,
             "arguments": program.arguments,
             "warps": program.warps,
             "stages": program.stages,
-            "capability": CAPABILITIES[arch],
+            "backend": known.backend,
+            "arch": known.name,
+            "subgroup": known.subgroup,
             "output": str(output),
         }
         said = _run(json.dumps(request), folder)
-        known = json.loads(said)
-        return Kernel(output.read_bytes(), (known["warps"] * SUBGROUP, 1, 1), int(known["shared"]))
+        built = json.loads(said)
+        threads = built["warps"] * known.subgroup
+        return Kernel(output.read_bytes(), (threads, 1, 1), int(built["shared"]), known.suffix)
 
 
 def _run(request: str, folder: str) -> str:

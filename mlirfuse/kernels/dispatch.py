@@ -16,7 +16,10 @@ from mlirfuse.kernels.provider import Extent, Kernel, Plan
 from mlirfuse.kernels.tiles import returned
 from mlirfuse.structured import ops
 
-_EXECUTABLE_TARGET = '#hal.executable.target<"cuda", "cuda-nvptx-fb">'
+_EXECUTABLE_TARGETS = {
+    "ptx": '#hal.executable.target<"cuda", "cuda-nvptx-fb">',
+    "hsaco": '#hal.executable.target<"rocm", "rocm-hsaco-fb">',
+}
 
 
 def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.Operation:
@@ -81,10 +84,10 @@ def _attributes(
     x, y, z = kernel.workgroup_size
     data = f'dense<"0x{kernel.code.hex()}"> : vector<{len(kernel.code)}xi8>'
     # Bytecode keeps this attribute as text, and IREE 3.13.0 cannot read one without a path again.
-    held = f'path = "{plan.program.entry}.ptx", data = {data}'
+    held = f'path = "{plan.program.entry}.{kernel.suffix}", data = {data}'
     texts = {
         "layout": f"#hal.pipeline.layout<{constants}bindings = [{', '.join(bindings)}]>",
-        "targets": f"[{_EXECUTABLE_TARGET}]",
+        "targets": f"[{_EXECUTABLE_TARGETS[kernel.suffix]}]",
         "target_ordinals": "[0 : index]",
         "target_objects": f"[[#hal.executable.object<{{{held}}}>]]",
         "tied_operands": f"[{', '.join(['-1 : index'] * results)}]",

@@ -82,6 +82,10 @@ _ESTIMATES: Mapping[str, tuple[Tiling, ...]] = {
         Tiling(64, 64, 32, 4, 4),
     ),
 }
+_ESTIMATES_AMD: tuple[Tiling, ...] = (
+    Tiling(128, 128, 32, 8, 2),
+    Tiling(64, 64, 64, 4, 2),
+)
 _FEW_ROWS: tuple[Tiling, ...] = (
     Tiling(16, 64, 128, 4, 4),
     Tiling(16, 32, 256, 4, 3),
@@ -107,8 +111,11 @@ def _tiling(target: Target, key: Key, together: int) -> Tiling:
     if numbers is not None:
         return Tiling(*numbers)
     rows, columns, _, batch = key.sizes
-    few = rows <= _FEW_ROWS[0].height
-    tilings = _FEW_ROWS if few else _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
+    tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
+    if target.name == "rocm":
+        tilings = _ESTIMATES_AMD
+    if rows <= _FEW_ROWS[0].height:
+        tilings = _FEW_ROWS
     for tiling in tilings:
         width = max(16, tiling.width // together)
         found = dataclasses.replace(tiling, width=width)

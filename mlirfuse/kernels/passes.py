@@ -38,7 +38,7 @@ def kernel_pass(name: str, summary: str, supports: Supports, source: str) -> Fus
         numerics=Numerics.REASSOCIATING,
         kind=Kind.REWRITE,
         feature="kernels",
-        targets=frozenset({"cuda"}),
+        targets=frozenset({"cuda", "rocm"}),
         source=source,
     )
 

@@ -101,11 +101,13 @@ class Kernel:
     """Object code of a program.
 
     Attributes:
-      code: what the target's driver loads: PTX text for CUDA.
+      code: what the target's driver loads: PTX text for CUDA, ELF for ROCm.
       workgroup_size: threads along x, y and z.
       shared_memory: bytes of dynamic workgroup memory.
+      suffix: of a file with the code: `ptx`, `hsaco`.
     """
 
     code: bytes
     workgroup_size: tuple[int, int, int]
     shared_memory: int
+    suffix: str

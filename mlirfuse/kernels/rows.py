@@ -49,7 +49,7 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
 
     Args:
       region: a group.
-      target: what is compiled for; kernels of rows are the same on all.
+      target: what is compiled for.
     """
     group = computing(region)
     generics = [op for op in group if ops.is_generic(op)]
@@ -60,7 +60,7 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
         other = next(op for op in group if op not in generics)
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
     try:
-        return _plan(region, group, reductions)
+        return _plan(region, group, reductions, target)
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, "the ops do not share rows and columns")
     except Unsupported as reason:
@@ -68,7 +68,10 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
 
 
 def _plan(
-    region: ir.Operation, group: list[ir.Operation], reductions: list[ir.Operation]
+    region: ir.Operation,
+    group: list[ir.Operation],
+    reductions: list[ir.Operation],
+    target: Target,
 ) -> Plan | NoMatch:
     anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
     axes, row_sizes, column_sizes = _rows_and_columns(anchor)
@@ -125,7 +128,7 @@ def _plan(
             ENTRY,
             text_of(ENTRY, arguments, [*lines, *tiles.body.lines], note),
             tuple(arguments),
-            warps=min(32, max(4, width * height // (32 * THREAD_ELEMENTS))),
+            warps=_warps(target, width * height),
             stages=1,
         ),
         tuple(tiles.operands),
@@ -133,6 +136,12 @@ def _plan(
         (Extent(rows, height, dynamic), Extent(1), Extent(1)),
         size,
     )
+
+
+def _warps(target: Target, elements: int) -> int:
+    """Subgroups for a tile: at most 1024 threads."""
+    subgroup = 64 if target.name == "rocm" else 32
+    return min(1024 // subgroup, max(4, elements // (subgroup * THREAD_ELEMENTS)))
 
 
 def _rows_and_columns(

@@ -67,8 +67,9 @@ def build(
         for number, ((key, tiling, plan), kernel) in enumerate(zip(flat, objects, strict=True)):
             said = "no kernel"
             if kernel is not None and kernel.shared_memory <= (target.shared_memory or 0):
-                (folder / f"{number}.ptx").write_bytes(kernel.code)
-                jobs.append(_job(key, tiling, plan, kernel, f"{number}.ptx"))
+                name = f"{number}.{kernel.suffix}"
+                (folder / name).write_bytes(kernel.code)
+                jobs.append(_job(key, tiling, plan, kernel, name))
                 said = f"{kernel.shared_memory} bytes of workgroup memory"
             say(f"[{number + 1}/{len(flat)}] {key.kind} {key.sizes} {tiling}: {said}")
     (folder / "jobs.json").write_text(json.dumps(jobs, indent=1) + "\n", "utf-8")

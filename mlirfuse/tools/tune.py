@@ -125,7 +125,7 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
 
     from mlirfuse.kernels import building, measure, search, shapes
 
-    if not building.supports(target):
+    if not building.supports(target) or target.name != "cuda":
         raise UsageError(f"no kernels are built for {target}; choose cuda:sm_80 to cuda:sm_90")
     refusal = building.missing()
     if refusal is not None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 
 def load(source: str, name: str) -> ModuleType:
@@ -60,6 +60,22 @@ def ptx_for_iree(ptx: str, entry: str, pointers: int) -> str:
     return re.sub(rf"({re.escape(first)}{pointers - 1}),(?=\s*\))", r"\1", text)
 
 
+def amdgcn_for_iree(text: str, count: int) -> str:
+    """The same of AMD's assembly: only the kernel's own arguments are described.
+
+    HIP passes what is described. The size of all arguments stays: the hardware loads that much.
+
+    Raises:
+      ValueError: the text has another form.
+    """
+    listed = re.search(r"( +)\.args:\n((?:\1 .*\n)+)", text)
+    starts = [] if listed is None else list(re.finditer(r"^ +- ", listed[2], re.MULTILINE))
+    if listed is None or len(starts) < count:
+        raise ValueError(f"{len(starts)} arguments in the kernel's description, not {count}")
+    end = starts[count].start() if len(starts) > count else len(listed[2])
+    return text[: listed.start(2) + end] + text[listed.end(2) :]
+
+
 def main() -> None:
     """Reads the request, compiles, writes the object."""
     request = json.load(sys.stdin)
@@ -76,15 +92,30 @@ def main() -> None:
         for number, (_, kind) in enumerate(arguments)
         if kind.startswith("*")
     }
+    hip = request["backend"] == "hip"
     source = ASTSource(getattr(module, request["entry"]), dict(arguments), {}, attributes)
     options = {"num_warps": request["warps"], "num_stages": request["stages"]}
     done = triton.compile(
         source,
-        target=GPUTarget("cuda", request["capability"], 32),
-        options={**options, "ptx_version": PTX_VERSION, "enable_fp_fusion": True},
+        target=GPUTarget(request["backend"], request["arch"], request["subgroup"]),
+        options={
+            **options,
+            **({} if hip else {"ptx_version": PTX_VERSION}),
+            "enable_fp_fusion": True,
+        },
     )
-    ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments))
-    Path(request["output"]).write_text(ptx, encoding="utf-8")
+    output = Path(request["output"])
+    if hip:
+        from triton.backends.amd.compiler import HIPBackend
+
+        if done.metadata.global_scratch_size or done.metadata.profile_scratch_size:
+            raise ValueError("the kernel reads scratch memory")
+        text = amdgcn_for_iree(done.asm["amdgcn"], len(arguments))
+        chip = SimpleNamespace(arch=request["arch"])
+        output.write_bytes(HIPBackend.make_hsaco(text, {}, chip))
+    else:
+        ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments))
+        output.write_text(ptx, encoding="utf-8")
     json.dump({"shared": done.metadata.shared, "warps": done.metadata.num_warps}, sys.stdout)
 
 
