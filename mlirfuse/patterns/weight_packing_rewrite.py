@@ -26,7 +26,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops
+from mlirfuse.structured import contractions, facts, ops
 from mlirfuse.targets.base import Tile
 
 ROWS_AT_ONCE = 32
@@ -158,12 +158,13 @@ def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
     """How IREE's code generation tiles: for workgroups, for registers, and along K."""
     at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
     side = _divisor(tiles, COLUMN_TILES)
-    return ir.Attribute.parse(
+    return facts.parsed(
+        ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{at_once}, {side}, {tile.columns}, 0], "
         f"vector_common_parallel = [{tile.rows}, 1, {tile.columns}, 0], "
         "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
-        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
+        "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>",
     )
 
 

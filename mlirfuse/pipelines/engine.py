@@ -84,29 +84,17 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
-    report = Report(
-        target=str(target), iree=version("iree-base-compiler"), options=options.to_dict()
-    )
     try:
-        with _uncollected(), facts.remembering(), loading.scope(options.load_pass):
-            marked = marks.any_in(module)
-            musts = Musts.of(module, options, marked=marked)
-            state = _Run(clone(module), target, options, report, dump_dir, marked, musts, observer)
-            passes = loading.passes()
-            for item in resolve(options.pipeline):
-                began = time.perf_counter()
-                if item.name in passes:
-                    done = state.fusion_pass(passes[item.name], item)
-                else:
-                    done = state.mlir_pass(item)
-                done.seconds = time.perf_counter() - began
-                report.passes.append(done)
-                if listener is not None:
-                    listener(done)
-            musts.check(state.module, report)
+        with _uncollected(), loading.scope(options.load_pass):
+            try:
+                state = _Run.of(module, target, options, dump_dir, observer)
+                return state.passes(listener)
+            except PassFailedError:
+                # To check after each pass takes a tenth of all time, and says which one it was.
+                _Run.of(module, target, options, None, None, checked=True).passes(None)
+                raise
     finally:
         ops.forget()
-    return state.module, report
 
 
 @contextlib.contextmanager
@@ -141,10 +129,51 @@ class _Run:
     dump_dir: Path | None
     has_marks: bool
     musts: Musts
-    observer: Observer | None = None
+    observer: Observer | None
+    checked: bool
     functions: tuple[Function, ...] | None = None
     applied: int = 0
     dumps: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        module: ir.Module,
+        target: Target,
+        options: FusionOptions,
+        dump_dir: Path | None,
+        observer: Observer | None,
+        *,
+        checked: bool = False,
+    ) -> _Run:
+        """A run on a clone of the module; `checked` verifies it after each pass and not at last."""
+        iree = version("iree-base-compiler")
+        report = Report(target=str(target), iree=iree, options=options.to_dict())
+        with facts.remembering():
+            marked = marks.any_in(module)
+        musts = Musts.of(module, options, marked=marked)
+        return cls(
+            clone(module), target, options, report, dump_dir, marked, musts, observer, checked
+        )
+
+    def passes(self, listener: Listener | None) -> tuple[ir.Module, Report]:
+        """Runs all passes of the pipeline."""
+        passes = loading.passes()
+        with facts.remembering():
+            for item in resolve(self.options.pipeline):
+                began = time.perf_counter()
+                if item.name in passes:
+                    done = self.fusion_pass(passes[item.name], item)
+                else:
+                    done = self.mlir_pass(item)
+                done.seconds = time.perf_counter() - began
+                self.report.passes.append(done)
+                if listener is not None:
+                    listener(done)
+            if any(p.rewrites for p in self.report.passes):
+                self._verify("the last pass")
+            self.musts.check(self.module, self.report)
+        return self.module, self.report
 
     # --- passes of MLIR and IREE ---------------------------------------------------------------
 
@@ -201,8 +230,10 @@ class _Run:
                 f"{_first_line(error)}"
             ) from error
         if work.rewrites:
-            self.functions = None
-            self._verify(fusion.name)
+            if not work.contained or any(len(f.blocks) > 1 for f in self.functions):
+                self.functions = None
+            if self.checked:
+                self._verify(fusion.name)
             if self.dump_dir is not None:
                 self._dump(fusion.name, before, self._text())
         return PassRun(fusion.name, refusal is None, work.rewrites, 0.0)
@@ -252,6 +283,7 @@ class _PassRun:
         self.fusion = fusion
         self.settings = settings
         self.refusal = refusal
+        self.contained = fusion.contained or fusion.kind is not Kind.REWRITE
         self.matches = 0
         self.rewrites = 0
         self.root: ir.Operation | None = None
@@ -272,23 +304,29 @@ class _PassRun:
             single_op_groups=self.run.options.single_op_groups,
         )
         for known in function.blocks:
+            # What another block's rewrites have erased must not be looked at.
+            if self.rewrites:
+                known.look()
+            changed = self.rewrites
             if self.fusion.rules is not None:
                 self.searched(known.block, self.fusion.rules, context)
-                continue
-            # What another block's rewrites have erased must not be looked at.
-            known = Block(known.block) if self.rewrites else known
-            roots = known.where(self.fusion.roots, self.fusion.where)
-            settled: set[int] = set()
-            changed = self.rewrites
-            # Groups grow from their last op; a rewrite's result is the next one's operand.
-            groups = self.fusion.kind is not Kind.REWRITE
-            for _, identity, root in reversed(roots) if groups else roots:
-                if identity in settled or (self.rewrites != changed and ops.in_region(root)):
-                    continue
-                self.root = root
-                settled.update(self.candidate(root, context))
+            else:
+                self.matched(known, context)
             if self.rewrites != changed:
-                slices.remove_dead(known.block)
+                known.take(slices.remove_dead(known.block))
+
+    def matched(self, known: Block, context: PassContext) -> None:
+        """Tries the pass's pattern at its roots in the block."""
+        roots = known.where(self.fusion.roots, self.fusion.where)
+        settled: set[int] = set()
+        changed = self.rewrites
+        # Groups grow from their last op; a rewrite's result is the next one's operand.
+        groups = self.fusion.kind is not Kind.REWRITE
+        for _, identity, root in reversed(roots) if groups else roots:
+            if identity in settled or (self.rewrites != changed and ops.in_region(root)):
+                continue
+            self.root = root
+            settled.update(self.candidate(root, context))
 
     def searched(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
         """Forms the groups of the block that the search finds, the most profitable first."""
@@ -297,7 +335,6 @@ class _PassRun:
         groups, refused = search(block, rules, target, wishes)
         for pair in refused:
             self.record(list(pair.ops), pair.verdict, None)
-        changed = self.rewrites
         for found in groups:
             self.root = found.ops[-1]
             copied = list(found.copied)
@@ -311,8 +348,6 @@ class _PassRun:
             if verdict is None and number is not None:
                 members = builders.own_copies(copied, list(found.ops))
                 self.apply(Match(self.root, tuple(members)), number, context)
-        if self.rewrites != changed:
-            slices.remove_dead(block)
 
     def candidate(self, root: ir.Operation, context: PassContext) -> set[int]:
         """Decides about one root; returns the identities of the ops that need no look any more.
@@ -401,8 +436,7 @@ class _PassRun:
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         observer = self.run.observer
         done = observer(self.fusion, match, number) if observer is not None else None
-        contained = self.fusion.contained or self.fusion.kind is not Kind.REWRITE
-        with facts.changing(slices.changed_by(match.ops) if contained else None):
+        with facts.changing(slices.changed_by(match.ops) if self.contained else None):
             new = self.fusion.rewrite(match, context)
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)

@@ -1,13 +1,13 @@
 """The ops of a module by name, so that a pass looks at its roots only.
 
-It is made once and again after each pass that changed something.
+It is made once, and taken from there as passes change what the blocks hold.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -28,10 +28,17 @@ class Block:
 
     def __init__(self, block: ir.Block) -> None:
         self.block = block
+        self.look()
+
+    def look(self) -> None:
+        """Looks again at which ops the block holds."""
+        self.take([view.operation for view in self.block.operations])
+
+    def take(self, held: Sequence[ir.Operation]) -> None:
+        """Says again which ops the block holds, in order."""
         self._named: dict[str, list[Entry]] = {}
         self._asked: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
-        for place, view in enumerate(block.operations):
-            op = view.operation
+        for place, op in enumerate(held):
             self._named.setdefault(op.name, []).append((place, hash(op), op))
 
     def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:

@@ -39,13 +39,24 @@ class Facts:
       along: those that are kept of an op and all that it is computed from, by function and op.
       steps: what an element is one op further up; while a rewrite runs, those found meanwhile.
       settled: while a rewrite runs, the steps from before it; empty else.
+      texts: attributes and types by their text and context.
       steps_of: the keys of the steps through an op, or along a loop of it, each in a list that all
         its ops share and that is empty once the step is dropped: such a key cannot be hashed.
     """
 
-    __slots__ = ("along", "answers", "of_attributes", "of_ops", "settled", "steps", "steps_of")
+    __slots__ = (
+        "along",
+        "answers",
+        "of_attributes",
+        "of_ops",
+        "settled",
+        "steps",
+        "steps_of",
+        "texts",
+    )
 
     def __init__(self) -> None:
+        self.texts: dict[tuple[object, str, object], Any] = {}
         self.of_attributes: dict[tuple[ir.Attribute, object], Any] = {}
         self.clear()
 
@@ -154,6 +165,7 @@ def changing(ops: Iterable[ir.Operation] | None) -> Iterator[None]:
 
 
 Question = TypeVar("Question")
+Parsed = TypeVar("Parsed", ir.Attribute, ir.Type)
 Answer = TypeVar("Answer")
 
 
@@ -188,6 +200,18 @@ def always(ask: Callable[[ir.Attribute], Answer]) -> Callable[[ir.Attribute], An
         return found
 
     return answer
+
+
+def parsed(kind: type[Parsed], text: str) -> Parsed:
+    """The attribute or type of that text in the current context, parsed once in a run."""
+    facts = _shared.facts
+    if facts is None:
+        return kind.parse(text)
+    key = (kind, text, ir.Context.current)
+    if key not in facts.texts:
+        facts.texts[key] = kind.parse(text)
+    found: Parsed = facts.texts[key]
+    return found
 
 
 def kept_along(ask: object) -> dict[ir.Operation, Any]:

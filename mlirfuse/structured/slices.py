@@ -212,9 +212,14 @@ def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
     return list(found)
 
 
-def remove_dead(block: ir.Block) -> None:
-    """Erases the pure ops of the block whose results nobody reads."""
+def remove_dead(block: ir.Block) -> list[ir.Operation]:
+    """Erases the pure ops of the block whose results nobody reads; returns the others, in order."""
+    left = []
     for op in reversed([o.operation for o in block.operations]):
         if op.results and ops.is_pure(op) and not any(map(ops.is_read, op.results)):
             facts.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
             op.erase()
+        else:
+            left.append(op)
+    left.reverse()
+    return left
