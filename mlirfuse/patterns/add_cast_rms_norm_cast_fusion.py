@@ -24,7 +24,7 @@ from mlirfuse.structured.norms import (
     is_whole,
     legal_norm,
     match_norm,
-    may_end_norm,
+    may_end_narrow_norm,
 )
 
 
@@ -40,7 +40,7 @@ PASS = FusionPass(
     name="add_cast_rms_norm_cast_fusion",
     summary="Residual add and RMS norm in one dispatch, narrow outside and f32 inside",
     roots=("linalg.generic",),
-    where=may_end_norm,
+    where=may_end_narrow_norm,
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,

@@ -24,7 +24,7 @@ from mlirfuse.structured.norms import (
     is_whole,
     legal_norm,
     match_norm,
-    may_end_norm,
+    may_end_layer_norm,
 )
 
 
@@ -40,7 +40,7 @@ PASS = FusionPass(
     name="add_layer_norm_ext_fusion",
     summary="Residual add and a layer norm with a missing or mixed affine part in one dispatch",
     roots=("linalg.generic",),
-    where=may_end_norm,
+    where=may_end_layer_norm,
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.norms import legal_norm, match_norm, may_end_norm
+from mlirfuse.structured.norms import legal_norm, match_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -32,7 +32,7 @@ PASS = FusionPass(
     name="add_layer_norm_v3_fusion",
     summary="Residual add and the layer norm over several axes that reads it in one dispatch",
     roots=("linalg.generic",),
-    where=may_end_norm,
+    where=may_end_layer_norm,
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,

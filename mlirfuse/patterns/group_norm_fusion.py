@@ -27,14 +27,12 @@ from mlirfuse.builders import form_region
 from mlirfuse.builders.space_builder import respace
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import slices
-from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_norm
+from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_layer_norm
 from mlirfuse.structured.spaces import Space, common_space
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the group norm that ends at `root`."""
-    if not may_end_norm(root):
-        return None
     stops = find_group_norm(root.results[0])
     if stops is None:
         return None
@@ -80,7 +78,7 @@ PASS = FusionPass(
     name="group_norm_fusion",
     summary="Group or instance norm with its scale and shift by channel in one dispatch",
     roots=("linalg.generic",),
-    where=may_end_norm,
+    where=may_end_layer_norm,
     match=match,
     legal=legal,
     rewrite=rewrite,

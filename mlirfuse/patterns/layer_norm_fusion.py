@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.norms import legal_norm, match_norm, may_end_norm
+from mlirfuse.structured.norms import legal_norm, match_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -29,7 +29,7 @@ PASS = FusionPass(
     name="layer_norm_fusion",
     summary="Layer norm over the trailing axes in one dispatch",
     roots=("linalg.generic",),
-    where=may_end_norm,
+    where=may_end_layer_norm,
     match=match,
     legal=legal_norm,
     rewrite=fuse,

@@ -37,7 +37,7 @@ from mlirfuse.core import (
     nearest,
 )
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import loading
+from mlirfuse.patterns import PASSES, loading
 from mlirfuse.pipelines import inventory, resolve
 from mlirfuse.pipelines.inventory import Block, Function
 from mlirfuse.pipelines.musts import Musts
@@ -283,7 +283,9 @@ class _PassRun:
         self.fusion = fusion
         self.settings = settings
         self.refusal = refusal
-        self.contained = fusion.contained or fusion.kind is not Kind.REWRITE
+        # What a loaded pass changes is its author's business.
+        ours = PASSES.get(fusion.name) is fusion
+        self.contained = ours and (fusion.contained or fusion.kind is not Kind.REWRITE)
         self.matches = 0
         self.rewrites = 0
         self.root: ir.Operation | None = None

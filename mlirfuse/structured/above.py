@@ -16,7 +16,11 @@ ROOT = 1
 EXPONENTIAL = 2
 """An exponential, or a softmax that is one op."""
 
+DIFFERENCE = 4
+"""A subtraction of floating-point numbers."""
+
 _BITS = {
+    "arith.subf": DIFFERENCE,
     "math.sqrt": ROOT,
     "math.rsqrt": ROOT,
     "math.powf": ROOT,

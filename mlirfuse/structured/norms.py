@@ -463,6 +463,11 @@ def may_end_norm(root: ir.Operation) -> bool:
     return ops.is_elementwise(root) and above.holds(root.results[0], above.ROOT)
 
 
+def may_end_layer_norm(root: ir.Operation) -> bool:
+    """`may_end_norm`, where a difference is computed above too: a mean is taken off."""
+    return may_end_norm(root) and above.holds(root.results[0], above.DIFFERENCE)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NormGroup:
     """What a norm pass found.
@@ -571,13 +576,19 @@ def _types(expr: Expr) -> frozenset[str]:
 _NARROW = frozenset({"f16", "bf16"})
 
 
+def may_end_narrow_norm(root: ir.Operation) -> bool:
+    """`may_end_norm`, for one that writes narrow tensors."""
+    narrow = all(ops.element_type(value) in _NARROW for value in root.results)
+    return narrow and may_end_norm(root)
+
+
 def is_narrow_outside(match: Match) -> bool:
-    """Whether a norm with its residual add reads and writes narrow tensors and computes in f32."""
+    """Whether a norm with its residual add reads narrow tensors and computes in f32."""
     sums = [op for op in match.ops if ops.is_generic(op) and not ops.is_elementwise(op)]
     if {ops.element_type(op.results[0]) for op in sums} != {"f32"}:
         return False
     total = residual(match.data.norm)
-    ends = [*match.root.results, *(() if total is None else total.parts)]
+    ends = () if total is None else total.parts
     return all(ops.element_type(value) in _NARROW for value in ends)
 
 

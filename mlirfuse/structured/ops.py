@@ -94,7 +94,12 @@ def _bits(name: str) -> int:
 
 def num_elements(value: ir.Value, dynamic_size: int = 1) -> int:
     """Number of elements, each dynamic dimension counted as `dynamic_size`."""
-    return math.prod(dynamic_size if s is None else s for s in shape(value))
+    return _elements(value.type, dynamic_size)
+
+
+@functools.cache
+def _elements(kind: ir.Type, dynamic_size: int) -> int:
+    return math.prod(dynamic_size if s is None else s for s in _decode_type(kind)[0])
 
 
 def num_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
@@ -243,6 +248,7 @@ def forget() -> None:
     """Drops what is remembered of attributes and types: they keep their context alive."""
     _decode_map.cache_clear()
     _decode_type.cache_clear()
+    _elements.cache_clear()
     _decode_iterators.cache_clear()
 
 

@@ -216,7 +216,9 @@ def remove_dead(block: ir.Block) -> list[ir.Operation]:
     """Erases the pure ops of the block whose results nobody reads; returns the others, in order."""
     left = []
     for op in reversed([o.operation for o in block.operations]):
-        if op.results and ops.is_pure(op) and not any(map(ops.is_read, op.results)):
+        results = op.results
+        read = not results or any(next(iter(r.uses), None) is not None for r in results)
+        if not read and ops.is_pure(op):
             facts.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
             op.erase()
         else:

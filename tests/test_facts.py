@@ -1,0 +1,197 @@
+"""What a run keeps of the IR is true as long as it is kept."""
+
+from pathlib import Path
+
+import pytest
+from iree.compiler import ir
+
+from mlirfuse import targets
+from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import PASSES
+from mlirfuse.pipelines import engine
+from mlirfuse.structured import above, facts, ops
+from mlirfuse.structured.expressions import Element, define, start
+
+PATTERNS = Path(__file__).parent.parent / "lit_tests" / "patterns"
+CPU = targets.parse("cpu:x86-64-v4")
+
+GROUPS = (
+    "rms_norm_fusion",
+    "add_layer_norm_fusion",
+    "group_norm_fusion",
+    "softmax_fusion",
+    "inference_swiglu_fusion",
+    "inference_matmul_split_fusion",
+    "matmul_elem_add_fusion",
+    "matmul_elem_gelu_fusion",
+    "horizontal_fusion",
+    "rope_fusion",
+    "gather_fusion",
+    "conv_bias_activation_fusion",
+)
+CONTAINED = tuple(name for name, fusion in PASSES.items() if fusion.contained)
+
+
+def outermost(op):
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
+
+
+def fresh(ask, op):
+    """What the function answers of an op that nothing is known of."""
+    known, keeps = facts._shared.facts, facts._shared.keeps
+    facts._shared.facts = facts._shared.keeps = None
+    try:
+        return ask(op)
+    finally:
+        facts._shared.facts, facts._shared.keeps = known, keeps
+
+
+def wrong_facts(known, module):
+    """What is known and not so, of all ops that the module holds."""
+    live = {hash(op): op for op in ops.nested_ops(module)}
+    for op, answers in known.of_ops.items():
+        if hash(op) not in live:
+            yield f"{len(answers)} facts of an op that was erased"
+            continue
+        for ask, answer in answers.items():
+            if ask.__name__ != "_form" and fresh(ask, live[hash(op)]) != answer:
+                yield f"{ask.__name__} of {op.name}"
+    for op in known.steps_of:
+        if hash(op) not in live:
+            yield "steps through an op that was erased"
+
+
+@pytest.mark.parametrize("name", [*GROUPS, *CONTAINED])
+def test_what_is_kept_is_true_after_every_rewrite(name):
+    seen, wrong = [], []
+
+    def observer(fusion, match, number):
+        module = outermost(match.root)
+
+        def done():
+            known = facts.current()
+            seen.append(len(known.of_ops))
+            wrong.extend(f"{fusion.name}: {what}" for what in wrong_facts(known, module))
+
+        return done
+
+    texts = (PATTERNS / f"{name}.mlir").read_text(encoding="utf-8").split("// -----")
+    for text in texts[:12]:
+        with ir.Context():
+            module = ir.Module.parse(text)
+            engine.run(module, target=CPU, options=FusionOptions(), observer=observer)
+    assert not wrong
+    assert max(seen) > 0
+
+
+TEXT = """
+#id = affine_map<(d0) -> (d0)>
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.sqrt %i : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  %b = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%a : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.absf %i : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+"""
+
+
+@pytest.fixture
+def two():
+    """A square root and the absolute value of it."""
+    with ir.Context():
+        module = ir.Module.parse(TEXT)
+        yield [o for o in ops.nested_ops(module.operation) if o.name == "linalg.generic"]
+
+
+def asked(decorate):
+    asks = []
+
+    @decorate
+    def name_of(op):
+        asks.append(op)
+        return op.name
+
+    return asks, name_of
+
+
+@pytest.mark.parametrize("decorate", [facts.kept, facts.remembered])
+def test_outside_a_run_nothing_is_kept(decorate, two):
+    asks, name_of = asked(decorate)
+    assert name_of(two[0]) == name_of(two[0]) == "linalg.generic"
+    assert len(asks) == 2
+
+
+@pytest.mark.parametrize("decorate", [facts.kept, facts.remembered])
+def test_an_answer_is_given_once_in_a_run(decorate, two):
+    asks, name_of = asked(decorate)
+    for _ in range(2):
+        with facts.remembering():
+            name_of(two[0])
+            name_of(two[0])
+    assert len(asks) == 2
+
+
+@pytest.mark.parametrize(("decorate", "kept"), [(facts.kept, 1), (facts.remembered, 0)])
+def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
+    asks, name_of = asked(decorate)
+    with facts.remembering():
+        for op in two:
+            name_of(op)
+        with facts.changing([two[0]]):
+            name_of(two[1])
+        before = len(asks)
+        for op in two:
+            name_of(op)
+    assert len(asks) - before == 2 - kept
+
+
+def test_while_a_rewrite_runs_nothing_new_is_kept(two):
+    asks, name_of = asked(facts.kept)
+    with facts.remembering():
+        with facts.changing([two[1]]):
+            name_of(two[0])
+        name_of(two[0])
+    assert len(asks) == 2
+
+
+def test_a_change_of_which_nothing_is_said_ends_everything(two):
+    asks, name_of = asked(facts.kept)
+    with facts.remembering():
+        name_of(two[0])
+        with facts.changing(None):
+            pass
+        name_of(two[0])
+    assert len(asks) == 2
+
+
+def test_a_step_ends_with_its_op_and_with_the_op_of_its_loops(two):
+    first, last = two
+    with facts.remembering():
+        known = facts.current()
+        element = start(last.results[0])
+        define(element)
+        define(Element(first.results[0], element.index))
+        steps = len(known.steps)
+        with facts.changing([first]):
+            assert len(known.settled) < steps
+        assert len(known.steps) == steps - 1
+        assert known.settled == {}
+
+
+def test_what_is_above_ends_at_a_contraction_and_is_seen_through_the_rest(two):
+    first, last = two
+    assert above.holds(last.results[0], above.ROOT)
+    assert not above.holds(last.results[0], above.EXPONENTIAL)
+    assert not above.holds(first.operands[0], above.ROOT)
