@@ -104,6 +104,8 @@ def run(interpreter, text, kind, arrays, shapes):
         inputs = [*results, *inputs]
         results = [
             torch.full(s, float("nan"), dtype=names[k])
+            if k in names
+            else torch.full(s, 99, dtype=torch.int8)
             for s, k in zip(step.scratch or shapes, kinds, strict=True)
         ]
         sizes = [] if dynamic is None else [dynamic]
@@ -255,12 +257,15 @@ def product_text(sizes, left, right, out, dtype, residual):
         ((3, 17, 1, 5), (0, 1, 3), (0, 2, 3)),
         ((1, 5, 130, 129), (3, 1), (3, 2)),
         ((1, None, 20, 65), (1, 3), (2, 3)),
+        ((1, 1, 45, 70), (3,), (3, 2)),
+        ((1, 1, 45, 70), (2, 3), (3,)),
+        ((2, 1, 45, 33), (0, 3), (0, 2, 3)),
     ],
 )
 def test_product(interpreter, sizes, left, right):
     """In f16 alone: Triton's interpreter multiplies the bits of bf16 as whole numbers."""
     dtype = "f16"
-    out = (0, 1, 2) if 0 in left else (1, 2)
+    out = tuple(n for n in range(3) if n in (*left, *right))
     text = product_text(sizes, left, right, out, dtype, out)
     full = tuple(s or 70 for s in sizes)
     shape = tuple(full[a] for a in out)

@@ -186,12 +186,29 @@ def supports(
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
 
 
+def takes(contraction: ir.Operation) -> bool:
+    """Whether a contraction alone has the types and loops of a kernel."""
+    try:
+        products = _products(contraction)
+        loops = _loops(contraction, products[0])
+    except Unsupported:
+        return False
+    sizes = ops.loop_sizes(contraction)
+    static = [sizes[n] for n in (*loops.batch, loops.column, loops.term) if n is not None]
+    return (
+        _sum_type(contraction, products) is not None
+        and not _is_unsigned(contraction)
+        and None not in static
+        and ops.constant(ops.inits(contraction)[0]) == 0
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Loops:
-    """The loops of a contraction by what they count."""
+    """The loops of a contraction by what they count; None for the rows of a vector."""
 
     batch: tuple[int, ...]
-    row: int
+    row: int | None
     column: int
     term: int
 
@@ -244,6 +261,17 @@ def _argument(value: ir.Value) -> ir.BlockArgument | None:
     return ir.BlockArgument(value)
 
 
+def _sum_type(contraction: ir.Operation, products: list[_Product]) -> str | None:
+    """The element type of the sums; None for types without a kernel."""
+    inputs = ops.inputs(contraction)
+    kinds = {ops.element_type(inputs[n]) for p in products for n in (p.left, p.right)}
+    return (
+        _SUMS.get((min(kinds), ops.element_type(contraction.results[0])))
+        if len(kinds) == 1
+        else None
+    )
+
+
 def _is_unsigned(contraction: ir.Operation) -> bool:
     """Whether the contraction extends its operands without sign."""
     names = [o.operation.name for o in ops.body(contraction).operations]
@@ -252,7 +280,10 @@ def _is_unsigned(contraction: ir.Operation) -> bool:
 
 def _products(contraction: ir.Operation) -> list[_Product]:
     if len(contraction.results) == 1:
-        return [_Product(0, 1, contraction.results[0])]
+        # A vector on the right of a matrix is the row of its transpose's product.
+        left, right, out = ({*m} for m in ops.indexing_maps(contraction)[:3] if m is not None)
+        swapped = not (right & out - left)
+        return [_Product(*((1, 0) if swapped else (0, 1)), contraction.results[0])]
     products = _several(contraction)
     maps = ops.indexing_maps(contraction)
     first = products[0]
@@ -276,9 +307,11 @@ def _loops(contraction: ir.Operation, product: _Product) -> _Loops:
         left & right - out,
     )
     every = len(ops.iterator_types(contraction))
-    if [len(rows), len(columns), len(terms)] != [1, 1, 1] or every != len(batch) + 3:
+    if len(rows) > 1 or len(columns) != 1 or len(terms) != 1:
         raise Unsupported("a contraction without one dimension each of rows, columns and terms")
-    return _Loops(batch, rows[0], columns[0], terms.pop())
+    if every != len(batch) + len(rows) + 2:
+        raise Unsupported("a contraction without one dimension each of rows, columns and terms")
+    return _Loops(batch, rows[0] if rows else None, columns[0], terms.pop())
 
 
 class _Planner:
@@ -305,11 +338,10 @@ class _Planner:
 
     def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
-        inputs = list(ops.inputs(self.contraction))
-        kinds = {ops.element_type(inputs[n]) for p in self.products for n in (p.left, p.right)}
-        out = ops.element_type(self.contraction.results[0])
-        self.sum_type = _SUMS.get((min(kinds), out)) if len(kinds) == 1 else None
+        self.sum_type = _sum_type(self.contraction, self.products)
         if self.sum_type is None:
+            kinds = {ops.element_type(v) for v in ops.inputs(self.contraction)}
+            out = ops.element_type(self.contraction.results[0])
             kind = f"{' times '.join(sorted(kinds))} to {out}"
             return NoMatch(Reason.ELEMENT_TYPE, f"a product of {kind}")
         if self.sum_type == "i32" and _is_unsigned(self.contraction):
@@ -318,7 +350,8 @@ class _Planner:
             return NoMatch(Reason.CONSTANT_UNVERIFIED, "what the contraction adds to is not zero")
         loops, sizes = self.loops, self.sizes
         batch = tuple(sizes[n] for n in loops.batch)
-        rows, columns, depth = sizes[loops.row], sizes[loops.column], sizes[loops.term]
+        rows = 1 if loops.row is None else sizes[loops.row]
+        columns, depth = sizes[loops.column], sizes[loops.term]
         if columns is None or depth is None or None in batch:
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the rows of a product may be dynamic")
         count = known_product(batch)
@@ -404,7 +437,9 @@ class _Planner:
         axes: list[Axis] = [(TERMS, 0)] * len(self.sizes)
         for position, loop in enumerate(loops.batch):
             axes[loop] = (BATCH, position)
-        axes[loops.row], axes[loops.column] = (ROWS, 0), (COLUMNS, 0)
+        if loops.row is not None:
+            axes[loops.row] = (ROWS, 0)
+        axes[loops.column] = (COLUMNS, 0)
         self.axes = axes
         maps = ops.plain_maps(self.contraction)
         operands = dict(zip(self.contraction.operands, maps, strict=True))
@@ -448,6 +483,9 @@ class _Planner:
         tiles = self.tiles
         known = {product.result for product in part}
         for number, product in enumerate(part):
+            if self.loops.row is None:
+                first = f"tl.where(row == 0, total{number}, 0)"
+                tiles.body.lines.append(f"total{number} = tl.sum({first}, 0, keep_dims=True)")
             tiles.define(product.result, f"total{number}")
         for op in self.epilogue:
             if any(v in known for v in op.operands):
@@ -465,7 +503,9 @@ class _Planner:
         for number in (product.left, product.right):
             value, index_map = self.contraction.operands[number], maps[number]
             known = tuple(None if n is None or n == term else self.axes[n] for n in index_map)
-            places.append(tiles.place(value, known))
+            # A vector is the first row of a tile.
+            vector = number == product.left and self.loops.row is None
+            places.append(tiles.place(value, known) + (" + row * 0" if vector else ""))
             steps.append(tiles.stride(value, index_map.index(term)))
         row, column = (self.space.groups[g].mask or "None" for g in (ROWS, COLUMNS))
         tiles.body.lines.append(

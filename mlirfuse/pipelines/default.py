@@ -71,7 +71,8 @@ PIPELINE: tuple[str, ...] = (
     "concat_fusion",
     # Last: it looks at the contractions as they are left.
     "data_tiling_rewrite",
-    # The groups as they are left, where the feature `kernels` is on.
+    # The groups as they are left, where the feature `kernels` is on, and what has none yet.
+    "contraction_fusion",
     "attention_triton_kernel",
     "matmul_triton_kernel",
     "row_triton_kernel",

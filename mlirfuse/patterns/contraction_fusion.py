@@ -1,0 +1,44 @@
+"""Group a contraction that nothing else took with its elementwise epilogue, for a kernel.
+
+    %c = linalg.matmul ins(%a, %b)                     tensor<MxNxf32>
+    %y = linalg.generic {truncf} ins(%c)               tensor<MxNxf16>, optional
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the contraction, of types and loops that `matmul_triton_kernel` computes. IREE would make one
+dispatch of it without a group; the group is what a kernel pass looks for. The elementwise ops after
+it come along as long as only the last of them is read elsewhere. Numerics: exact.
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import fuse
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.kernels import building, matmul
+from mlirfuse.structured import contractions, ops
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction for which there is a kernel."""
+    if not building.supports(ctx.target) or not matmul.takes(root):
+        return None
+    group = (root, *contractions.epilogue(root, ctx.target.max_operands))
+    return Match(root, group)
+
+
+PASS = FusionPass(
+    name="contraction_fusion",
+    summary="Contraction without a group, with its elementwise epilogue, for a kernel",
+    roots=contractions.ROOTS,
+    where=ops.is_contraction,
+    match=match,
+    rewrite=fuse,
+    kind=Kind.EPILOGUE,
+    takes_single_op=True,
+    feature="kernels",
+    targets=frozenset({"cuda", "rocm"}),
+    source="mlirfuse",
+)
