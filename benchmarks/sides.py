@@ -5,6 +5,7 @@ stock          IREE with its default flags
 stock_best     IREE with data tiling, which is the best that its flags can do on the CPU
 eager          PyTorch
 torch_compile  torch.compile with its defaults
+no_siblings    ours with --horizontal=off; of models whose siblings are fused
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import mlirfuse
 from benchmarks.models import Inputs, in_precision
 from mlirfuse import targets
+from mlirfuse.core import Kind
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:
@@ -78,7 +80,10 @@ def prepare(module: torch.nn.Module, inputs: Inputs, *, target: str = "cpu") -> 
         "ours": functools.partial(ours, *inputs),
         "stock": functools.partial(stock, *inputs),
     }
-    for name, make in _OPTIONAL.items():
+    others = dict(_OPTIONAL)
+    if any(d.taken and d.kind is Kind.SIBLING for d in ours.report.decisions):
+        others["no_siblings"] = _no_siblings
+    for name, make in others.items():
         try:
             calls[name] = functools.partial(make(module, inputs, plain), *inputs)
             calls[name]()
@@ -98,6 +103,10 @@ def prepare(module: torch.nn.Module, inputs: Inputs, *, target: str = "cpu") -> 
 def _stock_best(module: torch.nn.Module, inputs: Inputs, target: Target) -> Call:
     tiled = dataclasses.replace(target, flags=(*target.flags, BEST_STOCK_FLAG))
     return mlirfuse.compile(module, inputs, target=tiled, stock=True, cache=False)
+
+
+def _no_siblings(module: torch.nn.Module, inputs: Inputs, target: Target) -> Call:
+    return mlirfuse.compile(module, inputs, target=target, horizontal=False, cache=False)
 
 
 def _eager(module: torch.nn.Module, inputs: Inputs, target: Target) -> Call:

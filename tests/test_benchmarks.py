@@ -270,6 +270,18 @@ def test_a_peer_that_fails_is_left_out(monkeypatch, caplog):
     assert contest.rewrites
 
 
+class Pair(torch.nn.Module):
+    def forward(self, x, y):
+        return x.exp(), x + y
+
+
+def test_siblings_are_timed_against_none(monkeypatch):
+    monkeypatch.setattr(sides, "_OPTIONAL", {})
+    contest = sides.prepare(Pair(), (torch.ones(4, 8), torch.ones(8)))
+    assert list(contest.calls) == ["ours", "stock", "no_siblings"]
+    assert contest.rewrites == {"horizontal_fusion": 1}
+
+
 def test_unknown_work_is_a_usage_error(capsys):
     assert command.main(["main", "--only=Lime block"]) == 2
     said = capsys.readouterr().err

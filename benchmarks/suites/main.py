@@ -27,8 +27,8 @@ WORK: dict[str, Callable[[], tuple[nn.Module, models.Inputs]]] = {
 
 _TEXT = (
     "f32. `stock` is IREE with its default flags, `stock_best` IREE with data tiling, `eager` "
-    "PyTorch. The error is the largest absolute one over the largest magnitude of the result, "
-    "against float64."
+    "PyTorch, `no_siblings` ours with `--horizontal=off`. The error is the largest absolute one "
+    "over the largest magnitude of the result, against float64."
 )
 
 _log = logging.getLogger(__name__)
