@@ -15,8 +15,9 @@ from iree.compiler import ir
 from linalg_text import Function
 from norm_text import layer_norm, quantized, rms_norm
 
+import mlirfuse
 from mlirfuse import targets
-from mlirfuse.core import NoMatch, Reason
+from mlirfuse.core import MustFuseError, NoMatch, Reason
 from mlirfuse.kernels import attention, building, matmul, rows
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
@@ -496,6 +497,47 @@ def test_the_program_holds_the_kernel(tmp_path, target, mark):
     done = subprocess.run([*tool, *switches], capture_output=True, text=True, check=True)
     assert "row_triton_kernel 1" in done.stdout + done.stderr
     assert mark in program.read_bytes()
+
+
+APART = """
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+func.func @main(%x: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x64xf32>
+  %y = flow.dispatch.region -> (tensor<64x64xf32>) {
+    %v = tensor.empty() : tensor<64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%v : tensor<64xf32>) -> tensor<64xf32>
+    %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+        ins(%x : tensor<64x64xf32>) outs(%f : tensor<64xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %n = arith.addf %i, %o : f32
+      linalg.yield %n : f32
+    } -> tensor<64xf32> loc("sum")
+    %d = linalg.generic
+        {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%x, %s : tensor<64x64xf32>, tensor<64xf32>) outs(%e : tensor<64x64xf32>) {
+    ^bb0(%i: f32, %j: f32, %o: f32):
+      %n = arith.divf %i, %j : f32
+      linalg.yield %n : f32
+    } -> tensor<64x64xf32> loc("quotient")
+    flow.return %d : tensor<64x64xf32>
+  } loc(fused["sum", "quotient"])
+  %g = linalg.fill ins(%zero : f32) outs(%e : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = linalg.matmul ins(%y, %b : tensor<64x64xf32>, tensor<64x64xf32>)
+      outs(%g : tensor<64x64xf32>) -> tensor<64x64xf32> loc("product")
+  return %c : tensor<64x64xf32>
+}
+"""
+
+
+@needs_triton
+def test_a_kernel_is_a_dispatch_of_what_must_be_fused():
+    switches = {"target": TARGET, "enable_feature": ("kernels",), "pipeline": "row_triton_kernel"}
+    _, report = mlirfuse.fuse(APART, must_fuse=[("sum", "quotient")], **switches)
+    assert report.counts() == {"row_triton_kernel": 1}
+    with pytest.raises(MustFuseError, match="the ops are in 2 dispatches of @main"):
+        mlirfuse.fuse(APART, must_fuse=[("sum", "product")], **switches)
 
 
 def refusal(text, kind):

@@ -11,7 +11,13 @@ from mlirfuse.core import Decision, MustFuseError, NoMatch, Reason, Report, Usag
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured import marks, ops
 
-_COMPUTING = ("linalg.", "iree_linalg_ext.", ops.REGION, "flow.dispatch.workgroups")
+_COMPUTING = (
+    "linalg.",
+    "iree_linalg_ext.",
+    ops.REGION,
+    "flow.dispatch.workgroups",
+    "hal.dispatch.extern",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
