@@ -11,7 +11,8 @@
 
 What both forms read from outside is an argument of both, in the same order, so that they can be
 called with the same values. The text is at IREE's global-optimization level, like the engine's
-input. Dynamic sizes have no such form.
+input. A dynamic size is a number that is hidden from the compiler, which is to make the same code
+as for the model; without sizes to choose, what is dynamic has no such form.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from mlirfuse.core import FusionPass, Match, Numerics
 from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.structured import ops, slices
+from mlirfuse.structured.sizes import Sizes
 
 FUNCTION = "piece"
 """Symbol of the function of a piece."""
 
 _DEVICE = "!hal.device"
+
+_BARRIER = "util.optimization_barrier"
 
 _NUMBER = re.compile(r"mlirfuse\.match = \d+ : i64")
 
@@ -71,9 +75,17 @@ class Recorder:
       refused: pass and match -> why a rewrite has no stand-alone form.
     """
 
-    def __init__(self, wanted: Callable[[FusionPass, int], bool]) -> None:
-        """Records the rewrites for which `wanted(fusion, match)` holds."""
+    def __init__(
+        self, wanted: Callable[[FusionPass, int], bool], sizes: Sizes | None = None
+    ) -> None:
+        """Records the rewrites for which `wanted(fusion, match)` holds.
+
+        Args:
+          wanted: says so.
+          sizes: what dynamic sizes are; without them no rewrite of dynamic sizes is recorded.
+        """
         self._wanted = wanted
+        self._sizes = sizes
         self.pieces: list[Piece] = []
         self.refused: dict[tuple[str, int], str] = {}
 
@@ -85,9 +97,10 @@ class Recorder:
         inside = set(taken)
         results = slices.results_of(taken)
         arguments = _arguments(taken)
-        if not results or any(_is_dynamic(v) for v in (*arguments, *results)):
-            why = "its sizes are dynamic" if results else "nothing reads it"
-            self.refused[fusion.name, number] = why
+        shapes = {v: self._shape(v) for v in (*arguments, *results)}
+        if not results or None in shapes.values():
+            dynamic = "its sizes come from data" if self._sizes else "its sizes are dynamic"
+            self.refused[fusion.name, number] = dynamic if results else "nothing reads it"
             return lambda: None
         readers = [
             next(
@@ -97,9 +110,12 @@ class Recorder:
             )
             for value in results
         ]
-        before, key = _text(taken[0], arguments, results)
-        specs = tuple(map(_spec, arguments)), tuple(map(_spec, results))
-        signature = Signature(FUNCTION, *specs)
+        before, key = _text(taken[0], arguments, results, self._sizes)
+        inputs, outputs = (
+            tuple(TensorSpec(shapes[v] or (), ops.element_type(v)) for v in values)
+            for values in (arguments, results)
+        )
+        signature = Signature(FUNCTION, inputs, outputs)
         piece = Piece(fusion.name, number, fusion.numerics, signature, before)
         self.pieces.append(piece)
         types = [v.type for v in results]
@@ -108,10 +124,18 @@ class Recorder:
             made = [reader.operands[position] for reader, position in readers]
             place = readers[0][0]
             if [v.type for v in made] == types:
-                piece.after, made_of = _text(place, arguments, made)
+                piece.after, made_of = _text(place, arguments, made, self._sizes)
                 piece.key = (key, made_of)
 
         return done
+
+    def _shape(self, value: ir.Value) -> tuple[int, ...] | None:
+        if self._sizes is not None:
+            return self._sizes.shape(value)
+        if ops.ranked(value) is None:
+            return None
+        known = [n for n in ops.shape(value) if n is not None]
+        return tuple(known) if len(known) == len(ops.shape(value)) else None
 
 
 def _arguments(group: Sequence[ir.Operation]) -> list[ir.Value]:
@@ -126,20 +150,15 @@ def _comes_along(value: ir.Value) -> bool:
     return op.name in _CONSTANTS or slices.is_cheap(op)
 
 
-def _is_dynamic(value: ir.Value) -> bool:
-    return ops.ranked(value) is None or None in ops.shape(value)
-
-
-def _spec(value: ir.Value) -> TensorSpec:
-    return TensorSpec(ops.shape(value), ops.element_type(value))
-
-
 def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
     return ops.ancestor_in(block, op)
 
 
 def _text(
-    anchor: ir.Operation, arguments: Sequence[ir.Value], results: Sequence[ir.Value]
+    anchor: ir.Operation,
+    arguments: Sequence[ir.Value],
+    results: Sequence[ir.Value],
+    sizes: Sizes | None,
 ) -> tuple[str, str]:
     """A module that computes the results from the arguments; empty when it needs more than these.
 
@@ -149,10 +168,11 @@ def _text(
       anchor: an op of the module, whose device the new module is for.
       arguments: values that are arguments.
       results: values that are returned.
+      sizes: what dynamic sizes are.
     """
     source = _module(anchor)
     with anchor.context, ir.Location.unknown():
-        made = ir.Module.parse(_skeleton(list(map(_type, arguments)), list(map(_type, results))))
+        made = ir.Module.parse(_skeleton(*(_typed(v, sizes) for v in (arguments, results))))
         for name in source.attributes:
             made.operation.attributes[name] = source.attributes[name]
         start = ir.InsertionPoint.at_block_begin(made.body)
@@ -166,9 +186,10 @@ def _text(
         imports = [o.results[0] for o in inner if o.name == "hal.tensor.import"]
         holders = [o for o in inner if o.name == "tensor.empty"]
         copies = dict(zip(arguments, imports, strict=True))
+        hidden = _Hidden(block, sizes)
         place = ir.InsertionPoint(holders[0])
         for holder, value in zip(holders, results, strict=True):
-            copy = _copied(value, copies, place)
+            copy = _copied(value, copies, place, hidden)
             if copy is None:
                 return "", ""
             holder.results[0].replace_all_uses_with(copy)
@@ -180,16 +201,21 @@ def _text(
 
 
 def _copied(
-    value: ir.Value, copies: dict[ir.Value, ir.Value], place: ir.InsertionPoint
+    value: ir.Value,
+    copies: dict[ir.Value, ir.Value],
+    place: ir.InsertionPoint,
+    hidden: _Hidden,
 ) -> ir.Value | None:
     """The value in the new function, with all that it is computed from."""
+    if value not in copies and (number := hidden.find(value)) is not None:
+        copies[value] = number
     if value in copies:
         return copies[value]
     op = ops.defining_op(value)
     if op is None or not (ops.is_pure(op) or op.name.startswith("iree_tensor_ext.")):
         return None
     for operand in ops.external_operands(op):
-        if _copied(operand, copies, place) is None:
+        if _copied(operand, copies, place, hidden) is None:
             return None
     new = op.clone(place).operation
     for user in (new, *ops.nested_ops(new)):
@@ -200,6 +226,36 @@ def _copied(
     return copies[value]
 
 
+class _Hidden:
+    """Sizes in a new function: constants behind a barrier through which IREE does not look."""
+
+    def __init__(self, block: ir.Block, sizes: Sizes | None) -> None:
+        self._block = block
+        self._sizes = sizes
+        self._made = {
+            ops.constant(o.operation.operands[0]): o.operation.results[0]
+            for o in block.operations
+            if o.operation.name == _BARRIER
+        }
+
+    def find(self, value: ir.Value) -> ir.Value | None:
+        """The size that an index of the old function is; None for other values."""
+        if self._sizes is None or not isinstance(value.type, ir.IndexType):
+            return None
+        number = None if ops.constant(value) is not None else self._sizes.number(value)
+        if number is not None and number not in self._made:
+            with ir.InsertionPoint.at_block_begin(self._block):
+                kind = ir.IndexType.get()
+                bare = ir.Operation.create(
+                    "arith.constant",
+                    results=[kind],
+                    attributes={"value": ir.IntegerAttr.get(kind, number)},
+                )
+                barrier = ir.Operation.create(_BARRIER, results=[kind], operands=bare.results)
+            self._made[number] = barrier.results[0]
+        return None if number is None else self._made[number]
+
+
 def _module(op: ir.Operation) -> ir.Operation:
     current = op
     while current.name != "builtin.module":
@@ -207,24 +263,48 @@ def _module(op: ir.Operation) -> ir.Operation:
     return current
 
 
-def _type(value: ir.Value) -> str:
-    return str(value.type)
+Typed = tuple[str, tuple[int, ...]]
+"""Type of a tensor, and what its dynamic sizes are."""
 
 
-def _skeleton(arguments: Sequence[str], results: Sequence[str]) -> str:
+def _typed(values: Sequence[ir.Value], sizes: Sizes | None) -> list[Typed]:
+    shapes = [sizes.shape(v) or () if sizes is not None else () for v in values]
+    return [
+        (
+            str(v.type),
+            tuple(n for n, size in zip(shape, ops.shape(v), strict=False) if size is None),
+        )
+        for v, shape in zip(values, shapes, strict=True)
+    ]
+
+
+def _skeleton(arguments: Sequence[Typed], results: Sequence[Typed]) -> str:
     def named(prefix: str, types: Iterable[str]) -> str:
         return ", ".join(f"%{prefix}{i}: {t}" for i, t in enumerate(types))
 
+    def listed(sizes: Sequence[int]) -> str:
+        return ", ".join(f"%s{n}" for n in sizes)
+
+    def braced(sizes: Sequence[int]) -> str:
+        return f"{{{listed(sizes)}}}" if sizes else ""
+
     views = "!hal.buffer_view"
-    declared = f"sync func @{FUNCTION}({named('input', arguments)}) -> ({named('output', results)})"
-    imports = "".join(
-        f'  %i{n} = hal.tensor.import %a{n} "input{n}" : {views} -> {t}\n'
-        for n, t in enumerate(arguments)
+    inputs, outputs = ([t for t, _ in typed] for typed in (arguments, results))
+    declared = f"sync func @{FUNCTION}({named('input', inputs)}) -> ({named('output', outputs)})"
+    hidden = "".join(
+        f"  %n{n} = arith.constant {n} : index\n  %s{n} = {_BARRIER} %n{n} : index\n"
+        for n in sorted({n for _, sizes in (*arguments, *results) for n in sizes})
     )
-    empty = "".join(f"  %e{n} = tensor.empty() : {t}\n" for n, t in enumerate(results))
+    imports = "".join(
+        f'  %i{n} = hal.tensor.import %a{n} "input{n}" : {views} -> {t}{braced(sizes)}\n'
+        for n, (t, sizes) in enumerate(arguments)
+    )
+    empty = "".join(
+        f"  %e{n} = tensor.empty({listed(sizes)}) : {t}\n" for n, (t, sizes) in enumerate(results)
+    )
     exports = "".join(
-        f'  %o{n} = hal.tensor.export %e{n} "output{n}" : {t} -> {views}\n'
-        for n, t in enumerate(results)
+        f'  %o{n} = hal.tensor.export %e{n} "output{n}" : {t}{braced(sizes)} -> {views}\n'
+        for n, (t, sizes) in enumerate(results)
     )
     returned = ", ".join(f"%o{n}" for n in range(len(results)))
     parameters = ", ".join(f"%a{n}: {views}" for n in range(len(arguments)))
@@ -232,5 +312,5 @@ def _skeleton(arguments: Sequence[str], results: Sequence[str]) -> str:
     return (
         f"util.func public @{FUNCTION}({parameters}) -> ({kinds}) attributes {{iree.abi.stub,"
         f' iree.reflection = {{iree.abi.declaration = "{declared}"}}}} {{\n'
-        f"{imports}{empty}{exports}  util.return {returned} : {kinds}\n}}\n"
+        f"{hidden}{imports}{empty}{exports}  util.return {returned} : {kinds}\n}}\n"
     )

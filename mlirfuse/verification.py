@@ -177,7 +177,8 @@ class _Checks:
         report = compiled.build(work.program)
         unfused = work.folder / "unfused.vmfb"
         report.dispatches["stock"] = work.compiler.generate(work.normalized, unfused, fused=False)
-        inputs = list(self.given or random_inputs(work.imported.inputs, self.seed))
+        sizes = work.imported.sizes
+        inputs = list(self.given or random_inputs(work.imported.inputs, self.seed, sizes))
         model = work.imported
         signature = Signature(model.function, model.inputs, model.outputs)
         ours, theirs = (self._call(p, inputs, signature) for p in (work.program, unfused))
@@ -218,9 +219,13 @@ class _Checks:
     def _groups(self, options: FusionOptions) -> tuple[GroupCheck, ...]:
         from mlirfuse.backend.grouping import group
         from mlirfuse.core import Kind
+        from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
         from mlirfuse.standalone import Recorder
+        from mlirfuse.structured.sizes import Sizes
 
-        recorder = Recorder(lambda fusion, _: fusion.kind is not Kind.REWRITE)
+        model = self.work.imported
+        sizes = Sizes(model.function, call_shapes(model.inputs, model.sizes), DYNAMIC_SIZE)
+        recorder = Recorder(lambda fusion, _: fusion.kind is not Kind.REWRITE, sizes)
         output = self.work.folder / "pieces.mlirbc"
         target = self.work.compiler.target
         grouped = group(

@@ -6,12 +6,15 @@ import ml_dtypes
 import numpy as np
 import planted
 import pytest
+import torch
 from iree.compiler import ir
 
 import mlirfuse
 from mlirfuse import numerics
 from mlirfuse.backend import double
 from mlirfuse.core import MlirfuseError, Numerics
+from mlirfuse.frontends.imported import DynamicSize, TensorSpec
+from mlirfuse.runtime.inputs import call_shapes
 from mlirfuse.tools.compile import main as compile_main
 
 STAGES = 2
@@ -62,17 +65,43 @@ def test_what_is_allowed_can_be_said(monkeypatch):
     assert mlirfuse.verify("model.mlir", tolerance=0.3).ok
 
 
-def test_a_group_of_dynamic_sizes_is_not_checked_alone(tmp_path):
-    text = planted.model(1).replace("8x16", "?x16").replace("tensor<8x", "tensor<?x")
+def dynamic_rows(text):
+    text = text.replace("8x16", "?x16").replace("tensor<8x", "tensor<?x")
     text = text.replace("tensor<8xf32>", "tensor<?xf32>")
-    text = text.replace(
+    return text.replace(
         "  %e0 = tensor.empty()",
         "  %c0 = arith.constant 0 : index\n  %d = tensor.dim %x0, %c0 : tensor<?x16xf32>\n"
         "  %e0 = tensor.empty(%d)",
     ).replace("%t0 = tensor.empty()", "%t0 = tensor.empty(%d)")
+
+
+def test_a_group_of_dynamic_sizes_is_checked_at_one_of_them(monkeypatch):
+    text = dynamic_rows(planted.model(1))
     found = mlirfuse.verify(text, groups=True)
     assert found.ok
-    assert [g.problem for g in found.groups] == ["its sizes are dynamic"]
+    assert [(g.problem, len(g.outputs)) for g in found.groups] == [("", 1)]
+    planted.plant(monkeypatch, planted.wrong_constant, 0)
+    zeros = [np.zeros((3, 16), kind) for kind in (np.float32, np.bool_)]
+    found = mlirfuse.verify(text, inputs=zeros, groups=True)
+    assert all(d.ok for d in found.outputs)
+    assert [g.ok for g in found.groups] == [False]
+
+
+class Joined(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x.reshape(x.shape[0] * 3, -1) * 2.0, -1)
+
+
+def test_dynamic_sizes_are_within_their_ranges():
+    rows = torch.export.Dim("rows", min=20, max=90)
+    found = mlirfuse.verify(
+        Joined(), (torch.randn(32, 3, 16),), dynamic_shapes={"x": {0: rows}}, groups=True
+    )
+    assert found.ok
+    assert [g.problem for g in found.groups] == [""]
+    assert call_shapes([TensorSpec((None, 3), "f32")], [DynamicSize("n", ((0, 0),), 20, 90)]) == [
+        (20, 3)
+    ]
 
 
 # --- comparing -----------------------------------------------------------------------------------

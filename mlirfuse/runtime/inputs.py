@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.frontends.imported import DynamicSize, TensorSpec
 from mlirfuse.runtime.arrays import numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,14 +36,36 @@ def random_array(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int, ind
     return np.asarray(generator.standard_normal(shape)).astype(dtype)
 
 
-def random_inputs(specs: Sequence[TensorSpec], seed: int) -> list[Array]:
-    """One array for each argument, of `DYNAMIC_SIZE` where a dimension is dynamic."""
+def call_shapes(
+    specs: Sequence[TensorSpec], sizes: Sequence[DynamicSize] = ()
+) -> list[tuple[int, ...]]:
+    """Shapes of the arguments of one call.
+
+    A dynamic dimension is `DYNAMIC_SIZE`, or what is nearest to it of what the model takes.
+
+    Args:
+      specs: of the arguments.
+      sizes: what the model says of dynamic sizes.
+    """
+    known = {
+        place: min(max(DYNAMIC_SIZE, size.least), size.most or max(DYNAMIC_SIZE, size.least))
+        for size in sizes
+        for place in size.places
+    }
     return [
-        random_array(
-            tuple(DYNAMIC_SIZE if n is None else n for n in spec.shape),
-            numpy_dtype(spec.dtype),
-            seed=seed,
-            index=index,
+        tuple(
+            known.get((index, axis), DYNAMIC_SIZE) if n is None else n
+            for axis, n in enumerate(spec.shape)
         )
         for index, spec in enumerate(specs)
+    ]
+
+
+def random_inputs(
+    specs: Sequence[TensorSpec], seed: int, sizes: Sequence[DynamicSize] = ()
+) -> list[Array]:
+    """One array for each argument, of the shapes of `call_shapes`."""
+    return [
+        random_array(shape, numpy_dtype(spec.dtype), seed=seed, index=index)
+        for index, (spec, shape) in enumerate(zip(specs, call_shapes(specs, sizes), strict=True))
     ]
