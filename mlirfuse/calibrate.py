@@ -19,6 +19,7 @@ import numpy as np
 from mlirfuse import api
 from mlirfuse.core import MlirfuseError
 from mlirfuse.runtime.module import FusedModule, load
+from mlirfuse.targets import rates
 from mlirfuse.targets.base import Target
 
 ROUNDS = 7
@@ -91,7 +92,7 @@ def measure(
         try:
             seconds = _seconds(work, target, device)
         except MlirfuseError as error:
-            if not name.startswith("matmul_rate"):
+            if not name.startswith(rates.PRODUCTS):
                 raise
             say(f"{name} left out: {error}")
             continue
@@ -124,7 +125,7 @@ def _rates(target: Target) -> dict[str, Work]:
             lambda n: _chain("special", n, COMPUTED, _repeated("math.exp %v : f32")),
         ),
         **{
-            f"matmul_rate.{kind}": Work(
+            f"{rates.PRODUCTS}{kind}": Work(
                 f"matmul_{kind}",
                 (2, 8),
                 2.0 * size**3,

@@ -163,7 +163,6 @@ class _Search:
         self.ops = [o.operation for o in block.operations]
         self.place = {op: index for index, op in enumerate(self.ops)}
         self.info: dict[int, _Op] = {}
-        self.unit: dict[int, int] = {}
         self.groups: dict[int, _Group] = {}
         self.order = Order()
         self.left: list[Refused] = []
@@ -173,7 +172,6 @@ class _Search:
         self.indices = len(self.ops)
         self.units = len(self.ops)
         for index, op in enumerate(self.ops):
-            self.unit[index] = index
             self.order.add(index, self._read_by(op))
             if op.name not in rules.roots or ops.in_region(op):
                 continue
@@ -344,8 +342,6 @@ class _Search:
     def _settle(self, number: int, group: _Group) -> None:
         """Makes a group known, and offers it to its neighbours."""
         self.groups[number] = group
-        for member in group.members:
-            self.unit[member] = number
         for other in sorted(self.order.after[number]):
             self._offer(number, other)
         for other in sorted(self.order.before[number]):
