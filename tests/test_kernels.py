@@ -1,6 +1,7 @@
 """Kernels against float64: the same Triton text, run by Triton's interpreter on the CPU."""
 
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -210,6 +211,24 @@ def test_quantized_rms_norm(interpreter, dtype):
     assert np.abs(found - expected).max() <= (1 + np.abs(expected).max() * TOLERANCE[dtype])
     assert (found == expected).mean() > {"f32": 0.99, "f16": 0.9, "bf16": 0.6}[dtype]
     assert {-128, 127} <= {*found.ravel()}
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["short_tanh", "short_erf"])
+def test_short_functions(interpreter, name):
+    x = np.concatenate([np.linspace(-9, 9, 4001), np.geomspace(1e-30, 1, 90), [np.nan, np.inf]])
+    x = np.concatenate([x, -x, [0.0, -np.inf]]).astype(np.float32)[:8192]
+    x = np.pad(x, (0, 8192 - x.size))
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef short(x, y):\n"
+    source += "    at = tl.arange(0, 8192)\n"
+    source += f"    tl.store(y + at, library.{name}(tl.load(x + at)))\n"
+    found = interpreter.torch.full((8192,), float("nan"))
+    with np.errstate(all="ignore"):
+        interpreter.load(source, "short").short[(1,)](interpreter.torch.from_numpy(x), found)
+    exact = {"short_tanh": math.tanh, "short_erf": math.erf}[name]
+    expected = np.array([exact(value) for value in x.astype(np.float64)])
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=0)
 
 
 @needs_triton

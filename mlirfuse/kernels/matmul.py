@@ -45,6 +45,10 @@ _SUMS = {
 """Element types of the operands and of the result -> that of the sums."""
 
 
+_SHORT = frozenset({"f16", "bf16", "i8"})
+"""Results that hide an error of 1e-5 of them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiling:
     """How a workgroup computes its tile.
@@ -452,7 +456,8 @@ class _Planner:
         named: dict[ir.Operation, Sequence[Axis]] = {self.contraction: axes}
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
-        self.tiles = Tiles(self.space, named, WIDE)
+        short = all(ops.element_type(v) in _SHORT for v in self.results)
+        self.tiles = Tiles(self.space, named, WIDE, short=short)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
 

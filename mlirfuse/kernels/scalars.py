@@ -66,6 +66,12 @@ _FLOAT = {
     "math.tanh": "library.tanh({0})",
 }
 
+SHORT = {
+    "math.erf": "library.short_erf({0})",
+    "math.tanh": "library.short_tanh({0})",
+}
+"""Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
+
 _INTEGER = {
     "arith.addi": "{0} + {1}",
     "arith.subi": "{0} - {1}",
@@ -144,11 +150,13 @@ class Body:
     Attributes:
       lines: the lines so far.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
+      short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
     """
 
-    def __init__(self, types: Mapping[str, str] = TYPES) -> None:
+    def __init__(self, types: Mapping[str, str] = TYPES, *, short: bool = False) -> None:
         self.lines: list[str] = []
         self.types = types
+        self.short = short
         self._count = 0
 
     def name(self, text: str) -> str:
@@ -204,7 +212,7 @@ class Body:
                 known[op.results[0]] = self._power(op, read(op.operands[0]))
             else:
                 known[op.results[0]] = self.name(
-                    _scalar(op, [read(v) for v in op.operands], self.types)
+                    _scalar(op, [read(v) for v in op.operands], self.types, self.short)
                 )
         for value in list(block.operations)[-1].operation.operands:
             if value not in known and ops.constant(value) is not None:
@@ -220,7 +228,7 @@ class Body:
         return self.name(f"({text}).to({self.types[kind]})")
 
 
-def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str]) -> str:
+def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], short: bool) -> str:
     """One op as an expression."""
     kind = str(op.results[0].type)
     if kind not in types or any(str(v.type) not in types for v in op.operands):
@@ -240,10 +248,11 @@ def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str]) -> 
         form = _FLOAT.get(op.name) or _INTEGER.get(op.name)
     if form is None:
         raise Unsupported(op.name)
-    short = types[kind] != "tl.float32"
-    if op.name == "math.tanh" and kind != "f32" and not short:
-        form = "library.short_tanh({0})"
-    narrow = short and (kind == "bf16" or (kind == "f16" and op.name not in _NATIVE))
+    if short and types[kind] == "tl.float32":
+        form = SHORT.get(op.name, form)
+    narrow = types[kind] != "tl.float32" and (
+        kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
+    )
     if op.name in _FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"

@@ -79,10 +79,12 @@ class Tiles:
         space: Space,
         loops: Mapping[ir.Operation, Sequence[Axis]],
         types: Mapping[str, str] = TYPES,
+        *,
+        short: bool = False,
     ) -> None:
         self.space = space
         self.loops = loops
-        self.body = Body(types)
+        self.body = Body(types, short=short)
         self.operands: dict[ir.Value, str] = {}
         self.axes: dict[ir.Value, tuple[Axis | None, ...]] = {}
         self._inside: dict[ir.Value, str] = {}
