@@ -94,7 +94,7 @@ def compile(
         cache=cache,
         timeout=timeout,
     )
-    guarded = _guard(guard, model, again)
+    guarded = _guard(guard, model, again, settled)
     with opened(
         model,
         example_inputs,
@@ -120,13 +120,20 @@ def compile(
         return work.module(image, report, measured=times, guard=guarded)
 
 
-def _guard(policy: str, model: Any, again: Callable[..., FusedModule]) -> Guard:
+def _guard(
+    policy: str, model: Any, again: Callable[..., FusedModule], options: FusionOptions
+) -> Guard:
     """The guard of a model that is about to be compiled.
 
     Raises:
-      UsageError: an unknown policy, or one that needs a model that can be called.
+      UsageError: an unknown policy, one that needs a model that can be called, or one that the
+        feature `guard` is off for.
     """
     check_policy(policy)
+    if not options.feature("guard"):
+        if policy in ("recompile", "fallback"):
+            raise UsageError(f"guard={policy} needs the feature 'guard', which is off")
+        return Guard("off")
     if policy in ("error", "off"):
         return Guard(policy)
     if not callable(model):

@@ -34,14 +34,14 @@ FLAGS_VARIABLE = "MLIRFUSE_FLAGS"
 NUMERICS_LIMITS = ("exact", "reassociating", "any")
 """Values of `--numerics`, strictest first."""
 
-FEATURES: Mapping[str, tuple[bool, bool, str]] = {
-    "fma": (True, True, "contract a multiply and an add into one rounding"),
-    "data_tiling": (True, True, "lay matmul operands out in the target's tiles"),
-    "fallback": (True, True, "undo what IREE's code generation fails on, and compile again"),
-    "guard": (False, False, "check a fused program against the unfused one when it is called"),
-    "kernels": (False, True, "replace groups by kernels of a provider"),
+FEATURES: Mapping[str, tuple[bool, str]] = {
+    "fma": (True, "contract a multiply and an add into one rounding"),
+    "data_tiling": (True, "lay matmul operands out in the target's tiles"),
+    "fallback": (True, "undo what IREE's code generation fails on, and compile again"),
+    "guard": (True, "check shapes, types and sizes of the arguments of a call"),
+    "kernels": (False, "replace groups by kernels of a provider"),
 }
-"""Code generation features: name -> (on by default, present in this version, summary)."""
+"""Code generation features: name -> (on by default, summary)."""
 
 _TRUE = frozenset({"on", "true", "yes", "1"})
 _FALSE = frozenset({"off", "false", "no", "0"})
@@ -163,11 +163,6 @@ def _features(value: Any) -> tuple[str, ...]:
         name = known.get(normalized(text))
         if name is None:
             raise UsageError(f"unknown feature '{text}'{nearest(text, FEATURES)}")
-        if not FEATURES[name][1]:
-            present = ", ".join(sorted(n for n, entry in FEATURES.items() if entry[1]))
-            raise UsageError(
-                f"feature '{name}' is not available in this version (available: {present})"
-            )
         names[name] = None
     return tuple(names)
 

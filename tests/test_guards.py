@@ -13,6 +13,7 @@ import mlirfuse
 from mlirfuse import api
 from mlirfuse.core import CallError, MlirfuseError, UsageError
 from mlirfuse.runtime.guards import Guard, describe
+from mlirfuse.tools.run import main as run_main
 
 THREADS = 16
 
@@ -176,6 +177,26 @@ def test_without_a_guard_iree_itself_refuses(tmp_path):
 def test_a_guard_that_cannot_be_is_refused(guard, said):
     with pytest.raises(UsageError, match=said):
         mlirfuse.compile(TEXT, guard=guard)
+
+
+def test_the_feature_chooses_the_guard_of_a_program_and_its_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    program = mlirfuse.compile(TEXT, disable_feature="guard")
+    program.save("off.vmfb")
+    mlirfuse.compile(TEXT).save("on.vmfb")
+    wrong = np.zeros((4, 9), np.float32)
+    for unguarded in (program, mlirfuse.load("off.vmfb"), mlirfuse.load("on.vmfb", guard="off")):
+        with pytest.raises(MlirfuseError, match="the call failed") as caught:
+            unguarded(wrong)
+        assert not isinstance(caught.value, CallError)
+    for guarded in (mlirfuse.load("on.vmfb"), mlirfuse.load("off.vmfb", guard="error")):
+        with pytest.raises(CallError):
+            guarded(wrong)
+    for switch, said in (("error", "argument '0' is"), ("off", "the call failed")):
+        assert run_main(["on.vmfb", "--input=4x9xf32=0", f"--guard={switch}"]) == 1
+        assert said in capsys.readouterr().err
+    with pytest.raises(UsageError, match="guard=recompile needs the feature 'guard'"):
+        mlirfuse.compile(np.exp, guard="recompile", disable_feature="guard")
 
 
 def test_a_file_has_no_model_to_compile(tmp_path):

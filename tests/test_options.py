@@ -278,17 +278,6 @@ def test_bad_values_and_contradictions(switches, said):
     assert said in refusal(**switches)
 
 
-@pytest.mark.parametrize(
-    ("switches", "said"),
-    [
-        ({"enable_feature": "guard"}, "feature 'guard' is not available in this version"),
-        ({"disable_feature": "guard"}, "feature 'guard' is not available in this version"),
-    ],
-)
-def test_a_switch_without_behaviour_is_an_error(switches, said):
-    assert said in refusal(**switches)
-
-
 def test_horizontal_decides_for_sibling_passes_and_contradicts_their_switches(monkeypatch):
     monkeypatch.setattr("mlirfuse.patterns.PASSES", TABLE | SIBLING, raising=False)
     on = FusionOptions.resolve(horizontal="on")
@@ -319,12 +308,7 @@ def test_features():
     assert not FusionOptions().feature("kernels")
     with pytest.raises(UsageError, match="unknown feature 'fmas'"):
         options.feature("fmas")
-    assert {name for name, (_, present, _) in FEATURES.items() if present} == {
-        "fma",
-        "data_tiling",
-        "fallback",
-        "kernels",
-    }
+    assert {name for name, (default, _) in FEATURES.items() if not default} == {"kernels"}
 
 
 def test_the_dictionary_is_json_and_gives_the_options_back():

@@ -255,7 +255,7 @@ def test_version(tool, capsys):
         (["rms.mlir", "--fusion-limit=-1"], "--fusion-limit: takes a number"),
         (["rms.mlir", "--must-fuse=a:1,b:2"], "--must-fuse names a:1, and no op"),
         (["rms.mlir", "--must-fuse=a:1,b:2", "--never-fuse=a:1"], "both name a:1"),
-        (["rms.mlir", "--enable-feature=guard"], "'guard' is not available in this version"),
+        (["rms.mlir", "--enable-feature=guards"], "unknown feature 'guards'; did you mean"),
         (["rms.mlir", "--dump-ir-dir=rms.mlir"], "cannot make the directory rms.mlir"),
         (["rms.mlir", "other.mlir"], "unrecognized arguments: other.mlir"),
         (["rms.mlir", "-o"], "expected one argument"),

@@ -48,7 +48,7 @@ class Compiler:
           UsageError: a feature is off that this target cannot do without.
         """
         # The features that are ours and not the code generator's: every target has them.
-        known = {"fallback": (), "kernels": (), **self.target.feature_flags}
+        known = {"fallback": (), "guard": (), "kernels": (), **self.target.feature_flags}
         for feature in self.options.disable_feature:
             if feature not in known:
                 raise UsageError(

@@ -356,7 +356,7 @@ def load(
     function: str | None = None,
     device: str | None = None,
     threads: int | None = None,
-    guard: str = "error",
+    guard: str | None = None,
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
 
@@ -368,14 +368,15 @@ def load(
       threads: number of threads on the CPU, before this process used it; None for
         `MLIRFUSE_THREADS`, or for iree-runtime's choice.
       guard: what a call with other shapes or types does: `error`, or `off` to leave it to IREE's
-        own checks. A file does not know its model, so it cannot be compiled again.
+        own checks; None for `off` where the program was compiled without the feature `guard`, else
+        `error`. A file does not know its model, so it cannot be compiled again.
 
     Raises:
       UsageError: the file cannot be read, or has no such function.
       MlirfuseError: it is no program.
     """
-    check_policy(guard)
-    if guard not in ("error", "off"):
+    check_policy(guard or "error")
+    if guard not in (None, "error", "off"):
         raise UsageError(f"guard={guard} needs the model; a program from a file has none")
     path = Path(path)
     image = Image(path)
@@ -385,6 +386,8 @@ def load(
         manifest = _declared(image, function, manifest)
     if device is not None:
         manifest = dataclasses.replace(manifest, device=device)
+    if guard is None:
+        guard = "off" if "guard" in manifest.report.options.get("disable_feature", ()) else "error"
     return FusedModule(image, manifest, threads=threads, guard=Guard(guard))
 
 

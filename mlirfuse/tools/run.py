@@ -56,6 +56,12 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--device", metavar="URI", help="IREE's device: local-task, cuda, hip, vulkan"
     )
+    group.add_argument(
+        "--guard",
+        choices=("error", "off"),
+        help="what other shapes and types do: an error, or IREE's own checks alone"
+        " (default: error, unless compiled without the feature)",
+    )
     group = made.add_argument_group("results")
     group.add_argument(
         "--output", action="append", default=[], metavar="@FILE.npy", help="save a result, in order"
@@ -119,7 +125,7 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
 
     from mlirfuse.runtime import load
 
-    program = load(name, function=args.function, device=args.device)
+    program = load(name, function=args.function, device=args.device, guard=args.guard)
     if args.verbose:
         print(program, file=sys.stderr)
     return [np.asarray(leaf) for leaf in _leaves(program(*inputs))]
