@@ -164,6 +164,6 @@ def _innermost(location: ir.Location) -> Iterator[str]:
         for part in location.locations:
             yield from _innermost(part)
     else:
-        frame = next(iter(ops.source_frames(location)), None)
+        frame = next(ops.source_frames(location), None)
         if frame is not None:
             yield frame

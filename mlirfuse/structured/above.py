@@ -32,12 +32,19 @@ _BITS = {
 def holds(value: ir.Value, bit: int) -> bool:
     """Whether `bit` may be computed above the value. No is certain."""
     op = ops.defining_op(value)
-    return op is not None and _above(op) & bit != 0
+    return op is not None and computes(op, bit)
+
+
+def computes(op: ir.Operation, bit: int) -> bool:
+    """Whether `bit` may be computed by the op or above it. No is certain."""
+    return _above(op) & bit != 0
 
 
 def _above(root: ir.Operation) -> int:
     """The bits of the op and of what it is computed from; none of what a contraction reads."""
     known: dict[ir.Operation, int] = facts.kept_along(_own)
+    if root in known:
+        return known[root]
     work = [root]
     while work:
         op = work[-1]

@@ -101,6 +101,16 @@ class Apply:
     predicate: str
     type: str
     owner: ir.Operation
+    digest: int = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Takes the hash of all that is below, once."""
+        key = (self.op, self.args, self.predicate, self.type, self.owner)
+        object.__setattr__(self, "digest", hash(key))
+
+    def __hash__(self) -> int:
+        """What was taken."""
+        return self.digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +122,16 @@ class Reduce:
     loops: tuple[Loop, ...]
     init: Expr
     owner: ir.Operation
+    digest: int = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Takes the hash of all that is below, once."""
+        key = (self.combiner, self.arg, self.loops, self.init, self.owner)
+        object.__setattr__(self, "digest", hash(key))
+
+    def __hash__(self) -> int:
+        """What was taken."""
+        return self.digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 from iree.compiler import ir
 
 from mlirfuse.marks import FUSE, LAYER, PREFIX
-from mlirfuse.structured import ops
+from mlirfuse.structured import facts, ops
 
 ID_ATTRIBUTE = "mlirfuse.id"
 
@@ -61,11 +61,17 @@ def must_fuse(module: ir.Module) -> dict[tuple[str, Mark], list[ir.Operation]]:
 def any_in(module: ir.Module) -> bool:
     """Whether an op of the module's functions carries a mark of a block."""
     return any(
-        of(op.operation)
+        _may_be_marked(op.operation.location.attr) and of(op.operation)
         for function in ops.functions(module)
         for block in ops.blocks(function)
         for op in block.operations
     )
+
+
+@facts.always
+def _may_be_marked(attribute: ir.Attribute) -> bool:
+    inside, frame = ops.taken_apart(ir.Location.from_attr(attribute, attribute.context))
+    return PREFIX in frame or any(_may_be_marked(part.attr) for part in inside)
 
 
 def is_called(op: ir.Operation, name: str) -> bool:

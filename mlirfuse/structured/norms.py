@@ -458,14 +458,14 @@ def may_end_norm(root: ir.Operation) -> bool:
 
     Most ops end here, at a tenth of the cost of asking what they compute.
     """
-    if len(root.results) != 1 or last_scalar_op(root) not in _LAST:
+    if not above.computes(root, above.ROOT) or len(root.results) != 1:
         return False
-    return ops.is_elementwise(root) and above.holds(root.results[0], above.ROOT)
+    return last_scalar_op(root) in _LAST and ops.is_elementwise(root)
 
 
 def may_end_layer_norm(root: ir.Operation) -> bool:
     """`may_end_norm`, where a difference is computed above too: a mean is taken off."""
-    return may_end_norm(root) and above.holds(root.results[0], above.DIFFERENCE)
+    return may_end_norm(root) and above.computes(root, above.DIFFERENCE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

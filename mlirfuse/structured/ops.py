@@ -543,23 +543,26 @@ def padding_amounts(op: ir.Operation) -> tuple[tuple[int, int], ...] | None:
 # --- locations ---------------------------------------------------------------------------------
 
 
-def source_frames(location: ir.Location) -> tuple[str, ...]:
-    """Every source position and name in the location, innermost first, as `file:line:col`."""
-    return _frames(location.attr)
-
-
-@facts.always
-def _frames(attribute: ir.Attribute) -> tuple[str, ...]:
-    location = ir.Location.from_attr(attribute, attribute.context)
+def taken_apart(location: ir.Location) -> tuple[list[ir.Location], str]:
+    """The locations inside a location, innermost first, and what it says itself, if anything."""
     if isinstance(location, ir.CallSiteLoc):
-        return (*source_frames(location.callee), *source_frames(location.caller))
+        return [location.callee, location.caller], ""
     if isinstance(location, ir.FileLineColLoc):
-        return (f"{location.filename}:{location.start_line}:{location.start_col}",)
+        return [], f"{location.filename}:{location.start_line}:{location.start_col}"
     if isinstance(location, ir.NameLoc):
-        return (*source_frames(location.child_loc), str(location.name_str))
+        return [location.child_loc], str(location.name_str)
     if isinstance(location, ir.FusedLoc):
-        return tuple(frame for part in location.locations for frame in source_frames(part))
-    return ()
+        return list(location.locations), ""
+    return [], ""
+
+
+def source_frames(location: ir.Location) -> Iterator[str]:
+    """Every source position and name in the location, innermost first, as `file:line:col`."""
+    inside, frame = taken_apart(location)
+    for part in inside:
+        yield from source_frames(part)
+    if frame:
+        yield frame
 
 
 _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")
@@ -583,7 +586,7 @@ def location_name(location: ir.Location) -> str:
 @facts.always
 def _place(attribute: ir.Attribute) -> str:
     name, inside = "", ""
-    for frame in _frames(attribute):
+    for frame in source_frames(ir.Location.from_attr(attribute, attribute.context)):
         if not is_position(frame):
             name = name or frame
         elif not any(part in frame for part in _FRAMEWORKS):

@@ -81,7 +81,7 @@ class _Parts:
 
 def may_end_softmax(root: ir.Operation) -> bool:
     """Whether the op has one result, and is an exponential or has one above it."""
-    return len(root.results) == 1 and above.holds(root.results[0], above.EXPONENTIAL)
+    return len(root.results) == 1 and above.computes(root, above.EXPONENTIAL)
 
 
 def find_row_softmax(root: ir.Operation) -> RowSoftmax | NoMatch | None:
