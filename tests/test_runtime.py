@@ -308,10 +308,13 @@ func.func @main(%sorted: tensor<4x6xf32>, %updated: tensor<4x6xf32>, %part: tens
 
 
 def test_a_program_does_not_write_into_its_arguments():
+    import torch
+
     program = mlirfuse.compile(WRITES, stock=True, cache=False)
     rng = np.random.default_rng(0)
     given = [aligned(rng.standard_normal((n, 6), np.float32)) for n in (4, 4, 2, 4)]
     before = [x.copy() for x in given]
+    program(*map(torch.from_numpy, given))
     by_order, by_update, by_loop = program(*given)
     for x, y in zip(given, before, strict=True):
         np.testing.assert_array_equal(x, y)
@@ -365,6 +368,15 @@ def test_a_number_is_copied_into_out():
     program(3, 2.0, x, out=out)
     assert out[0] == 3
     assert list(out[1]) == [2] * 4
+
+
+def test_an_argument_of_the_model_called_out():
+    import torch
+
+    program = mlirfuse.compile(
+        lambda out: out + 1, {"out": torch.zeros(4)}, stock=True, cache=False
+    )
+    assert (program(out=torch.ones(4)) == 2).all()
 
 
 def test_an_out_that_does_not_fit(add):

@@ -66,6 +66,7 @@ class FusedModule:
         self.source = manifest.source
         self.report: Report = manifest.report
         self.measured = manifest.measured
+        self._takes_out = any(spec.name == "out" for spec in manifest.inputs)
         self._fitting: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -74,7 +75,8 @@ class FusedModule:
         Args:
           *args: what the model takes; for a loaded program the flat list of `inputs`.
           out: arrays of numpy or torch that the results are copied into, one for each of `outputs`
-            in a tuple or list, or one alone; they are returned in place of the results.
+            in a tuple or list, or one alone; they are returned in place of the results. The
+            guard answers no such call. A model's own argument of this name goes before.
           **kwargs: what the model takes; for a loaded program arguments by their names in `inputs`.
 
         Raises:
@@ -84,6 +86,8 @@ class FusedModule:
         """
         from mlirfuse.runtime import arrays
 
+        if out is not None and self._takes_out:
+            kwargs["out"], out = out, None
         try:
             flat = self._arguments(args, kwargs)
             values = self._checked(flat)
