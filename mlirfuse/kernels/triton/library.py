@@ -32,7 +32,7 @@ def tanh(x):
 
 @triton.jit
 def short_tanh(x):
-    """Hyperbolic tangent of f32 that will be rounded to f16 or bf16: wrong by 1e-5 of it, at most."""
+    """Hyperbolic tangent of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most."""
     far = 1.0 - 2.0 / (tl.exp2(x * 2.8853900817779268) + 1.0)
     near = x - x * x * x * (1.0 / 3.0)
     return tl.where(tl.abs(x) < 0.04, near, far)
@@ -40,7 +40,7 @@ def short_tanh(x):
 
 @triton.jit
 def short_erf(x):
-    """Error function of f32 that will be rounded to f16 or bf16: wrong by 1e-5 of it, at most.
+    """Error function of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most.
 
     Far from zero, Abramowitz and Stegun 1964, 7.1.26.
     """
