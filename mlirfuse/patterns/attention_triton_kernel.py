@@ -6,8 +6,9 @@
 
 Root: the region, whichever pass formed it. q, k and v of f16 or bf16, scores and sums in f32; any
 batch and head dimensions, shared heads of k and v; a mask of i1 or numbers, from memory or computed
-from indices, of which a causal one halves the work. Static sizes, heads of at most 256. Numerics:
-reassociating (online softmax), as the attention op itself.
+from indices, of which a causal one halves the work. Few queries are split over their keys, and a
+second kernel joins the parts. Static sizes, heads of at most 256. Numerics: reassociating (online
+softmax), as the attention op itself.
 Source: Dao, FlashAttention-2, 2023, algorithm 1.
 """
 
