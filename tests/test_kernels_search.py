@@ -5,11 +5,15 @@ import json
 
 import pytest
 from iree.compiler import ir
+from linalg_text import Function
+from norm_text import layer_norm
 
+import mlirfuse
 from mlirfuse import targets
-from mlirfuse.kernels import measure, search, shapes, tuning
+from mlirfuse.core import Reason
+from mlirfuse.kernels import measure, rows, search, shapes, tuning
 from mlirfuse.kernels.measured import MEASURED
-from mlirfuse.kernels.provider import Key, Plan
+from mlirfuse.kernels.provider import Key, Plan, Program
 from mlirfuse.structured import ops
 from mlirfuse.targets import tilings
 from mlirfuse.targets.base import Tuned
@@ -100,6 +104,38 @@ def test_each_common_shape_has_a_plan():
             assert isinstance(plan, Plan), plan
             keys.append(plan.key)
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("form", "sizes", "target", "kept"),
+    [
+        ("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), SM_90, True),
+        ("arith.addf arith.addf, 1 read, 1 written", (8192, 2048), SM_90, True),
+        ("arith.addf arith.addf, 1 read, 1 written", (16, 64), SM_90, False),
+        ("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), "cuda:sm_80", False),
+        ("arith.addf, 1 read, 1 written", (16384, 4096), SM_90, False),
+        ("arith.addf arith.addf, 2 read, 1 written", (16384, 4096), SM_90, False),
+    ],
+)
+def test_iree_keeps_what_it_computes_as_fast(form, sizes, target, kept):
+    """A layer norm alone, near the sizes that were measured."""
+    program = Program("row_kernel", "", (), 4, 1)
+    plan = Plan(program, (), (), (), key=Key("rows", form, sizes))
+    refusal = rows.profitable(plan, targets.parse(target))
+    assert (refusal is not None) == kept
+    if refusal is not None:
+        assert refusal.reason is Reason.NOT_PROFITABLE
+        assert "IREE's code took 69 us where a kernel took 70 (16384x4096" in refusal.detail
+
+
+def test_the_form_of_a_layer_norm():
+    f = Function("main", (16384, 4096))
+    x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
+    text = f.finish(layer_norm(f, x, (1,), g, f.argument((1,), "f16"), "f32"))
+    _, report = mlirfuse.fuse(text, target=SM_90, enable_feature=("kernels",))
+    (decision,) = [d for d in report.decisions if d.pass_name == "row_triton_kernel"]
+    assert decision.reason is Reason.NOT_PROFITABLE
+    assert "measured" in decision.detail
 
 
 GROUP = """

@@ -4,7 +4,29 @@
 several copies, more than the cache of 50 MB holds; medians of 12 rounds of 5 launches.
 """
 
+from __future__ import annotations
+
+import dataclasses
+
 from mlirfuse.targets.base import Tuned
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Beside:
+    """A kernel of rows beside IREE's code for the same region.
+
+    Attributes:
+      form: what tells such kernels apart.
+      sizes: rows and columns.
+      iree_us: microseconds of IREE's code.
+      kernel_us: microseconds of the kernel.
+    """
+
+    form: str
+    sizes: tuple[int, int]
+    iree_us: float
+    kernel_us: float
+
 
 MEASURED: dict[str, tuple[Tuned, ...]] = {
     "cuda:sm_90": (
@@ -102,3 +124,17 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
     ),
 }
 """Target -> the fastest tiling of each kernel that was measured on one."""
+
+BESIDE: dict[str, tuple[Beside, ...]] = {
+    "cuda:sm_90": (
+        Beside("arith.addf arith.maximumf, 1 read, 1 written", (16384, 4096), 160, 66),
+        Beside("arith.addf arith.maximumf, 1 read, 1 written", (16384, 1024), 38, 17),
+        Beside("arith.addf arith.maximumf, 1 read, 1 written", (2048, 32768), 158, 86),
+        Beside("arith.addf arith.maximumf, 2 read, 1 written", (65536, 512), 78, 34),
+        Beside("arith.addf, 1 read, 1 written", (16384, 4096), 85, 66),
+        Beside("arith.addf, 2 read, 2 written", (16384, 4096), 189, 132),
+        Beside("arith.addf, 2 read, 2 written", (16384, 8192), 387, 259),
+        Beside("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), 69, 70),
+    ),
+}
+"""Target -> kernels of rows and IREE's code, measured in one run: an NVIDIA H200, 2026-11-21."""

@@ -26,13 +26,24 @@ Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
 """Plans a kernel for a region and a target; None for another kind of region."""
 
 
-def kernel_pass(name: str, summary: str, supports: Supports, source: str) -> FusionPass:
+Profitable = Callable[[Plan, Target], NoMatch | None]
+"""Refuses a plan that would not pay."""
+
+
+def kernel_pass(
+    name: str,
+    summary: str,
+    supports: Supports,
+    source: str,
+    profitable: Profitable = lambda plan, target: None,
+) -> FusionPass:
     """A pass that lets kernels compute regions, whichever pass formed them."""
     return FusionPass(
         name=name,
         summary=summary,
         roots=(ops.REGION,),
         match=functools.partial(_match, supports=supports),
+        profitable=lambda match, ctx: profitable(match.data, ctx.target),
         prepare=_prepare,
         rewrite=_rewrite,
         numerics=Numerics.REASSOCIATING,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.provider import Extent, Plan, Program
+from mlirfuse.kernels import tuning
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
 from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
@@ -26,6 +27,12 @@ TILE_ELEMENTS = 2048
 
 THREAD_ELEMENTS = 16
 """Elements of a tile for each thread; an estimate."""
+
+UNKNOWN_ROWS = 4096
+"""What a dynamic number of rows counts as, where measurements are looked up."""
+
+AS_FAST = 1.02
+"""IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""
 
 MAX_INDEX = 1 << 31
 """Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
@@ -135,6 +142,31 @@ def _plan(
         tuple(results),
         (Extent(rows, height, dynamic), Extent(1), Extent(1)),
         size,
+        Key(
+            "rows", _form(reductions, tiles, results), (UNKNOWN_ROWS if dynamic else rows, columns)
+        ),
+    )
+
+
+def _form(reductions: list[ir.Operation], tiles: Tiles, results: list[ir.Value]) -> str:
+    """What tells kernels of rows apart: how they reduce, and how many tensors they move."""
+    kinds = sorted(list(ops.body(op).operations)[-2].operation.name for op in reductions)
+    whole = [
+        sum({(0, 0), (1, 0)} <= {*tiles.axes[v]} for v in values)
+        for values in (tiles.operands, results)
+    ]
+    return f"{' '.join(kinds)}, {whole[0]} read, {whole[1]} written"
+
+
+def profitable(plan: Plan, target: Target) -> NoMatch | None:
+    """Leaves a region with IREE where its code was measured to be as fast."""
+    found = tuning.beside(target, plan.key) if plan.key is not None else None
+    if found is None or found.iree_us > found.kernel_us * AS_FAST:
+        return None
+    return NoMatch(
+        Reason.NOT_PROFITABLE,
+        f"IREE's code took {found.iree_us:g} us where a kernel took {found.kernel_us:g}"
+        f" ({'x'.join(map(str, found.sizes))}, measured)",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from mlirfuse.kernels.measured import MEASURED
+from mlirfuse.kernels.measured import BESIDE, MEASURED, Beside
 from mlirfuse.kernels.provider import Key
 from mlirfuse.targets.base import Target, Tuned
 
@@ -28,6 +28,14 @@ def tiling(target: Target, key: Key) -> tuple[int, ...] | None:
     return None
 
 
+def beside(target: Target, key: Key) -> Beside | None:
+    """The measurement of IREE's code beside the kernel nearest in size, of the same form."""
+    same = [entry for entry in BESIDE.get(str(target), ()) if entry.form == key.form]
+    near = [(_doublings(entry.sizes, key.sizes), entry) for entry in same]
+    near = [pair for pair in near if pair[0] <= NEAR]
+    return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
 def _nearest(table: Iterable[Tuned], key: Key) -> Tuned | None:
     near = [(_distance(entry, key), entry) for entry in table if entry.kind == key.kind]
     near = [pair for pair in near if pair[0] <= NEAR]
@@ -35,8 +43,11 @@ def _nearest(table: Iterable[Tuned], key: Key) -> Tuned | None:
 
 
 def _distance(entry: Tuned, key: Key) -> float:
-    sizes = sum(
+    return _doublings(entry.sizes, key.sizes) + (0.0 if entry.form == key.form else OTHER_FORM)
+
+
+def _doublings(sizes: tuple[int, ...], others: tuple[int, ...]) -> float:
+    return sum(
         abs(math.log2(max(1, one) / max(1, other)))
-        for one, other in zip(entry.sizes, key.sizes, strict=True)
+        for one, other in zip(sizes, others, strict=True)
     )
-    return sizes + (0.0 if entry.form == key.form else OTHER_FORM)

@@ -19,5 +19,6 @@ PASS = passes.kernel_pass(
     name="row_triton_kernel",
     summary="Softmax, norms and other row reductions as one Triton kernel",
     supports=rows.supports,
+    profitable=rows.profitable,
     source="Milakov, Gimelshein 2018",
 )
