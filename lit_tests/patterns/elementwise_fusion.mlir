@@ -278,3 +278,59 @@ func.func @no_fusion_ends_apart(%x: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> (
   } -> tensor<16x8xf32>
   return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
 }
+
+// -----
+
+// An end that widens, last of all.
+// CHECK-LABEL: @wider_end_is_last
+// CHECK: flow.return %{{.*}}, %
+#mn = affine_map<(m, n) -> (m, n)>
+func.func @wider_end_is_last(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
+  %e = tensor.empty() : tensor<8x16xf16>
+  %e32 = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i0: f16, %o: f16):
+    %s = math.exp %i0 : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  %a = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %y : tensor<8x16xf16>, tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i0: f16, %i1: f16, %o: f16):
+    %s = arith.mulf %i0, %i1 : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  %b = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<8x16xf16>) outs(%e32 : tensor<8x16xf32>) {
+  ^bb0(%i0: f16, %o: f32):
+    %s = arith.extf %i0 : f16 to f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %b, %a : tensor<8x16xf32>, tensor<8x16xf16>
+}
+
+// -----
+
+// The same before another end: IREE tiles the dispatch by that one, and cannot write the first.
+// CHECK-LABEL: @no_fusion_wider_end_before_another
+// CHECK-NOT: flow.return %{{.*}}, %
+// CHECK: return
+// WHY: widens its elements and ends the group before another op
+#mn = affine_map<(m, n) -> (m, n)>
+func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
+  %e = tensor.empty() : tensor<8x16xf16>
+  %e32 = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i0: f16, %o: f16):
+    %s = math.exp %i0 : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  %b = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<8x16xf16>) outs(%e32 : tensor<8x16xf32>) {
+  ^bb0(%i0: f16, %o: f32):
+    %s = arith.extf %i0 : f16 to f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %a = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p, %y : tensor<8x16xf16>, tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%i0: f16, %i1: f16, %o: f16):
+    %s = arith.mulf %i0, %i1 : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  return %b, %a : tensor<8x16xf32>, tensor<8x16xf16>
+}
