@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,31 @@ def test_every_program_is_valid_and_the_same_each_time(seed, steps):
     assert text == graph(seed, steps)
     with ir.Context():
         ir.Module.parse(text)
+
+
+KINDS = (
+    *(f"x{t}>" for t in ("f64", "f32", "f16", "bf16", "i8", "i32", "i64", "i1")),
+    *("tensor<f32>", "tensor<0x", "tensor<1x", "x0x", "tensor<?x", "5xf32>) -> (", "_other("),
+    *("scf.if", "scf.for", "scf.while", "util.global.load", "linalg.index", "math.erf"),
+    *("linalg.matmul", "linalg.batch_matmul", "linalg.transpose", "tensor.concat", "tensor.pad"),
+    *("tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape", "tensor.extract %"),
+    *('"reduction"', "math.rsqrt", "0xFF800000", "arith.select", "arith.truncf", "arith.extf"),
+)
+"""What programs are to be made of: types, ranks, sizes, control flow, ops."""
+
+
+def test_every_kind_comes_up():
+    texts = [graph(seed, 10) for seed in range(400)]
+    missing = [kind for kind in KINDS if sum(kind in text for text in texts) < 4]
+    assert missing == []
+    ranks = {len(shape.split("x")) - 1 for t in texts for shape in re.findall(r"tensor<(.*?)>", t)}
+    assert set(range(6)) <= ranks
+    chosen = [switches(seed) for seed in range(400)]
+    assert sum(not given for given in chosen) > 100
+    assert {name for given in chosen for name in given} == {
+        *("disable_pass", "enable_pass", "fusion_limit", "numerics"),
+        *("single_op_groups", "skip_op_kind"),
+    }
 
 
 @settings(
