@@ -130,16 +130,25 @@ def _written_whole(op: ir.Operation) -> Work:
 
 def combined(parts: Iterable[Work], traffic: int) -> Work:
     """The work of several ops as one dispatch that moves `traffic` bytes."""
-    parts = list(parts)
-    kinds = [p.kind for p in parts if p.matrix]
-    most = max((p.operations for p in parts), default=0)
+    matrix = vector = special = most = 0
+    kind = ""
+    sizes: list[tuple[int, int]] = []
+    for part in parts:
+        matrix += part.matrix
+        vector += part.vector
+        special += part.special
+        operations = part.matrix + part.vector + part.special
+        most = max(most, operations)
+        sizes.append((operations, part.parallel))
+        if part.matrix:
+            kind = kind or part.kind
     return Work(
         bytes=traffic,
-        matrix=sum(p.matrix for p in parts),
-        kind=kinds[0] if kinds else "f32",
-        vector=sum(p.vector for p in parts),
-        special=sum(p.special for p in parts),
-        parallel=min((p.parallel for p in parts if p.operations > MINOR * most), default=1),
+        matrix=matrix,
+        kind=kind or "f32",
+        vector=vector,
+        special=special,
+        parallel=min([p for operations, p in sizes if operations > MINOR * most], default=1),
     )
 
 
@@ -174,9 +183,11 @@ def _is_special(name: str) -> bool:
 
 def num_bytes(values: Iterable[ir.Value]) -> int:
     """Bytes of the tensors among the values."""
-    return sum(
-        ops.num_bytes(value, DYNAMIC_SIZE) for value in values if ops.ranked(value) is not None
-    )
+    total = 0
+    for value in values:
+        if ops.ranked(value) is not None:
+            total += ops.num_bytes(value, DYNAMIC_SIZE)
+    return total
 
 
 def is_cheap_value(value: ir.Value) -> bool:

@@ -104,7 +104,12 @@ def _elements(kind: ir.Type, dynamic_size: int) -> int:
 
 def num_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
     """Bytes that the tensor takes in memory, each dynamic dimension counted as `dynamic_size`."""
-    return (num_elements(value, dynamic_size) * element_bits(value) + 7) // 8
+    return _bytes(value.type, dynamic_size)
+
+
+@functools.cache
+def _bytes(kind: ir.Type, dynamic_size: int) -> int:
+    return (_elements(kind, dynamic_size) * _bits(_decode_type(kind)[1]) + 7) // 8
 
 
 def users(value: ir.Value) -> list[ir.Operation]:
@@ -249,6 +254,7 @@ def forget() -> None:
     _decode_map.cache_clear()
     _decode_type.cache_clear()
     _elements.cache_clear()
+    _bytes.cache_clear()
     _decode_iterators.cache_clear()
 
 
