@@ -103,7 +103,7 @@ def test_says_where_its_rates_come_from(name):
     assert target.source
     assert target.bandwidth > 1e9
     assert target.launch_us > 0
-    assert target.matmul_rate["f16"] >= target.matmul_rate["f32"] >= target.vector_rate / 2
+    assert target.matmul_rate["f16"] >= target.matmul_rate["f32"] >= target.vector_rate / 60
     assert (target.stack_limit is None) == (target.name != "cpu")
     assert (target.shared_memory is None) == (target.name == "cpu")
 
