@@ -143,3 +143,54 @@ func.func @no_fusion_plain(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tenso
   %c = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x32xf32>) outs(%f : tensor<8x32xf32>) -> tensor<8x32xf32>
   return %c : tensor<8x32xf32>
 }
+
+// -----
+
+// Keys that groups of queries share, as repeat_kv writes them: not repeated in memory.
+// CHECK-DAG: #[[Q:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d4)>
+// CHECK-DAG: #[[K:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>
+// CHECK-LABEL: @repeated_heads
+// CHECK-SAME: %[[X:.*]]: tensor<4x8x16xf32>, %[[Y:.*]]: tensor<2x8x16xf32>
+// CHECK: %[[W:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<2x2x8x16xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[Q]], #[[K]],{{.*}} ins(%[[W]], %[[Y]] :
+// OFF-LABEL: @repeated_heads
+// OFF: linalg.batch_matmul
+#kv = affine_map<(b, g, n, d) -> (b, n, d)>
+#all = affine_map<(b, g, n, d) -> (b, g, n, d)>
+#bmk = affine_map<(b, m, n, k) -> (b, m, k)>
+#bnk = affine_map<(b, m, n, k) -> (b, n, k)>
+#bmn = affine_map<(b, m, n, k) -> (b, m, n)>
+func.func @repeated_heads(%q: tensor<4x8x16xf32>, %k: tensor<2x8x16xf32>) -> tensor<4x8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %er = tensor.empty() : tensor<2x2x8x16xf32>
+  %r = linalg.generic {indexing_maps = [#kv, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%k : tensor<2x8x16xf32>) outs(%er : tensor<2x2x8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x2x8x16xf32>
+  %h = tensor.collapse_shape %r [[0, 1], [2], [3]] : tensor<2x2x8x16xf32> into tensor<4x8x16xf32>
+  %e = tensor.empty() : tensor<4x8x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  %c = linalg.batch_matmul indexing_maps = [#bmk, #bnk, #bmn] ins(%q, %h : tensor<4x8x16xf32>, tensor<4x8x16xf32>) outs(%f : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  return %c : tensor<4x8x8xf32>
+}
+
+// -----
+
+// One matrix for all of the batch: no digit of the batch is left to read it by.
+// CHECK-LABEL: @no_fusion_broadcast_batch
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: linalg.batch_matmul ins({{.*}}, %[[T]]
+#kn = affine_map<(b, k, n) -> (k, n)>
+#bkn = affine_map<(b, k, n) -> (b, k, n)>
+func.func @no_fusion_broadcast_batch(%x: tensor<4x8x16xf32>, %w: tensor<16x32xf32>) -> tensor<4x8x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %et = tensor.empty() : tensor<4x16x32xf32>
+  %t = linalg.generic {indexing_maps = [#kn, #bkn], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<16x32xf32>) outs(%et : tensor<4x16x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<4x16x32xf32>
+  %e = tensor.empty() : tensor<4x8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  %c = linalg.batch_matmul ins(%x, %t : tensor<4x8x16xf32>, tensor<4x16x32xf32>) outs(%f : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  return %c : tensor<4x8x32xf32>
+}

@@ -95,7 +95,7 @@ def _widened(
     split = [tuple(n for d in m for n in ((None,) if d is None else groups[d])) for m in maps]
     with ir.InsertionPoint(op), op.location:
         inputs = [
-            wide[value] if value in wide else _expanded(value, index_map, groups, sizes)
+            wide[value] if value in wide else expanded(value, index_map, groups, sizes)
             for value, index_map in zip(ops.inputs(op), maps, strict=False)
         ]
         result = op.results[0]
@@ -110,7 +110,7 @@ def _widened(
     return new
 
 
-def _expanded(
+def expanded(
     value: ir.Value,
     index_map: ops.IndexMap,
     groups: Sequence[Sequence[int]],

@@ -16,10 +16,10 @@ Root: the last of the contractions. They have the first operand and all loops bu
 common. Several results: the columns are as many; elementwise ops that read the products in place
 come along. Joined: casts and constant biases that all have alike come along, what else follows one
 of them elementwise refuses it, and heads are cut out whole where all that reads is split in heads
-of one size. A part that is not read by a group alone counts as a copy. The form that the model
-gives the larger gain is taken; several results only where the target has matrix instructions for
-them, of static shape. Sums start at a constant; rows of joined ones static or dynamic; T f16, bf16,
-f32 with its own or f32 accumulation. Numerics: exact (each sum in the order of K).
+of one size. A part that not only groups and elementwise ops read counts as a copy. The form that
+the model gives the larger gain is taken; several results only where the target has matrix
+instructions for them, of static shape. Sums start at a constant; rows of joined ones static or
+dynamic; T f16, bf16, f32 with its own or f32 accumulation. Numerics: exact (sums in K's order).
 Off for the CPU, where `weight_packing_rewrite` has each product at the peak of the machine already.
 Source: IREE's horizontal contraction fusion; TensorRT's joined QKV projections.
 """
@@ -153,10 +153,15 @@ def _gain(plan: _Beside | _Joined, ctx: PassContext) -> float:
     copies = [
         cost.Work(2 * cost.num_bytes([part]), parallel=parallel)
         for part in plan.ends
-        if any(reader.name != ops.REGION for reader in ops.users(part))
+        if not all(map(_reads_in_place, ops.users(part)))
     ]
     saved = sum(work.microseconds(target) for work in alone)
     return saved - sum(work.microseconds(target) for work in (whole, *copies))
+
+
+def _reads_in_place(reader: ir.Operation) -> bool:
+    """Whether IREE reads a slice where it is for this op: all but reshapes, which want it whole."""
+    return reader.name == ops.REGION or ops.is_elementwise(reader)
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:

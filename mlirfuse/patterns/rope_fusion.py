@@ -20,8 +20,9 @@ Root: the swap of halves that IREE makes of slices, negation and concatenation; 
 insertion of two parts that fill a tensor and are computed elementwise from the same tensors by ops
 that nothing else reads. The products may be what reads a contraction: it has the swap as a second
 reader, so they are not its epilogue. A swap in what a transpose computes (heads moved out of a
-projection) is left to IREE: a Llama block takes two dispatches less so. Static or dynamic leading
-dimensions; any floating-point type. Numerics: exact.
+projection) reads the heads where they are, and the transpose is gone; heads that lie beside one
+another in one projection, queries and keys, rotate as one where nothing else differs. Static or
+dynamic leading dimensions; any floating-point type. Numerics: exact.
 Source: J. Su et al., RoFormer, 2021; MindSpore's rotary embedding.
 """
 
@@ -29,9 +30,10 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region, halves_builder, reshape_builder
+from mlirfuse.builders import form_region, halves_builder, reshape_builder, rotation_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import gathers, halves, ops
+from mlirfuse.structured.rotations import Rotations, rotations
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -43,6 +45,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return Match(root, tuple(joined.ops), joined)
     if not gathers.is_rotation(root):
         return None
+    if gathers.is_moved(root):
+        turned = rotations(root, ctx.target.max_operands)
+        return turned if isinstance(turned, NoMatch) else Match(root, tuple(turned.ops), turned)
     found = gathers.gathered(root, ctx.target.max_operands, takes_epilogues=True)
     if found is None or isinstance(found, NoMatch):
         return found
@@ -62,6 +67,8 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region, over the space in which the halves are apart."""
+    if isinstance(match.data, Rotations):
+        return form_region(rotation_builder.unmoved(match.data))
     if isinstance(match.data, halves.Halves):
         return form_region([halves_builder.joined(match.data)])
     return form_region(reshape_builder.over_one_space(match.data))

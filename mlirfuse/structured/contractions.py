@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from iree.compiler import ir
 
@@ -203,10 +204,10 @@ class View:
 
 
 def view(contraction: ir.Operation, number: int) -> View | None:
-    """Looks through transposes and collapsing reshapes that feed an operand.
+    """Looks through transposes, repeated heads and collapsing reshapes that feed an operand.
 
     Returns:
-      The view through the last transpose found, or None when there is none.
+      The view through the last of them but reshapes, or None when there is none.
     """
     index_map = ops.indexing_maps(contraction)[number]
     if index_map is None or None in index_map:
@@ -222,11 +223,23 @@ def view(contraction: ir.Operation, number: int) -> View | None:
         if not (op.name in ops.RESHAPES or ops.is_projection(op)) or ops.in_region(op):
             return best
         moved.append(op)
-        if len(step.index) < len(element.index) or not all(map(_simple, step.index)):
+        repeats = ops.is_projection(op) and _repeats(element, step)
+        shrinks = len(step.index) < len(element.index) and not repeats
+        if shrinks or not all(map(_simple, step.index)):
             return best
         if ops.is_projection(op):
             best = View(step.value, step.index, tuple(moved))
         element = step
+
+
+def _repeats(element: Element, source: Element) -> bool:
+    """Whether a broadcast repeats its source for some digits of a loop whose others it reads.
+
+    So queries share keys; a broadcast along a whole loop stays what it is.
+    """
+    dropped = [index for index in element.index if index not in source.index]
+    kept = {index.index for index in source.index if isinstance(index, Part)}
+    return all(isinstance(index, Part) and index.index in kept for index in dropped)
 
 
 def _simple(index: Index) -> bool:
@@ -446,8 +459,18 @@ def readers_in_place(roots: Sequence[ir.Operation], max_operands: int) -> list[i
     return [op for op in group if op not in roots]
 
 
-def are_alike(one: ir.Operation, other: ir.Operation) -> bool:
-    """Whether two structured ops compute the same of operands that may be different tensors."""
+def are_alike(
+    one: ir.Operation,
+    other: ir.Operation,
+    outside: Mapping[ir.Value, ir.Value] = MappingProxyType({}),
+) -> bool:
+    """Whether two structured ops compute the same of operands that may be different tensors.
+
+    Args:
+      one: an op.
+      other: the op that it is compared with.
+      outside: for values that the body of `one` takes from outside, what `other` takes.
+    """
     if ops.indexing_maps(one) != ops.indexing_maps(other):
         return False
     if ops.iterator_types(one) != ops.iterator_types(other):
@@ -455,7 +478,8 @@ def are_alike(one: ir.Operation, other: ir.Operation) -> bool:
     kinds = [ops.element_type(value) for value in (*one.operands, *one.results)]
     if kinds != [ops.element_type(value) for value in (*other.operands, *other.results)]:
         return False
-    known = dict(zip(ops.body(one).arguments, ops.body(other).arguments, strict=True))
+    arguments = zip(ops.body(one).arguments, ops.body(other).arguments, strict=True)
+    known = {**outside, **dict(arguments)}
     bodies = [[o.operation for o in ops.body(op).operations] for op in (one, other)]
     if len(bodies[0]) != len(bodies[1]):
         return False

@@ -77,7 +77,11 @@ class Gathered:
 
 
 def gathered(
-    gather: ir.Operation, max_operands: int, *, takes_epilogues: bool = False
+    gather: ir.Operation,
+    max_operands: int,
+    *,
+    takes_epilogues: bool = False,
+    takes_moved: bool = False,
 ) -> Gathered | NoMatch | None:
     """The gather, the elementwise ops behind it, and those that only these read.
 
@@ -86,11 +90,12 @@ def gathered(
       max_operands: operands and results that a dispatch takes.
       takes_epilogues: whether what only the ops behind it read may be the epilogue of a
         contraction.
+      takes_moved: whether a transpose may compute what is gathered from.
 
     Returns:
       The ops, why there is no group, or None when there is nothing to generate with the gather.
     """
-    if _is_moved(gather):
+    if not takes_moved and is_moved(gather):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
     users = ops.users(gather.results[0])
     reshape = _reshape(gather, users)
@@ -114,7 +119,7 @@ def gathered(
     return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
 
 
-def _is_moved(gather: ir.Operation) -> bool:
+def is_moved(gather: ir.Operation) -> bool:
     """Whether a transpose computes what is read: without the group IREE puts it elsewhere.
 
     Measured with IREE 3.13.0: a rotation behind a projection and the transpose of its heads takes

@@ -126,6 +126,19 @@ class Outcome:
                     assert worst <= case.ulps, f"{place}: {title}: {worst:.2f} > {case.ulps} ulps"
 
 
+LIT = Path(__file__).parent.parent.parent / "lit_tests" / "patterns"
+
+
+def section(name: str, *passes: str) -> str:
+    """The part of a lit file of one of the passes with that function, with aliases of its own."""
+    for file in (f for one in passes for f in sorted(LIT.glob(f"{one}*.mlir"))):
+        for text in file.read_text(encoding="utf-8").split("// -----"):
+            if f"func.func @{name}(" in text:
+                aliases = "|".join(re.findall(r"^#(\w+) =", text, re.MULTILINE))
+                return re.sub(rf"#({aliases})\b", rf"#{name}_\1", text)
+    raise KeyError(name)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
     """Functions that are compiled together.

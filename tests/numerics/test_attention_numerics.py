@@ -1,19 +1,15 @@
 """What the attention passes leave computes what the unfused program and float64 compute."""
 
-import re
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
 from attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
-from harness import FLOATS, Batch, Case
+from harness import FLOATS, Batch, Case, section
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 ALL = f"{V1}{{dynamic-keys=true}},{V2}{{dynamic-keys=true}}"
 # The passes are off on the CPU by default, where they do not pay.
 ON = {"enable_pass": (V1, V2)}
-LIT = Path(__file__).parent.parent.parent / "lit_tests" / "patterns"
 
 ULPS = 8.0
 """Two contractions, an exponential and a division; exp2 in place of exp."""
@@ -107,21 +103,11 @@ def make(name: str, sizes: str = "self", **how) -> Case:
     )
 
 
-def section(name: str) -> str:
-    """The function of that name in a lit file, with attribute aliases of its own."""
-    for file in sorted(LIT.glob("flash_attention_fusion_*.mlir")):
-        for text in file.read_text(encoding="utf-8").split("// -----"):
-            if f"func.func @{name}(" in text:
-                aliases = "|".join(re.findall(r"^#(\w+) =", text, re.MULTILINE))
-                return re.sub(rf"#({aliases})\b", rf"#{name}_\1", text)
-    raise KeyError(name)
-
-
 def imported(name: str, fires: str, reference, *arguments: np.ndarray) -> Case:
     """A case of what a framework wrote."""
     return Case(
         name=name,
-        text=section(name),
+        text=section(name, V1, V2),
         inputs={"normal": arguments},
         reference=lambda *wide: (reference(*wide),),
         fires={fires: 1},
@@ -213,7 +199,7 @@ def padded() -> Case:
     some = np.arange(24) % 3 == 1
     return Case(
         name="zero_without_a_key_then_transpose",
-        text=section("zero_without_a_key_then_transpose"),
+        text=section("zero_without_a_key_then_transpose", V1),
         inputs={"some keys": (*read, some), "no key": (*read, np.zeros(24, np.bool_))},
         reference=reference,
         fires={V1: 1},

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
+from harness import FLOATS, Batch, Case, section
 from linalg_text import Function
 
 import mlirfuse
@@ -100,6 +100,31 @@ func.func @{name}(%q: {narrow}, %cos: {table}, %sin: {table}) -> {narrow} {{
 
     arrays = draw(dtype, (B, S, D), (S, D), (S, D))
     return case(name, text, arrays, reference, {"rope_fusion": 1}, dtype, 1)
+
+
+def moved(name: str, dtype: str, heads: tuple[int, ...], regions: int) -> Case:
+    """Rotations of heads that a transpose takes out of one projection, those of the lit file."""
+
+    def reference(x, cos, sin):
+        x = x.transpose(1, 0, 2)
+        turned = np.concatenate([-x[..., 8:], x[..., :8]], -1)
+        y = x * cos + turned * sin
+        ends = np.cumsum(heads)
+        return tuple(y[end - n : end] for end, n in zip(ends, heads, strict=True))
+
+    width = heads[0] if len(heads) == 1 else 8
+    return dataclasses.replace(
+        case(
+            name,
+            section(name, "rope_fusion"),
+            draw(dtype, (32, width, 16), (32, 16), (32, 16)),
+            reference,
+            {"rope_fusion": regions},
+            dtype,
+            regions,
+        ),
+        reference=reference,
+    )
 
 
 def halves(name: str, dtype: str, dynamic: bool) -> Case:
@@ -310,6 +335,9 @@ CASES = {
         swapped("swapped_f32", "f32", False),
         swapped("swapped_f16", "f16", False),
         swapped("swapped_dynamic_bf16", "bf16", True),
+        moved("torch_llama", "f32", (4,), 1),
+        moved("queries_and_keys", "f32", (4, 2), 1),
+        moved("dynamic_positions_f16", "f16", (4,), 1),
         halves("halves_f32", "f32", False),
         halves("halves_dynamic_f16", "f16", True),
         embedding("embedding_f32", "f32", flat=False),
@@ -345,6 +373,7 @@ def test_vulkan(vulkan):
     cases = [
         swapped("vulkan_swapped", "f32", False),
         halves("vulkan_halves", "f32", False),
+        moved("queries_and_keys", "f32", (4, 2), 1),
         embedding("vulkan_embedding", "f32", flat=True),
         joined("vulkan_joined", "f32", False),
         padded("vulkan_padded", "f32", False),
