@@ -334,3 +334,53 @@ func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8
   } -> tensor<8x16xf16>
   return %b, %a : tensor<8x16xf32>, tensor<8x16xf16>
 }
+
+// -----
+
+// A sum that no group took: IREE computes what feeds it with it, and what goes on behind it.
+// CHECK-LABEL: @no_fusion_beside_a_sum
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_beside_a_sum
+// WHY: left_to_producer
+// WHY: a reduction beside it is in no group
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#i = affine_map<(i) -> (i)>
+func.func @no_fusion_beside_a_sum(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x32xf32>
+  %er = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%er : tensor<64xf32>) -> tensor<64xf32>
+  %a = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x32xf32>) outs(%e : tensor<64x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.absf %i : f32
+    linalg.yield %r : f32
+  } -> tensor<64x32xf32>
+  %b = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<64x32xf32>) outs(%e : tensor<64x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.sqrt %i : f32
+    linalg.yield %r : f32
+  } -> tensor<64x32xf32>
+  %s = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]} ins(%b : tensor<64x32xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.addf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%s : tensor<64xf32>) outs(%er : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.rsqrt %i : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %t : tensor<64x32xf32>, tensor<64xf32>) outs(%e : tensor<64x32xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.mulf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<64x32xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<64x32xf32>) outs(%e : tensor<64x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.negf %i : f32
+    linalg.yield %r : f32
+  } -> tensor<64x32xf32>
+  return %q : tensor<64x32xf32>
+}

@@ -11,7 +11,8 @@ Root: the first op that changes each channel by a number of its own: a differenc
 quotient. At least one scales and one shifts; any elementwise op behind them comes along as long as
 only the last is read elsewhere, and so does what only they read, as the root of the variance.
 Parameters constant or not; one behind a convolution is left to the convolution's passes, and one
-behind another contraction to that. Sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+behind another contraction to that; what a reduction in no group feeds is left to IREE. Sizes static
+or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: the fusion plans of AMD's MIOpen (N, NA).
 """
 
@@ -39,6 +40,8 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     if growth.is_epilogue_of_compute(match.root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, match.root.name)
+    if any(map(growth.is_beside_reduction, match.ops)):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return None
 
 

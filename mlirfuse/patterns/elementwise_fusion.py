@@ -12,8 +12,8 @@ result. Several ends of a group share what it computes, not only what it reads: 
 a transpose into each reader, and cannot write the results of loop nests that nothing connects. An
 end that widens its elements is the last of them, or they all do: IREE takes no such op for what a
 dispatch is tiled by. An op that alone reads a contraction, a convolution or a pooling stays with
-it: IREE makes it their epilogue. Bodies of arithmetic only; any shape and element type. Numerics:
-exact.
+it: IREE makes it their epilogue; what feeds a reduction that no group took, or goes on behind it,
+IREE computes with it. Bodies of arithmetic only; any shape and element type. Numerics: exact.
 Source: loop fusion, as in every compiler of this field.
 """
 
@@ -32,6 +32,8 @@ def takes(op: ir.Operation) -> bool | NoMatch:
         return False
     if growth.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
+    if growth.is_beside_reduction(op):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return True
 
 
