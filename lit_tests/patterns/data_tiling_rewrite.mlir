@@ -116,3 +116,20 @@ func.func @mask_before(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, %mask: tens
   } -> tensor<48x32xi1>
   return %b : tensor<48x32xi1>
 }
+
+// -----
+
+// Scores of seven experts: packing would be a dispatch more. Eight fill a register.
+// CHECK-LABEL: @no_rewrite_few_columns
+// CHECK: linalg.matmul ins(%arg0, %arg1
+// CHECK: linalg.matmul {iree.opt.data_tiling} ins(%arg0, %arg2
+func.func @no_rewrite_few_columns(%x: tensor<48x64xf32>, %w: tensor<64x7xf32>, %v: tensor<64x8xf32>) -> (tensor<48x7xf32>, tensor<48x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48x7xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48x7xf32>) -> tensor<48x7xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<48x64xf32>, tensor<64x7xf32>) outs(%f : tensor<48x7xf32>) -> tensor<48x7xf32>
+  %e8 = tensor.empty() : tensor<48x8xf32>
+  %f8 = linalg.fill ins(%zero : f32) outs(%e8 : tensor<48x8xf32>) -> tensor<48x8xf32>
+  %z = linalg.matmul ins(%x, %v : tensor<48x64xf32>, tensor<64x8xf32>) outs(%f8 : tensor<48x8xf32>) -> tensor<48x8xf32>
+  return %y, %z : tensor<48x7xf32>, tensor<48x8xf32>
+}

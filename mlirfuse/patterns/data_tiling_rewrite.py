@@ -14,7 +14,8 @@ KiB). A batched contraction whose result becomes an operand of a marked one is f
 would become its epilogue, which takes 3500 us instead of 195 us for 4x12x128x32x128 f32. All with
 IREE 3.13.0, two threads of an AMD EPYC, AVX-512. A mask that an elementwise op behind the product
 reads would be packed, too, and a packed i1 does not compile: such a product is not marked, nor one
-with an operand of a single element. Other element types all are; static sizes where it fences.
+with an operand of a single element, nor one of fewer columns than a register holds, where packing
+is a dispatch more. Other element types all are; static sizes where it fences.
 Numerics: exact.
 Source: IREE, annotation of data-tiling hints.
 """
@@ -29,6 +30,9 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import contractions, ops
 
+FEWEST_COLUMNS = 8
+"""Columns of a product that is worth packing: f32 in a register of AVX2."""
+
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction of two matrices, or a batched one that feeds such a contraction."""
@@ -42,6 +46,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         if mask is not None:
             detail = f"i1, read by {ops.described(mask)}: IREE packs it with the product"
             return NoMatch(Reason.ELEMENT_TYPE, detail)
+        columns = ops.shape(contraction.results[0])[-1]
+        if columns is not None and columns < FEWEST_COLUMNS:
+            detail = f"{columns} columns, fewer than {FEWEST_COLUMNS}"
+            return NoMatch(Reason.NOT_PROFITABLE, detail)
         return Match(root, (root,), _Mark(contraction))
     value = _end(root, contraction, ctx)
     if not _feeds_plain(value):
