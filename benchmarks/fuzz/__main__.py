@@ -18,13 +18,11 @@ from typing import Any
 from benchmarks import results
 from benchmarks.fuzz.check import Checked, Outcome, check, check_all, switches
 from benchmarks.fuzz.graphs import graph
+from benchmarks.fuzz.page import REGRESSIONS
 from mlirfuse.backend.outputs import replacing
 
 RESULTS = results.FOLDER / "fuzz.json"
 """One entry for each run."""
-
-FAILURES = Path(__file__).parents[2] / "tests" / "fuzz" / "regressions"
-"""A failing program becomes a file of this folder, and with it a test."""
 
 HEADER = "// checked: "
 """Starts a kept program; target and switches follow, as JSON."""
@@ -42,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--together", type=int, default=12, help="programs a module (default: 12)")
     parser.add_argument("--target", default="cpu", help="another than cpu only compiles")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
-    parser.add_argument("--failures", type=Path, default=FAILURES, metavar="FOLDER")
+    parser.add_argument("--failures", type=Path, default=REGRESSIONS, metavar="FOLDER")
     given = parser.parse_args(arguments)
     logging.getLogger("mlirfuse").setLevel(logging.ERROR)
     run = _run(given)

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from benchmarks.fuzz.__main__ import FAILURES, HEADER
+from benchmarks.fuzz.__main__ import HEADER
 from benchmarks.fuzz.check import Outcome, check, switches
 from benchmarks.fuzz.graphs import graph
+from benchmarks.fuzz.page import REGRESSIONS
 
 EXAMPLES = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
 """Programs that are compiled; each takes about two seconds."""
@@ -66,7 +67,7 @@ def test_fused_equals_unfused(seed, steps):
     assert found.outcome.ok, found.message
 
 
-KEPT = sorted(FAILURES.glob("*.mlir"))
+KEPT = sorted(REGRESSIONS.glob("*.mlir"))
 
 if KEPT:
 
