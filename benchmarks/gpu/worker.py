@@ -32,7 +32,7 @@ ROTATED = 256 << 20
 H100, so that no call finds its arguments there."""
 
 ROUNDS = 15
-FEWEST_ROUNDS = 5
+FEWEST_ROUNDS, PROFILED_ROUNDS = 3, 5
 SECONDS = 0.4
 """Of all rounds of a row together, about."""
 
@@ -210,10 +210,12 @@ def _times(
     calls = {side: waiting(made) for side, made in ready.items()}
     if not calls:
         return {}
-    once = timer.latencies(calls, rounds=2, copies=copies)
+    once = timer.latencies(calls, rounds=1, copies=copies)
     total = sum(min(times) for times in once.values())
     rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(SECONDS / total)))
-    kernels = timer.kernels(calls, rounds=FEWEST_ROUNDS if row.block else rounds, copies=copies)
+    kernels = timer.kernels(
+        calls, rounds=min(PROFILED_ROUNDS, rounds) if row.block else rounds, copies=copies
+    )
     if not row.block:
         return {side: {"seconds": times} for side, times in kernels.items()}
     walls = timer.latencies(calls, rounds=rounds, copies=copies)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from benchmarks.suites.suite import Suite
 
-NAMES = ("main", "compile_time")
+NAMES = ("main", "compile_time", "gpu")
 
 
 class _Suites(Mapping[str, Suite]):
