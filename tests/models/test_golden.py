@@ -28,6 +28,23 @@ def test_passes_fire_as_on_record(name):
     assert records.fired(name) == recorded, CHANGED
 
 
+@pytest.mark.parametrize("name", records.MODELS)
+def test_no_target_has_more_dispatches_than_stock(name):
+    for target, entry in records.stored(name)["targets"].items():
+        counts = entry["dispatches"]
+        assert counts["fused"] <= counts["stock"], target
+
+
+AT_MOST = {("bert_block", "cuda"): 8, ("bert_block", "rocm"): 8, ("llama_block", "rocm"): 8}
+"""Dispatches of a block in the default preset."""
+
+
+@pytest.mark.parametrize(("name", "target"), AT_MOST)
+def test_blocks_are_few_dispatches(name, target):
+    counts = records.stored(name)["targets"][target]["dispatches"]
+    assert counts["fused"] <= AT_MOST[name, target]
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in EXECUTED else pytest.mark.sweep) for n in records.MODELS],
