@@ -312,7 +312,7 @@ func.func @wider_end_is_last(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (ten
 // CHECK-LABEL: @no_fusion_wider_end_before_another
 // CHECK-NOT: flow.return %{{.*}}, %
 // CHECK: return
-// WHY: widens its elements and ends the group before another op
+// WHY: ends the group in wider elements, before another op
 #mn = affine_map<(m, n) -> (m, n)>
 func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
   %e = tensor.empty() : tensor<8x16xf16>

@@ -10,8 +10,8 @@ The engine searches for the groups: neighbours are joined where the cost model s
 All ops have the space of the last one, or a smaller one that a broadcast reads and that is no
 result. Several ends of a group share what it computes, not only what it reads: IREE takes a copy or
 a transpose into each reader, and cannot write the results of loop nests that nothing connects. An
-end that widens its elements is the last of them, or they all do: IREE takes no such op for what a
-dispatch is tiled by. An op that alone reads a contraction, a convolution or a pooling stays with
+end of wider elements is the last of them: IREE takes no op that widens for what a dispatch is
+tiled by. An op that alone reads a contraction, a convolution or a pooling stays with
 it: IREE makes it their epilogue; what feeds a reduction that no group took, or goes on behind it,
 IREE computes with it. Bodies of arithmetic only; any shape and element type. Numerics: exact.
 Source: loop fusion, as in every compiler of this field.
@@ -53,9 +53,11 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
     ends = [op for op in group if read.isdisjoint(op.results)]
     if len(ends) < 2:
         return None
-    wider = next((end for end in ends[:-1] if _widens(end)), None)
-    if wider is not None and not all(map(_widens, ends)):
-        detail = f"{ops.described(wider)} widens its elements and ends the group before another op"
+    mixed = not all(map(_widens, ends))
+    last = _bits(ends[-1])
+    wider = next((e for e in ends[:-1] if _bits(e) > last or (mixed and _widens(e))), None)
+    if wider is not None:
+        detail = f"{ops.described(wider)} ends the group in wider elements, before another op"
         return NoMatch(Reason.TARGET_UNSUPPORTED, detail)
     members = {op for op in group if not ops.is_projection(op)}
     reached, work = {ends[0]}, [ends[0]]
@@ -77,9 +79,13 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
 
 def _widens(op: ir.Operation) -> bool:
     """Whether a result has more bits an element than something that is read: no root for IREE."""
-    most = max(map(ops.element_bits, op.results))
+    most = _bits(op)
     tensors = [v for v in ops.inputs(op) if ops.ranked(v) is not None]
     return any(ops.element_bits(v) < most for v in tensors)
+
+
+def _bits(op: ir.Operation) -> int:
+    return max(map(ops.element_bits, op.results))
 
 
 PASS = FusionPass(
