@@ -285,10 +285,10 @@ def _is_unsigned(contraction: ir.Operation) -> bool:
 def _products(contraction: ir.Operation) -> list[_Product]:
     if len(contraction.results) == 1:
         maps = ops.indexing_maps(contraction)
-        if None in maps:
-            raise Unsupported(f"an indexing map of {contraction.name}")
+        if len(maps) != 3 or None in maps:
+            raise Unsupported(f"the operands of {contraction.name}")
         # A vector on the right of a matrix is the row of its transpose's product.
-        left, right, out = ({*m} for m in maps[:3] if m is not None)
+        left, right, out = ({*m} for m in maps if m is not None)
         swapped = not (right & out - left)
         return [_Product(*((1, 0) if swapped else (0, 1)), contraction.results[0])]
     products = _several(contraction)
