@@ -23,7 +23,7 @@ CAUSES = {
     Reason.FUSION_LIMIT: [("--fusion-limit=1", "--fusion-limit=2")],
     Reason.SKIPPED_OP_KIND: [("--skip-op-kind=linalg.softmax", "")],
     Reason.NEVER_FUSE: [("--never-fuse=probabilities", "")],
-    Reason.MUST_FUSE: [("--must-fuse=power,total", "")],
+    Reason.MUST_FUSE: [("--must-fuse=sum,product", "")],
     Reason.SINGLE_OP: [("--target=cuda", "--target=cuda --single-op-groups")],
     Reason.EXTRA_USERS: [("return %s, %a", "return %s, %x")],
     Reason.WOULD_CYCLE: [("math.sin %a", "math.sin %x")],
