@@ -59,12 +59,12 @@ util.func public @torch(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view, %arg2:
 
 // -----
 
-// From jax, x: f32[8, 16], z: f32[8, 16], b: f32[16]
+// From jax, x: bf16[8, 16], z: bf16[8, 16], b: bf16[16]
 //   jax.nn.gelu(x + b) * z
 // CHECK-LABEL: @jax
-// CHECK: %[[X:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<8x16xf32>
-// CHECK: %[[Y:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<8x16xf32>
-// CHECK: %[[Z:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<16xf32>
+// CHECK: %[[X:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<8x16xbf16>
+// CHECK: %[[Y:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<8x16xbf16>
+// CHECK: %[[Z:.*]] = iree_tensor_ext.compute_barrier.start %{{.*}} : tensor<16xbf16>
 // CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "elementwise_fusion"
 // CHECK: %[[A:.*]] = linalg.generic {{.*}}ins(%[[Z]] :
 // CHECK: %[[B:.*]] = linalg.generic {{.*}}ins(%[[X]], %[[A]] :
@@ -83,78 +83,78 @@ util.func public @torch(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view, %arg2:
 #map = affine_map<(d0, d1) -> (d1)>
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 util.func public @jax(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view, %arg2: !hal.buffer_view) -> !hal.buffer_view {
-  %cst = arith.constant 4.471500e-02 : f32
-  %cst_0 = arith.constant 0.797884583 : f32
-  %cst_1 = arith.constant 1.000000e+00 : f32
-  %cst_2 = arith.constant 5.000000e-01 : f32
-  %0 = hal.tensor.import %arg0 "input0" : !hal.buffer_view -> tensor<8x16xf32>
-  %1 = iree_tensor_ext.compute_barrier.start %0 : tensor<8x16xf32> -> tensor<8x16xf32>
-  %2 = hal.tensor.import %arg1 "input1" : !hal.buffer_view -> tensor<8x16xf32>
-  %3 = iree_tensor_ext.compute_barrier.start %2 : tensor<8x16xf32> -> tensor<8x16xf32>
-  %4 = hal.tensor.import %arg2 "input2" : !hal.buffer_view -> tensor<16xf32>
-  %5 = iree_tensor_ext.compute_barrier.start %4 : tensor<16xf32> -> tensor<16xf32>
-  %6 = tensor.empty() : tensor<8x16xf32>
-  %7 = linalg.generic {indexing_maps = [#map, #map1], iterator_types = ["parallel", "parallel"]} ins(%5 : tensor<16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    linalg.yield %in : f32
-  } -> tensor<8x16xf32>
-  %8 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%1, %7 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %in_3: f32, %out: f32):
-    %21 = arith.addf %in, %in_3 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %9 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = arith.mulf %in, %in : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %10 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%9, %8 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %in_3: f32, %out: f32):
-    %21 = arith.mulf %in, %in_3 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %11 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%10 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = arith.mulf %in, %cst : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %12 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8, %11 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %in_3: f32, %out: f32):
-    %21 = arith.addf %in, %in_3 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %13 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%12 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = arith.mulf %in, %cst_0 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %14 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%13 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = math.tanh %in : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %15 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%14 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = arith.addf %in, %cst_1 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %16 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%15 : tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %out: f32):
-    %21 = arith.mulf %in, %cst_2 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %17 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8, %16 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %in_3: f32, %out: f32):
-    %21 = arith.mulf %in, %in_3 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %18 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%17, %3 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%6 : tensor<8x16xf32>) {
-  ^bb0(%in: f32, %in_3: f32, %out: f32):
-    %21 = arith.mulf %in, %in_3 : f32
-    linalg.yield %21 : f32
-  } -> tensor<8x16xf32>
-  %19 = iree_tensor_ext.compute_barrier.end %18 : tensor<8x16xf32> -> tensor<8x16xf32>
-  %20 = hal.tensor.export %19 "output0" : tensor<8x16xf32> -> !hal.buffer_view
+  %cst = arith.constant 4.467770e-02 : bf16
+  %cst_0 = arith.constant 7.968750e-01 : bf16
+  %cst_1 = arith.constant 1.000000e+00 : bf16
+  %cst_2 = arith.constant 5.000000e-01 : bf16
+  %0 = hal.tensor.import %arg0 "input0" : !hal.buffer_view -> tensor<8x16xbf16>
+  %1 = iree_tensor_ext.compute_barrier.start %0 : tensor<8x16xbf16> -> tensor<8x16xbf16>
+  %2 = hal.tensor.import %arg1 "input1" : !hal.buffer_view -> tensor<8x16xbf16>
+  %3 = iree_tensor_ext.compute_barrier.start %2 : tensor<8x16xbf16> -> tensor<8x16xbf16>
+  %4 = hal.tensor.import %arg2 "input2" : !hal.buffer_view -> tensor<16xbf16>
+  %5 = iree_tensor_ext.compute_barrier.start %4 : tensor<16xbf16> -> tensor<16xbf16>
+  %6 = tensor.empty() : tensor<8x16xbf16>
+  %7 = linalg.generic {indexing_maps = [#map, #map1], iterator_types = ["parallel", "parallel"]} ins(%5 : tensor<16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    linalg.yield %in : bf16
+  } -> tensor<8x16xbf16>
+  %8 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%1, %7 : tensor<8x16xbf16>, tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %in_3: bf16, %out: bf16):
+    %21 = arith.addf %in, %in_3 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %9 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = arith.mulf %in, %in : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %10 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%9, %8 : tensor<8x16xbf16>, tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %in_3: bf16, %out: bf16):
+    %21 = arith.mulf %in, %in_3 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %11 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%10 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = arith.mulf %in, %cst : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %12 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8, %11 : tensor<8x16xbf16>, tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %in_3: bf16, %out: bf16):
+    %21 = arith.addf %in, %in_3 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %13 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%12 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = arith.mulf %in, %cst_0 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %14 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%13 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = math.tanh %in : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %15 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%14 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = arith.addf %in, %cst_1 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %16 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%15 : tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %out: bf16):
+    %21 = arith.mulf %in, %cst_2 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %17 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%8, %16 : tensor<8x16xbf16>, tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %in_3: bf16, %out: bf16):
+    %21 = arith.mulf %in, %in_3 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %18 = linalg.generic {indexing_maps = [#map1, #map1, #map1], iterator_types = ["parallel", "parallel"]} ins(%17, %3 : tensor<8x16xbf16>, tensor<8x16xbf16>) outs(%6 : tensor<8x16xbf16>) {
+  ^bb0(%in: bf16, %in_3: bf16, %out: bf16):
+    %21 = arith.mulf %in, %in_3 : bf16
+    linalg.yield %21 : bf16
+  } -> tensor<8x16xbf16>
+  %19 = iree_tensor_ext.compute_barrier.end %18 : tensor<8x16xbf16> -> tensor<8x16xbf16>
+  %20 = hal.tensor.export %19 "output0" : tensor<8x16xbf16> -> !hal.buffer_view
   util.return %20 : !hal.buffer_view
 }
 
