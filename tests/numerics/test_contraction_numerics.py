@@ -1,11 +1,14 @@
 """Contractions with their epilogues and transposes compute what the unfused program computes."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
+
+from mlirfuse.kernels import building
 
 M, N, K = 24, 48, 32
 PASSES = (
@@ -248,4 +251,16 @@ def test_vulkan(vulkan):
         attention_output("vulkan_output", "f32"),
     ]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=vulkan).run().values():
+        outcome.check()
+
+
+def test_groups_for_kernels(monkeypatch):
+    """`contraction_fusion` on a CPU, as if it had kernels, groups and computes the same."""
+    monkeypatch.setattr(building, "supports", lambda target: True)
+    case = epilogue("grouped", "relu", "bf16", True, False)
+    case = dataclasses.replace(case, fires={"contraction_fusion": 1})
+    switches = {"enable_pass": ("contraction_fusion",), "enable_feature": ("kernels",)}
+    for outcome in (
+        Batch(cases=[case], pipeline="contraction_fusion", switches=switches).run().values()
+    ):
         outcome.check()
