@@ -102,10 +102,10 @@ func.func @two_maps(%x: tensor<32x32xbf16>) -> (tensor<32x32xbf16>, tensor<32x32
 }
 
 // Refused: other loops.
-// CHECK-LABEL: func.func @other_loops
+// CHECK-LABEL: func.func @no_fusion_other_loops
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @other_loops(%x: tensor<32x32xf32>, %y: tensor<16x32xf32>) -> (tensor<32x32xf32>, tensor<16x32xf32>) {
+func.func @no_fusion_other_loops(%x: tensor<32x32xf32>, %y: tensor<16x32xf32>) -> (tensor<32x32xf32>, tensor<16x32xf32>) {
   %e = tensor.empty() : tensor<32x32xf32>
   %f = tensor.empty() : tensor<16x32xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<32x32xf32>) outs(%e : tensor<32x32xf32>) {
@@ -122,10 +122,10 @@ func.func @other_loops(%x: tensor<32x32xf32>, %y: tensor<16x32xf32>) -> (tensor<
 }
 
 // Refused: one reads the other, here through a reshape.
-// CHECK-LABEL: func.func @dependent
+// CHECK-LABEL: func.func @no_fusion_dependent
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @dependent(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+func.func @no_fusion_dependent(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   %e = tensor.empty() : tensor<8x8xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
   ^bb0(%p: f32, %o: f32):
@@ -143,10 +143,10 @@ func.func @dependent(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) 
 // Refused: IREE takes the slices behind them into their dispatches.
 // WHY: not_profitable
 // WHY: IREE fuses the siblings with their neighbours
-// CHECK-LABEL: func.func @neighbours
+// CHECK-LABEL: func.func @no_fusion_neighbours
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @neighbours(%x: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+func.func @no_fusion_neighbours(%x: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
   %e = tensor.empty() : tensor<8x8xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
   ^bb0(%p: f32, %o: f32):
@@ -161,4 +161,23 @@ func.func @neighbours(%x: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)
   %c = tensor.extract_slice %a[0, 0] [8, 4] [1, 1] : tensor<8x8xf32> to tensor<8x4xf32>
   %d = tensor.extract_slice %b[0, 4] [8, 4] [1, 1] : tensor<8x8xf32> to tensor<8x4xf32>
   return %c, %d : tensor<8x4xf32>, tensor<8x4xf32>
+}
+
+// Refused: the number of rows is known at run time only.
+// CHECK-LABEL: func.func @no_fusion_dynamic_rows
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_dynamic_rows(%x: tensor<?x128xf32>, %n: index) -> (tensor<?x128xf32>, tensor<?x128xf32>) {
+  %e = tensor.empty(%n) : tensor<?x128xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x128xf32>) outs(%e : tensor<?x128xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<?x128xf32>
+  %b = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x128xf32>) outs(%e : tensor<?x128xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.absf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<?x128xf32>
+  return %a, %b : tensor<?x128xf32>, tensor<?x128xf32>
 }

@@ -87,13 +87,13 @@ func.func @heads(%x: tensor<?x?x32xbf16>, %z: tensor<?x4x6xf32>)
 // -----
 
 // The size of an argument is not one of the tensor's.
-// CHECK-LABEL: @unproven
+// CHECK-LABEL: @no_rewrite_unproven
 // CHECK-COUNT-2: tensor.reshape
 // CHECK-NOT: _shape
-// WHY: function @unproven
+// WHY: function @no_rewrite_unproven
 // WHY: dynamic_shape (2)
 // WHY: the numbers of elements are not proven equal
-func.func @unproven(%x: tensor<?x6xf32>, %n: index) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
+func.func @no_rewrite_unproven(%x: tensor<?x6xf32>, %n: index) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
   %c3 = arith.constant 3 : index
@@ -111,12 +111,12 @@ func.func @unproven(%x: tensor<?x6xf32>, %n: index) -> (tensor<?x?xf32>, tensor<
 // -----
 
 // An argument may be negative, and what it wraps to does not divide back.
-// CHECK-LABEL: @division_by_what_is_no_size
+// CHECK-LABEL: @no_rewrite_division_by_what_is_no_size
 // CHECK: tensor.reshape
-// WHY: function @division_by_what_is_no_size
+// WHY: function @no_rewrite_division_by_what_is_no_size
 // WHY: dynamic_shape (1)
 // WHY: the numbers of elements are not proven equal
-func.func @division_by_what_is_no_size(%x: tensor<?x6xf32>, %k: i64) -> tensor<?x?xf32> {
+func.func @no_rewrite_division_by_what_is_no_size(%x: tensor<?x6xf32>, %k: i64) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
   %six = arith.constant 6 : i64
   %d = tensor.dim %x, %c0 : tensor<?x6xf32>
@@ -130,12 +130,12 @@ func.func @division_by_what_is_no_size(%x: tensor<?x6xf32>, %k: i64) -> tensor<?
 
 // -----
 
-// CHECK-LABEL: @narrow
+// CHECK-LABEL: @no_rewrite_narrow
 // CHECK: tensor.reshape
-// WHY: function @narrow
+// WHY: function @no_rewrite_narrow
 // WHY: structure (1)
 // WHY: the sizes are not of i64 or index
-func.func @narrow(%x: tensor<?x6xf32>) -> tensor<?x?xf32> {
+func.func @no_rewrite_narrow(%x: tensor<?x6xf32>) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
   %six = arith.constant 6 : i32
   %d = tensor.dim %x, %c0 : tensor<?x6xf32>
@@ -148,13 +148,13 @@ func.func @narrow(%x: tensor<?x6xf32>) -> tensor<?x?xf32> {
 // -----
 
 // Sizes that the caller gives in a tensor, or that a table gives.
-// CHECK-LABEL: @data
+// CHECK-LABEL: @no_rewrite_data
 // CHECK: tensor.reshape
 // CHECK: tensor.extract
-// WHY: function @data
+// WHY: function @no_rewrite_data
 // WHY: structure (1)
 // WHY: a size of the result is not arithmetic on sizes
-func.func @data(%x: tensor<?x6xf32>, %s: tensor<2xi64>) -> (tensor<?x?xf32>, i64) {
+func.func @no_rewrite_data(%x: tensor<?x6xf32>, %s: tensor<2xi64>) -> (tensor<?x?xf32>, i64) {
   %c1 = arith.constant 1 : index
   %y = tensor.reshape %x(%s) : (tensor<?x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   %i = tensor.extract %s[%c1] : tensor<2xi64>

@@ -16,6 +16,18 @@ func.func @constant_sizes(%x: tensor<8x4x6xf32>) -> tensor<?x?xf32> {
 
 // -----
 
+// CHECK-LABEL: @constant_sizes_bf16
+// CHECK-SAME: %[[X:.*]]: tensor<8x24xbf16>
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[X]] {{\[\[0\], \[1, 2\]\]}} output_shape [8, 4, 6] : tensor<8x24xbf16> into tensor<8x4x6xbf16>
+// CHECK: tensor.cast %[[E]]
+func.func @constant_sizes_bf16(%x: tensor<8x24xbf16>) -> tensor<?x?x?xbf16> {
+  %s = arith.constant dense<[8, 4, 6]> : tensor<3xi64>
+  %y = tensor.reshape %x(%s) : (tensor<8x24xbf16>, tensor<3xi64>) -> tensor<?x?x?xbf16>
+  return %y : tensor<?x?x?xbf16>
+}
+
+// -----
+
 #v = affine_map<(i) -> (i)>
 
 // Sizes from a sub-graph of tensors, and a number that is read back. Neither of 8 and 6 divides the
@@ -47,12 +59,12 @@ func.func @computed(%x: tensor<8x9xf16>) -> (tensor<?x?xf16>, i64) {
 
 // -----
 
-// CHECK-LABEL: @other_count
+// CHECK-LABEL: @no_rewrite_other_count
 // CHECK: tensor.reshape
-// WHY: function @other_count
+// WHY: function @no_rewrite_other_count
 // WHY: shape_mismatch (1)
 // WHY: the result has another number of elements
-func.func @other_count(%x: tensor<8x9xf32>) -> tensor<?x?xf32> {
+func.func @no_rewrite_other_count(%x: tensor<8x9xf32>) -> tensor<?x?xf32> {
   %s = arith.constant dense<[8, 8]> : tensor<2xi64>
   %y = tensor.reshape %x(%s) : (tensor<8x9xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
@@ -61,10 +73,10 @@ func.func @other_count(%x: tensor<8x9xf32>) -> tensor<?x?xf32> {
 // -----
 
 // At run time: shape_reshape's.
-// CHECK-LABEL: @dynamic
+// CHECK-LABEL: @no_rewrite_dynamic
 // CHECK: tensor.reshape
 // WHY: 0 groups of 0 ops; 0 candidates refused
-func.func @dynamic(%x: tensor<?x4x6xf32>) -> tensor<?x24xf32> {
+func.func @no_rewrite_dynamic(%x: tensor<?x4x6xf32>) -> tensor<?x24xf32> {
   %c0 = arith.constant 0 : index
   %c24 = arith.constant 24 : index
   %n = tensor.dim %x, %c0 : tensor<?x4x6xf32>
@@ -96,9 +108,9 @@ func.func @units(%x: tensor<8x9xf32>) -> (tensor<?x?x?xf32>, tensor<?x?x?xf32>) 
 
 // A product of 64 bits may have wrapped: n 2^62 over n is 2^62 for a small n only. A sum over a
 // tensor of sizes is not followed.
-// CHECK-LABEL: @not_followed
+// CHECK-LABEL: @no_rewrite_not_followed
 // CHECK-COUNT-2: tensor.extract
-func.func @not_followed(%x: tensor<?xf32>) -> (i64, i64) {
+func.func @no_rewrite_not_followed(%x: tensor<?xf32>) -> (i64, i64) {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0 : i64
   %large = arith.constant 4611686018427387904 : i64
