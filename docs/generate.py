@@ -68,6 +68,55 @@ def _pass_section(fusion: FusionPass) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _cell(target: str, answer: str, fusion: FusionPass) -> str:
+    """What the table says of a pass on a target."""
+    code = answer.partition(":")[0]
+    if code == "yes":
+        return code if target.partition(":")[0] in fusion.targets else f"({code})"
+    if code in {reason.code for reason in Reason}:
+        return f"[{code}](reasons.md#{code})"
+    return "IREE fails" if code == "stock_fails" else code
+
+
+def _catalogue() -> list[str]:
+    """The table of what compiles where, from what benchmarks/catalogue.py has on record."""
+    record = json.loads((DOCS / "passes.json").read_text(encoding="utf-8"))
+    named = list(next(iter(record["passes"][next(iter(PASSES))]["types"].values()))["targets"])
+    rows = []
+    for name, fusion in PASSES.items():
+        saved = record["passes"][name]["saved"]
+        for number, (types, found) in enumerate(record["passes"][name]["types"].items()):
+            shown = (
+                [
+                    f"{before:,} -> {after:,}"
+                    for before, after in (saved["dispatches"], saved["bytes"])
+                ]
+                if saved and saved["types"] == types
+                else ["", ""]
+            )
+            cells = [_cell(t, a, fusion) for t, a in found["targets"].items()]
+            first = "" if number else f"[`{name}`](#{name})"
+            rows.append(f"| {' | '.join([first, types, *shown, *cells])} |")
+    return [
+        "## What compiles where\n",
+        f"`python -m benchmarks.catalogue` compiles, with IREE {record['iree']}, an example of",
+        "each pass for each combination of element types that its lit tests have it fire on; where",
+        "they lack f16, bf16 or f32, one of them in that type. It is compiled for each target with",
+        "that pass alone and without the fallback. `yes`: IREE compiles what the pass makes; in",
+        "brackets: the pass is off by default there, and was switched on. A reason: the pass",
+        "refuses the example there; `fell_back`: IREE fails on what it makes, so it is undone.",
+        "`IREE fails`: on the example without any pass too. `-`: the pass sees nothing to decide.",
+        "Dispatches are those of a call with stock IREE and with the pass alone; bytes are the",
+        "modelled memory traffic with each op on its own and with the pass's groups; both for the",
+        "first target that takes the example of those where the pass is on by default.",
+        "[`passes.json`](passes.json) has the examples and the details.\n",
+        f"| pass | element types | dispatches | bytes | {' | '.join(named)} |",
+        "| --- | --- | ---: | ---: |" + " --- |" * len(named),
+        *rows,
+        "",
+    ]
+
+
 def passes() -> str:
     """The page of the pass table."""
     presets = [
@@ -94,6 +143,7 @@ def passes() -> str:
             "| --- | --- | --- | --- |",
             *rows,
             "",
+            *_catalogue(),
             *sections,
         ]
     )

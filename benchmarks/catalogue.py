@@ -1,0 +1,426 @@
+"""`python -m benchmarks.catalogue [PASS...]`: which pass compiles for what, and what it saves.
+
+The examples of a pass are the functions of its lit files in which it fires, one for each
+combination of element types; where these lack f16, bf16 or f32, one of them in that type. Each is
+compiled for every target with that pass alone and without the fallback. A pass that is off by
+default for a target is switched on. What came out goes to docs/passes.json, from which
+docs/passes.md is made. Kernels need Triton. Without a name it goes on with the passes that the file
+lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from iree.compiler import ir
+
+from mlirfuse import cost, targets
+from mlirfuse.backend.compiler import TOOL, Compiler
+from mlirfuse.backend.grouping import Grouped, group
+from mlirfuse.backend.outputs import replacing
+from mlirfuse.backend.process import run_tool
+from mlirfuse.core import CompileFailedError, Decision, MlirfuseError, Reason, UsageError, nearest
+from mlirfuse.kernels import building
+from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import PASSES
+from mlirfuse.pipelines import engine
+from mlirfuse.structured import ops
+from mlirfuse.tools import sections
+
+ROOT = Path(__file__).parents[1]
+
+RESULTS = ROOT / "docs" / "passes.json"
+
+LIT = ROOT / "lit_tests" / "patterns"
+
+TARGETS = (
+    "cpu:x86-64-v4",
+    "cuda:sm_80",
+    "cuda:sm_90",
+    "rocm:gfx942",
+    "rocm:gfx1100",
+    "vulkan:ampere",
+    "vulkan:rdna3",
+)
+"""A CPU is named: what compiles must not depend on the one that this runs on."""
+
+YES = "yes"
+
+NO_MATCH = "-"
+"""The pass sees nothing to decide about there."""
+
+STOCK_FAILS = "stock_fails"
+"""IREE cannot compile the example without any pass of ours either."""
+
+TIMEOUT = 60.0
+"""Seconds of each step of the compiler."""
+
+_PIPELINE = re.compile(r"// RUN:.*?--pipeline='?([\w,]+)")
+
+_INDICES = frozenset({"i1", "i32", "i64", "index"})
+"""Element types that are named only where an operator has no others."""
+
+LOWEST = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}
+"""The floating-point types that every pass is asked about, and how MLIR writes their -inf."""
+
+_WORKING = ("linalg.", "tensor.", "iree_linalg_ext.", "flow.dispatch.region", "hal.dispatch.extern")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """A function of a lit file in which the pass fires.
+
+    Attributes:
+      file: name of the lit file.
+      function: symbol name.
+      types: element types, the operands' and, after an arrow, the result's where it is another.
+      dynamic: whether a dimension of an operand is.
+      elements: of all operands.
+      text: a module of the function and the globals of its section.
+      retyped: whether the lit file has it with another element type.
+    """
+
+    file: str
+    function: str
+    types: str
+    dynamic: bool
+    elements: int
+    text: str
+    retyped: bool = False
+
+    def __str__(self) -> str:
+        """Where it is."""
+        return f"{self.file}@{self.function}{f' as {self.types}' if self.retyped else ''}"
+
+
+def files(name: str) -> list[Path]:
+    """The lit files of a pass: its name, or its name and what else the file is about."""
+    found = []
+    for path in sorted(LIT.glob(f"{name}*.mlir")):
+        owner = max((n for n in PASSES if path.stem.startswith(n)), key=len)
+        if owner == name:
+            found.append(path)
+    return found
+
+
+def pipeline(name: str) -> str:
+    """The pass, behind those that a pattern of it needs: the first pipeline of its lit file."""
+    text = files(name)[0].read_text(encoding="utf-8")
+    return next(p for p in _PIPELINE.findall(text) if name in p.split(","))
+
+
+def switches(name: str) -> FusionOptions:
+    """The pass alone, wherever it is off by default too, and no fallback."""
+    feature = PASSES[name].feature
+    return FusionOptions(
+        pipeline=pipeline(name),
+        enable_pass=(name,),
+        disable_feature=("fallback",),
+        enable_feature=(feature,) if feature else (),
+        numerics="any",
+    )
+
+
+def examples(name: str) -> list[Example]:
+    """One example for each combination of element types, in their order.
+
+    It is the one in which the pass fires on the most targets; of those a static and small one.
+    """
+    options = switches(name)
+    best: dict[str, tuple[tuple[int, bool, int, str], Example]] = {}
+    for path in files(name):
+        for section in sections.split(path.read_text(encoding="utf-8")):
+            with ir.Context():
+                module = ir.Module.parse(section)
+                fired: list[str] = []
+                for target in TARGETS:
+                    _, report = engine.run(module, target=targets.parse(target), options=options)
+                    fired += {d.function for d in report.decisions if _is_of(d, name) and d.taken}
+                for found in _examples(module, path.name, set(fired)):
+                    size = (-fired.count(found.function), found.dynamic, found.elements, path.name)
+                    if found.types not in best or size < best[found.types][0]:
+                        best[found.types] = size, found
+    found = [best[types][1] for types in sorted(best)]
+    return sorted([*found, *retyped(found)], key=lambda e: e.types)
+
+
+def retyped(found: list[Example]) -> Iterator[Example]:
+    """Examples of the floating-point types that no example has, from those with one type."""
+    named = {word for e in found for word in re.split(" x | -> ", e.types)}
+    for kind, lowest in LOWEST.items():
+        source = next((e for e in found if e.types in LOWEST), None)
+        if kind in named or source is None:
+            continue
+        text = source.text.replace(f"{LOWEST[source.types]} :", f"{lowest} :")
+        text = re.sub(rf"(?:(?<!\w)|(?<=[\d?]x)){source.types}\b", kind, text)
+        with ir.Context(), contextlib.suppress(ir.MLIRError):
+            ir.Module.parse(text)
+            yield dataclasses.replace(source, types=kind, text=text, retyped=True)
+
+
+def _is_of(decision: Decision, name: str) -> bool:
+    return decision.pass_name == name
+
+
+def _examples(module: ir.Module, file: str, names: set[str]) -> Iterator[Example]:
+    for name in sorted(names):
+        alone = engine.clone(module)
+        for function in ops.functions(alone):
+            if ops.symbol_name(function) != name:
+                function.erase()
+        (function,) = ops.functions(alone)
+        kind = ir.FunctionType(function.attributes["function_type"].value)
+        inputs = [t for t in kind.inputs if _is_tensor(t)]
+        yield Example(
+            file=file,
+            function=name,
+            types=_types(inputs, list(kind.results)),
+            dynamic=any(not ir.RankedTensorType(t).has_static_shape for t in inputs),
+            elements=sum(math.prod(_sizes(t)) for t in inputs),
+            text=_standard(str(alone)),
+        )
+
+
+def _is_tensor(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.RankedTensorType)
+
+
+def _sizes(kind: ir.Type) -> list[int]:
+    tensor = ir.RankedTensorType(kind)
+    return [
+        cost.DYNAMIC_SIZE if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
+        for i in range(tensor.rank)
+    ]
+
+
+def _types(inputs: list[ir.Type], results: list[ir.Type]) -> str:
+    read, written = ([*dict.fromkeys(map(_element, kinds))] for kinds in (inputs, results))
+    values = [t for t in read if t not in _INDICES] or read or written
+    made = [t for t in written[:1] if t not in values]
+    return " -> ".join([" x ".join(sorted(values)), *made])
+
+
+def _element(kind: ir.Type) -> str:
+    return str(ir.RankedTensorType(kind).element_type if _is_tensor(kind) else kind)
+
+
+def _standard(text: str) -> str:
+    """The module with functions that IREE gives an interface."""
+    return (
+        text.replace("util.func public @", "func.func @")
+        .replace("util.func private @", "func.func @")
+        .replace("util.return", "return")
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class _Trial:
+    """The examples of a pass on a target."""
+
+    name: str
+    compiler: Compiler
+    folder: Path
+
+    def answers(self, chosen: list[Example]) -> dict[str, str]:
+        """Element types -> `yes`, why not, or `-`."""
+        target = self.compiler.target
+        if PASSES[self.name].feature == "kernels" and not building.supports(target):
+            # Kernel passes record no decision there.
+            refusal = f"{Reason.TARGET_UNSUPPORTED.code}: no kernels are built for {target}"
+            return {e.types: refusal for e in chosen}
+        found: dict[str, str] = {}
+        waiting = chosen
+        # What IREE's global optimization changes beyond recognition is taken as it is written: lit
+        # files hold IR of that level.
+        for level in ("global-optimization", "preprocessing"):
+            grouped = self.grouped(waiting, level)
+            fired = [e for e in waiting if self.answer(grouped.report.decisions, e) == YES]
+            for example in waiting:
+                if example in fired:
+                    found[example.types] = YES
+                else:
+                    said = self.answer(grouped.report.decisions, example)
+                    if found.get(example.types, NO_MATCH) == NO_MATCH:
+                        found[example.types] = said
+            hinted = grouped.hinted
+            if fired and self.failure(grouped.path, fused=True, data_tiling=hinted) is not None:
+                found |= {e.types: self.alone(e, level) for e in fired}
+            waiting = [e for e in waiting if e not in fired]
+            if not waiting:
+                break
+        return found
+
+    def alone(self, example: Example, level: str) -> str:
+        """`yes` when IREE compiles the example's groups, else why not, with IREE's message."""
+        grouped = self.grouped([example], level)
+        message = self.failure(grouped.path, fused=True, data_tiling=grouped.hinted)
+        if message is None:
+            return YES
+        stock = self.failure(self.folder / "input.mlirbc", fused=False)
+        return f"{Reason.FELL_BACK.code}: {message}" if stock is None else f"{STOCK_FAILS}: {stock}"
+
+    def saved(self, example: Example) -> dict[str, list[int]]:
+        """Dispatches and modelled bytes of a call without the pass and with it."""
+        for level in ("global-optimization", "preprocessing"):
+            grouped = self.grouped([example], level)
+            if any(d.taken and _is_of(d, self.name) for d in grouped.report.decisions):
+                break
+        unfused = self.folder / "input.mlirbc"
+        before = self.compiler.count(unfused, self.folder)
+        after = self.compiler.generate(
+            grouped.path, self.folder / "out.vmfb", fused=True, data_tiling=grouped.hinted
+        )
+        return {
+            "dispatches": [before, after],
+            "bytes": [_traffic(unfused), _traffic(grouped.path)],
+        }
+
+    def grouped(self, chosen: list[Example], level: str) -> Grouped:
+        """The examples in one module, up to a phase of the compiler, with their groups."""
+        source, prepared = self.folder / "source.mlir", self.folder / "input.mlirbc"
+        source.write_text(joined(chosen), encoding="utf-8")
+        run_tool(
+            TOOL,
+            [
+                str(source),
+                "-o",
+                str(prepared),
+                "--iree-input-type=none",
+                f"--compile-to={level}",
+                "--emit-mlir-bytecode",
+                *self.compiler.flags(fused=False),
+            ],
+            stage=level,
+            timeout=TIMEOUT,
+        )
+        return group(
+            prepared,
+            self.folder / "grouped.mlirbc",
+            target=self.compiler.target,
+            options=self.compiler.options,
+        )
+
+    def failure(self, source: Path, *, fused: bool, data_tiling: bool = True) -> str | None:
+        """IREE's message when it cannot compile the module."""
+        try:
+            self.compiler.generate(
+                source, self.folder / "out.vmfb", fused=fused, data_tiling=data_tiling
+            )
+        except CompileFailedError as error:
+            return self.unplaced(str(error))
+        return None
+
+    def unplaced(self, message: str) -> str:
+        """The message without the folder, which is another one each time."""
+        return message.replace(f"{self.folder}/", "")
+
+    def answer(self, decisions: Iterable[Decision], example: Example) -> str:
+        """`yes` when the pass fires in the function, else why not."""
+        symbol = _symbol(example.function, example.types)
+        ours = [
+            d
+            for d in decisions
+            if _is_of(d, self.name) and d.function.removesuffix("$async") == symbol
+        ]
+        if any(d.taken for d in ours):
+            return YES
+        # The refusal of the most ops came the nearest.
+        refused = max(ours, key=lambda d: len(d.ops), default=None)
+        if refused is None or refused.reason is None:
+            return NO_MATCH
+        return self.unplaced(f"{refused.reason.code}: {refused.detail}")
+
+
+def _symbol(name: str, types: str) -> str:
+    """What a symbol of an example is called: those of a pass are compiled in one module."""
+    return f"{name}_as_{re.sub(r'[^0-9a-z]+', '_', types)}"
+
+
+def joined(chosen: list[Example]) -> str:
+    """One module of the functions of several."""
+    with ir.Context() as context:
+        parts = [ir.Module.parse(e.text) for e in chosen]
+        whole = ir.Module.create(ir.Location.unknown(context))
+        for example, part in zip(chosen, parts, strict=True):
+            names = [ops.symbol_name(op.operation) for op in part.body.operations]
+            text = str(part)
+            for name in names:
+                text = re.sub(rf"@{re.escape(name)}\b", f"@{_symbol(name, example.types)}", text)
+            for op in ir.Module.parse(text).body.operations:
+                op.operation.clone(ir.InsertionPoint(whole.body))
+        return str(whole)
+
+
+def _traffic(path: Path) -> int:
+    """Modelled bytes of the module's ops and groups, each a dispatch of its own."""
+    with ir.Context():
+        module = ir.Module.parseFile(str(path))
+        return sum(
+            cost.work_alone(op.operation).bytes
+            for function in ops.functions(module)
+            for block in ops.blocks(function)
+            for op in block.operations
+            if op.operation.name.startswith(_WORKING) and cost.does_work(op.operation)
+        )
+
+
+def entry(name: str, chosen: list[Example], on: Iterable[str] = TARGETS) -> dict[str, Any]:
+    """What docs/passes.json says of a pass, for some of the targets."""
+    types: dict[str, dict[str, Any]] = {e.types: {"example": str(e), "targets": {}} for e in chosen}
+    saved: dict[str, Any] = {}
+    for target in on:
+        compiler = Compiler(targets.parse(target), switches(name), TIMEOUT)
+        with tempfile.TemporaryDirectory() as folder:
+            trial = _Trial(name, compiler, Path(folder))
+            said = trial.answers(chosen)
+            for kind, answer in said.items():
+                types[kind]["targets"][target] = answer
+            compiled = [e for e in chosen if said[e.types] == YES]
+            first = min(compiled, key=lambda e: e.types != "f32", default=None)
+            if not saved and first is not None and target.split(":")[0] in PASSES[name].targets:
+                saved = {"types": first.types, "target": target, **trial.saved(first)}
+    return {"types": types, "saved": saved}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compiles and writes down what came out; 1 when a pass has no record for it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
+    parser.add_argument("passes", nargs="*", metavar="PASS", help="only these, again")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.passes if name not in PASSES]
+    if unknown:
+        raise UsageError(f"unknown pass '{unknown[0]}'{nearest(unknown[0], PASSES)}")
+    found: dict[str, Any] = {"passes": {}}
+    if given.results.exists():
+        found = json.loads(given.results.read_text(encoding="utf-8"))
+    found["iree"] = metadata.version("iree-base-compiler")
+    status = 0
+    for name in given.passes or [n for n in PASSES if n not in found["passes"]]:
+        try:
+            found["passes"][name] = entry(name, examples(name))
+        except MlirfuseError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            status = 1
+            continue
+        for kind, record in found["passes"][name]["types"].items():
+            print(name, kind, " ".join(a.partition(":")[0] for a in record["targets"].values()))
+        with replacing(given.results) as path:
+            text = json.dumps(found, indent=1, sort_keys=True)
+            path.write_text(f"{text}\n", encoding="utf-8")
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
