@@ -200,6 +200,39 @@ func.func @no_fusion_f16(%x: tensor<4x2x10xf16>) -> tensor<4x2x8xf16> {
 #k = affine_map<(n, f, w, c, q) -> (f, c, q)>
 #y = affine_map<(n, f, w, c, q) -> (n, f, w)>
 
+// Rounding the scaled filter to bf16 would change the results.
+// CHECK-LABEL: @no_fusion_bf16
+// CHECK-NOT: util.global.load
+// WHY: element_type (1)
+// WHY: bf16
+func.func @no_fusion_bf16(%x: tensor<4x2x10xbf16>) -> tensor<4x2x8xbf16> {
+  %start = arith.constant 0.0 : bf16
+  %w = arith.constant dense<1.5> : tensor<2x2x3xbf16>
+  %scale = arith.constant dense<[3.0, 4.0]> : tensor<2xbf16>
+  %e = tensor.empty() : tensor<4x2x8xbf16>
+  %z = linalg.fill ins(%start : bf16) outs(%e : tensor<4x2x8xbf16>) -> tensor<4x2x8xbf16>
+  %c = linalg.generic {indexing_maps = [#x, #k, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<4x2x10xbf16>, tensor<2x2x3xbf16>) outs(%z : tensor<4x2x8xbf16>) {
+  ^bb0(%i: bf16, %j: bf16, %o: bf16):
+    %m = arith.mulf %i, %j : bf16
+    %s = arith.addf %o, %m : bf16
+    linalg.yield %s : bf16
+  } -> tensor<4x2x8xbf16>
+  %m = linalg.generic {indexing_maps = [#nfw, #f, #nfw], iterator_types = ["parallel", "parallel", "parallel"]} ins(%c, %scale : tensor<4x2x8xbf16>, tensor<2xbf16>) outs(%e : tensor<4x2x8xbf16>) {
+  ^bb0(%i: bf16, %j: bf16, %o: bf16):
+    %r = arith.mulf %i, %j : bf16
+    linalg.yield %r : bf16
+  } -> tensor<4x2x8xbf16>
+  return %m : tensor<4x2x8xbf16>
+}
+
+// -----
+
+#f = affine_map<(n, f, w) -> (f)>
+#nfw = affine_map<(n, f, w) -> (n, f, w)>
+#x = affine_map<(n, f, w, c, q) -> (n, c, w + q)>
+#k = affine_map<(n, f, w, c, q) -> (f, c, q)>
+#y = affine_map<(n, f, w, c, q) -> (n, f, w)>
+
 // The scale cannot move into a filter that is only known at run time.
 // CHECK-LABEL: @no_fusion_filter_is_an_argument
 // CHECK-NOT: util.global.load

@@ -194,6 +194,21 @@ func.func @no_rewrite_half_precision(%x: tensor<24x16xf16>) -> tensor<24x32xf32>
 
 // -----
 
+// CHECK-LABEL: @no_rewrite_bf16
+// CHECK-NOT: compilation_info
+// WHY: "reason": "element_type"
+// WHY-NEXT: "detail": "bf16 and f32"
+func.func @no_rewrite_bf16(%x: tensor<24x16xbf16>) -> tensor<24x32xf32> {
+  %w = arith.constant dense<2.0> : tensor<16x32xbf16>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24x32xf32>) -> tensor<24x32xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<24x16xbf16>, tensor<16x32xbf16>) outs(%f : tensor<24x32xf32>) -> tensor<24x32xf32>
+  return %c : tensor<24x32xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @no_rewrite_accumulator_is_an_argument
 // CHECK-NOT: compilation_info
 // WHY: "reason": "constant_unverified"
