@@ -41,6 +41,43 @@ util.func public @causal(%q: tensor<2x4x2x128x64xf16>, %k: tensor<2x4x128x64xf16
 
 // -----
 
+// WHY-LABEL: @causal_bf16
+// WHY: attention_triton_kernel
+// WHY: needs --enable-feature=kernels
+// CHECK-LABEL: @causal_bf16
+// CHECK-SAME: %[[Q:.*]]: tensor<2x4x2x128x64xbf16>, %[[K:.*]]: tensor<2x4x128x64xbf16>, %[[V:.*]]: tensor<2x4x128x64xbf16>
+// CHECK: %[[O:.*]] = hal.dispatch.extern "attention_kernel"(%[[Q]], %[[K]], %[[V]])
+// CHECK: util.return %[[O]]
+#q = affine_map<(b, h, g, m, n, d, k) -> (b, h, g, m, d)>
+#k = affine_map<(b, h, g, m, n, d, k) -> (b, h, k, d)>
+#v = affine_map<(b, h, g, m, n, d, k) -> (b, h, k, n)>
+#scale = affine_map<(b, h, g, m, n, d, k) -> ()>
+#mask = affine_map<(b, h, g, m, n, d, k) -> (m, k)>
+#out = affine_map<(b, h, g, m, n, d, k) -> (b, h, g, m, n)>
+#id = affine_map<(m, k) -> (m, k)>
+util.func public @causal_bf16(%q: tensor<2x4x2x128x64xbf16>, %k: tensor<2x4x128x64xbf16>, %v: tensor<2x4x128x64xbf16>) -> tensor<2x4x2x128x64xbf16> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<2x4x2x128x64xbf16>) {
+    %seen = tensor.empty() : tensor<128x128xi1>
+    %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%seen : tensor<128x128xi1>) {
+    ^bb0(%out: i1):
+      %i = linalg.index 0 : index
+      %j = linalg.index 1 : index
+      %r = arith.cmpi sge, %i, %j : index
+      linalg.yield %r : i1
+    } -> tensor<128x128xi1>
+    %empty = tensor.empty() : tensor<2x4x2x128x64xbf16>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #mask, #out]> ins(%q, %k, %v, %scale, %mask : tensor<2x4x2x128x64xbf16>, tensor<2x4x128x64xbf16>, tensor<2x4x128x64xbf16>, f32, tensor<128x128xi1>) outs(%empty : tensor<2x4x2x128x64xbf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x4x2x128x64xbf16>
+    flow.return %o : tensor<2x4x2x128x64xbf16>
+  }
+  util.return %y : tensor<2x4x2x128x64xbf16>
+}
+
+// -----
+
 // WHY-LABEL: @no_kernel_f32
 // WHY: element_type
 // WHY: attention_triton_kernel

@@ -38,6 +38,37 @@ util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>
 
 // -----
 
+// CHECK-LABEL: @product_and_bias_bf16
+// CHECK-SAME: %[[A:.*]]: tensor<200x96xbf16>, %[[B:.*]]: tensor<72x96xbf16>, %[[C:.*]]: tensor<72xf32>
+// CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[A]], %[[B]], %[[C]]) : (tensor<200x96xbf16>, tensor<72x96xbf16>, tensor<72xf32>) -> tensor<200x72xbf16>
+// CHECK: %[[N:.*]] = arith.constant 8 : index
+// CHECK: hal.return %[[N]]
+// CHECK: util.return %[[Y]]
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#column = affine_map<(m, n) -> (n)>
+util.func public @product_and_bias_bf16(%a: tensor<200x96xbf16>, %b: tensor<72x96xbf16>, %bias: tensor<72xf32>) -> tensor<200x72xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<200x72xbf16>) {
+    %sums = tensor.empty() : tensor<200x72xf32>
+    %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<200x72xf32>) -> tensor<200x72xf32>
+    %total = linalg.matmul indexing_maps = [#a, #b, #c] ins(%a, %b : tensor<200x96xbf16>, tensor<72x96xbf16>) outs(%start : tensor<200x72xf32>) -> tensor<200x72xf32>
+    %empty = tensor.empty() : tensor<200x72xbf16>
+    %out = linalg.generic {indexing_maps = [#id, #column, #id], iterator_types = ["parallel", "parallel"]} ins(%total, %bias : tensor<200x72xf32>, tensor<72xf32>) outs(%empty : tensor<200x72xbf16>) {
+    ^bb0(%in: f32, %c: f32, %o: bf16):
+      %sum = arith.addf %in, %c : f32
+      %narrow = arith.truncf %sum : f32 to bf16
+      linalg.yield %narrow : bf16
+    } -> tensor<200x72xbf16>
+    flow.return %out : tensor<200x72xbf16>
+  }
+  util.return %y : tensor<200x72xbf16>
+}
+
+// -----
+
 // WHY-LABEL: @no_kernel_f32
 // WHY: matmul_triton_kernel
 // WHY-NEXT: a product of f32 to f32

@@ -40,6 +40,38 @@ util.func public @row_norm(%x: tensor<1024x512xf16>) -> tensor<1024x512xf16> {
 
 // -----
 
+// CHECK-LABEL: @row_norm_bf16
+// CHECK-SAME: %[[X:.*]]: tensor<1024x512xbf16>
+// CHECK: %[[Y:.*]] = hal.dispatch.extern "row_kernel"(%[[X]]) : (tensor<1024x512xbf16>) -> tensor<1024x512xbf16>
+// CHECK: %[[N:.*]] = arith.constant 256 : index
+// CHECK: hal.return %[[N]]
+// CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
+// CHECK: util.return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+util.func public @row_norm_bf16(%x: tensor<1024x512xbf16>) -> tensor<1024x512xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %sums = tensor.empty() : tensor<1024xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%sums : tensor<1024xf32>) -> tensor<1024xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<1024x512xbf16>) outs(%start : tensor<1024xf32>) {
+  ^bb0(%in: bf16, %out: f32):
+    %wide = arith.extf %in : bf16 to f32
+    %next = arith.addf %wide, %out : f32
+    linalg.yield %next : f32
+  } -> tensor<1024xf32>
+  %empty = tensor.empty() : tensor<1024x512xbf16>
+  %y = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %sum : tensor<1024x512xbf16>, tensor<1024xf32>) outs(%empty : tensor<1024x512xbf16>) {
+  ^bb0(%in: bf16, %s: f32, %out: bf16):
+    %wide = arith.extf %in : bf16 to f32
+    %part = arith.divf %wide, %s : f32
+    %narrow = arith.truncf %part : f32 to bf16
+    linalg.yield %narrow : bf16
+  } -> tensor<1024x512xbf16>
+  util.return %y : tensor<1024x512xbf16>
+}
+
+// -----
+
 // The number of rows is the kernel's last argument.
 // CHECK-LABEL: @dynamic_rows
 // CHECK-SAME: %[[X:.*]]: tensor<?x512xf16>
