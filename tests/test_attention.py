@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import time
 
 import pytest
@@ -278,10 +279,43 @@ def test_each_attention_belongs_to_one_pass():
 @pytest.mark.parametrize(("dynamic", "fused"), [((M,), True), ((K,), False), ((M, K), False)])
 def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
     text, _ = write("main", SMALL, mask="boolean", dynamic=dynamic)
-    _, report = run(text, "cuda")
+    _, report = run(text, "rocm")
     assert [d.reason for d in report.decisions] == [None if fused else Reason.NOT_PROFITABLE]
-    _, report = run(text, "cuda", pipeline=f"{V1}{{dynamic-keys=true}}")
+    _, report = run(text, "rocm", pipeline=f"{V1}{{dynamic-keys=true}}")
     assert report.counts() == {V1: 1}
+
+
+@pytest.mark.parametrize(
+    ("loops", "said"),
+    [
+        ((1, 2, 1, 32, 16, 16, 48), ""),
+        ((1, 2, 1, 2, 128, 128, 50), ""),
+        ((1, 2, 1, 33, 16, 16, 48), "16 does not divide"),
+        ((1, 2, 1, 32, 16, 16, 50), "16 does not divide"),
+        ((1, 2, 1, 32, 16, 24, 48), "16 does not divide"),
+        ((1, 2, 1, 32, 24, 16, 48), "16 does not divide"),
+        ((1, 2, 1, 32, 16, 80, 48), "heads of more than 64"),
+        ((1, 2, 1, 32, 80, 16, 48), "heads of more than 64"),
+    ],
+)
+def test_slow_sizes_need_the_option(loops, said):
+    text, _ = write("main", loops, mask="boolean")
+    _, report = run(text, "cuda")
+    (decision,) = report.decisions
+    assert decision.reason is (Reason.NOT_PROFITABLE if said else None)
+    assert said in decision.detail
+    for allowed in ({"pipeline": f"{V1}{{any-size=true}}"}, {"enable_feature": ("kernels",)}):
+        assert run(text, "cuda", **allowed)[1].counts() == {V1: 1}
+    assert run(text, "rocm")[1].counts() == {V1: 1}
+
+
+@pytest.mark.parametrize(("heads", "queries", "rows"), [(4, 64, "d2, d4"), (64, 32, "d1, d4")])
+def test_the_most_rows_are_the_innermost(heads, queries, rows):
+    fused, _ = run(write("main", (1, 8, heads, queries, 16, 16, 16), mask="bias")[0], "cuda")
+    (made,) = re.findall(r"iree_linalg_ext.attention .*indexing_maps = \[([^\]]*)", str(fused))
+    aliases = dict(re.findall(r"^(#\w+) = affine_map<(.*)>$", str(fused), re.MULTILINE))
+    q = aliases.get(made.split(", #")[0].split(",")[0].strip(), made)
+    assert f"{rows})" in q
 
 
 ATTENTION_OP = """
@@ -315,9 +349,9 @@ def test_an_attention_op_in_the_model_is_left_alone():
 
 
 def test_a_rewrite_removes_its_own_match():
-    once, report = run(write("main", SMALL, mask="bias")[0], "cuda")
+    once, report = run(write("main", SMALL, mask="bias")[0], "rocm")
     assert report.counts() == {V1: 1}
-    twice, report = run(str(once), "cuda")
+    twice, report = run(str(once), "rocm")
     assert report.counts() == {}
     assert str(twice) == str(once)
 
@@ -328,8 +362,8 @@ def test_a_rewrite_removes_its_own_match():
         ("cpu", {}, Reason.TARGET_OFF),
         ("vulkan", {}, Reason.TARGET_UNSUPPORTED),
         ("vulkan", {"enable_pass": (V1, V2)}, Reason.TARGET_UNSUPPORTED),
-        ("cuda", {"numerics": "exact"}, Reason.NUMERICS_LIMIT),
-        ("cuda", {"disable_pass": (V1,)}, Reason.DISABLED),
+        ("rocm", {"numerics": "exact"}, Reason.NUMERICS_LIMIT),
+        ("rocm", {"disable_pass": (V1,)}, Reason.DISABLED),
     ],
 )
 def test_switched_off(target, switches, reason):
@@ -360,7 +394,8 @@ def test_compiles_for(target, tmp_path):
         stage="global-optimization",
         timeout=COMPILE_SECONDS,
     )
-    module, report = run(middle.read_text(encoding="utf-8"), target)
+    anything = f"{V1}{{any-size=true}},{V2}{{any-size=true}}"
+    module, report = run(middle.read_text(encoding="utf-8"), target, pipeline=anything)
     assert report.counts() == {V1: 3, V2: 2}
     fused.write_text(str(module), encoding="utf-8")
     program = tmp_path / "out.vmfb"

@@ -38,8 +38,8 @@ def parsed(text: str) -> ir.Module:
     return ir.Module.parse(text, ir.Context())
 
 
-def fuse(text: str, pipeline: str, target: str = "cpu"):
-    options = FusionOptions(pipeline=pipeline)
+def fuse(text: str, pipeline: str, target: str = "cpu", **switches):
+    options = FusionOptions(pipeline=pipeline, **switches)
     return engine.run(parsed(text), target=targets.parse(target), options=options)
 
 
@@ -477,8 +477,8 @@ def test_the_most_special_pass_that_is_on_takes_a_norm(title, off, preset):
         ("cuda:sm_80", 12288, True, "layer_norm_fusion"),
         ("rocm:gfx942", 12288, True, "layer_norm_fusion"),
         ("cuda:sm_80", 12288, False, "add_layer_norm_fusion"),
-        ("cuda:sm_80", 16384, True, "add_layer_norm_fusion"),
-        ("cuda:sm_80", 8192, True, "add_layer_norm_fusion"),
+        ("cuda:sm_80", 8192, True, "layer_norm_fusion"),
+        ("cuda:sm_80", 4096, True, "add_layer_norm_fusion"),
         ("vulkan", 12288, True, "add_layer_norm_fusion"),
     ],
 )
@@ -493,6 +493,15 @@ def test_long_rows_with_a_kept_sum_on_gpus(target, columns, kept, fires):
     assert refused == ["register_limit"] * (fires == "layer_norm_fusion")
 
 
+def test_kernels_keep_longer_rows():
+    f = Function("f", (4, 8192))
+    x, r, gamma = f.argument((0, 1), "f32"), f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    total = f.apply("arith.addf", x, r)
+    text = f.finish(layer_norm(f, total, gamma)[0], total)
+    _, report = fuse(text, NORMS, "cuda", enable_feature=("kernels",))
+    assert report.counts() == {"add_layer_norm_fusion": 1}
+
+
 def test_long_rows_over_two_axes_with_a_kept_sum():
     f = Function("f", (4, 12, 1024))
     x, r = f.argument((0, 1, 2), "f32"), f.argument((0, 1, 2), "f32")
@@ -501,7 +510,7 @@ def test_long_rows_over_two_axes_with_a_kept_sum():
     _, report = fuse(f.finish(y, total), f"{V3},layer_norm_fusion", "cuda:sm_80")
     assert report.counts() == {"layer_norm_fusion": 1}
     (refused,) = (d for d in report.decisions if d.reason is not None)
-    assert refused.detail == "kept rows of 12288 elements, the limit is 8192"
+    assert refused.detail == "kept rows of 12288 elements, the limit is 4096"
 
 
 # --- lifetime ------------------------------------------------------------------------------------

@@ -96,7 +96,11 @@ class _Builder:
             *([mask] if mask else []),
             (init, self.out),
         ]
-        maps = [builders.map_attribute(tuple(dims), len(self.dims)) for _, dims in operands]
+        loops = self._loops()
+        maps = [
+            builders.map_attribute(tuple(loops[d] for d in dims), len(loops))
+            for _, dims in operands
+        ]
         op = ir.Operation.create(
             "iree_linalg_ext.attention",
             results=[init.type],
@@ -113,6 +117,19 @@ class _Builder:
                 score = builders.scalar("arith.mulf", [score, factor], "f32")
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])
         return op.results[0]
+
+    def _loops(self) -> list[int]:
+        """The loop of each dimension: those of the queries alone by size, the largest innermost.
+
+        IREE 3.13.0 takes the innermost of them for the rows of matrix instructions, and where it is
+        small, as the queries of a key's head are, uses none.
+        """
+        alone = sorted(self.found.of_queries)
+        by_size = sorted(alone, key=lambda d: self.dims[d].size or math.inf)
+        loops = list(range(len(self.dims)))
+        for dim, loop in zip(by_size, alone, strict=True):
+            loops[dim] = loop
+        return loops
 
     def _zeroed(
         self, where: tuple[ir.Value, list[int]], result: ir.Value, init: ir.Value, *, when: bool

@@ -37,9 +37,11 @@ class Options:
 
     Attributes:
       dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
+      any_size: take sizes for which the target is faster with the parts, too.
     """
 
     dynamic_keys: bool = False
+    any_size: bool = False
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -53,8 +55,11 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses a dynamic number of keys, unless the option says otherwise."""
-    return profitable_attention(match, dynamic_keys=ctx.options.dynamic_keys)
+    """Refuses what the target is slow for, unless an option says otherwise."""
+    allowed = ctx.options
+    return profitable_attention(
+        match, ctx.target, dynamic_keys=allowed.dynamic_keys, any_size=allowed.any_size
+    )
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

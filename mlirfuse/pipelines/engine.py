@@ -148,6 +148,7 @@ class _Run:
     ) -> _Run:
         """A run on a clone of the module; `checked` verifies it after each pass and not at last."""
         iree = version("iree-base-compiler")
+        target = dataclasses.replace(target, kernels=options.feature("kernels"))
         report = Report(target=str(target), iree=iree, options=options.to_dict())
         with facts.remembering():
             marked = marks.any_in(module)

@@ -34,6 +34,7 @@ from mlirfuse.structured.scores import (
     find_scores,
 )
 from mlirfuse.structured.softmax import Softmax, all_closed, find_softmax
+from mlirfuse.targets.base import Target
 
 VIEW_STEPS = 16
 """Ops between a contraction and the tensor in memory that are looked through."""
@@ -98,6 +99,16 @@ class Attention:
         return len(self.domain.dims) - 1
 
     @property
+    def of_queries(self) -> frozenset[int]:
+        """The dimensions of the rows: those of q and the result that neither k nor v has."""
+        return frozenset((self.q.dims & self.result.dims) - self.k.dims - self.v.dims)
+
+    @property
+    def of_heads(self) -> frozenset[int]:
+        """The dimension that q and k contract, and those that v has and k has not."""
+        return frozenset({self.k1} | (self.v.dims - self.k.dims))
+
+    @property
     def mask_tensors(self) -> tuple[Element, ...]:
         """The elements that the mask reads from memory, each tensor once per way of indexing."""
         found = masks.leaves(self.mask) if self.mask is not None else ()
@@ -144,7 +155,7 @@ def legal_attention(match: Match, max_operands: int) -> NoMatch | None:
     for operand in (found.q, found.k, found.v, found.result):
         if not ops.is_float(operand.value):
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(operand.value))
-    for d in {found.k1} | (found.v.dims - found.k.dims):
+    for d in found.of_heads:
         if found.domain.dims[d].size is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
     bound = 4 + len({e.value for e in found.mask_tensors})
@@ -156,17 +167,33 @@ def legal_attention(match: Match, max_operands: int) -> NoMatch | None:
     return None
 
 
-def profitable_attention(match: Match, *, dynamic_keys: bool) -> NoMatch | None:
-    """Refuses a dynamic number of keys, unless allowed.
+def profitable_attention(
+    match: Match, target: Target, *, dynamic_keys: bool, any_size: bool
+) -> NoMatch | None:
+    """Refuses what the target's code for attention is slow for, unless allowed.
 
     IREE 3.13.0 tiles the keys' loop with whole tiles only. For a dynamic one it writes 20000 lines
     of LLVM IR without matrix instructions, f16 and heads of 64: 9 s to compile for sm_80 and 66 to
     111 s for gfx942, against 0.5 s for a static one.
     """
     found: Attention = match.data
-    if dynamic_keys or found.domain.dims[found.key].size is not None:
+    if not dynamic_keys and found.domain.dims[found.key].size is None:
+        return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
+    few, most = target.attention_multiple, target.attention_heads
+    if any_size or target.kernels or few is None or most is None:
         return None
-    return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
+    sizes = [dim.size for dim in found.domain.dims]
+    heads = [sizes[d] or 0 for d in found.of_heads]
+    queries = max((sizes[d] or few for d in found.of_queries), default=1)
+    if queries < few:
+        return None
+    if max(heads) > most:
+        said = f"heads of more than {most} are faster in parts; see any_size"
+        return NoMatch(Reason.NOT_PROFITABLE, said)
+    if any(size is not None and size % few for size in (queries, sizes[found.key], *heads)):
+        said = f"sizes that {few} does not divide get no matrix instructions; see any_size"
+        return NoMatch(Reason.NOT_PROFITABLE, said)
+    return None
 
 
 def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:

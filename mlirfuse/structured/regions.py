@@ -59,7 +59,7 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
     needed = 0
     for value in results:
         kept = len(ops.shape(value)) == len(space) and any(u in members for u in ops.users(value))
-        most = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
+        most = _row_limit(columns, len(rows), target)
         if kept and most is not None and columns > most:
             text = f"kept rows of {columns} elements, the limit is {most}"
             return NoMatch(Reason.REGISTER_LIMIT, text)
@@ -69,6 +69,14 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
     if limit is None or needed <= limit:
         return None
     return NoMatch(Reason.STACK_LIMIT, f"about {needed} bytes of stack, the limit is {limit}")
+
+
+def _row_limit(columns: int, sums: int, target: Target) -> int | None:
+    most = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
+    twice = target.twice_row_limit
+    if twice is None or sums < 2 or target.kernels:
+        return most
+    return twice if most is None else min(most, twice)
 
 
 def _is_uneven(

@@ -57,6 +57,12 @@ class Target:
       row_limit: elements of a row, a power of two, that a group of reductions over rows may keep
         and write; None where there is no limit.
       uneven_row_limit: the same for other numbers of elements.
+      twice_row_limit: the same where the group sums a row more than once; None for no other limit.
+      attention_heads: size of a head up to which IREE's code for attention was measured to be
+        faster than that for its parts; None where it was not measured.
+      attention_multiple: what queries, keys and heads have to be multiples of for that code to use
+        matrix instructions; None where it was not measured.
+      kernels: whether kernels of a provider replace groups: limits of IREE's own code do not count.
       subgroup: lanes of a subgroup, where the code generator cannot write sums of rows that no
         multiple of it fills; None elsewhere.
       shared_memory: bytes of workgroup memory; None where it does not apply.
@@ -86,6 +92,10 @@ class Target:
     stack_limit: int | None = None
     row_limit: int | None = None
     uneven_row_limit: int | None = None
+    twice_row_limit: int | None = None
+    attention_heads: int | None = None
+    attention_multiple: int | None = None
+    kernels: bool = False
     subgroup: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()

@@ -30,6 +30,7 @@ SIZES = {
     "self": (2, 2, 1, 32, 16, 16, 32),
     "odd": (1, 3, 1, 37, 20, 12, 53),
     "grouped": (2, 2, 4, 24, 16, 16, 40),
+    "few_queries": (2, 2, 8, 4, 16, 16, 40),
     "shared": (1, 1, 8, 33, 32, 32, 33),
     "long": (1, 2, 1, 66, 32, 32, 129),
 }
@@ -219,6 +220,7 @@ def cases() -> list[Case]:
         make("plain_bf16", dtype="bf16", writing="divided"),
         make("odd_sizes", "odd", writing="on_q on_k", scale=-0.7),
         make("grouped", "grouped", writing="swapped parts"),
+        make("few_queries_boolean", "few_queries", mask="boolean"),
         make("grouped_causal_f16", "grouped", dtype="f16", mask="causal"),
         make("shared_heads_boolean", "shared", mask="boolean"),
         make("long_causal", "long", mask="causal", zero=True),
