@@ -121,10 +121,13 @@ def pipeline(name: str) -> str:
 
 
 def switches(name: str) -> FusionOptions:
-    """The pass alone, wherever it is off by default too, and no fallback."""
+    """The pass alone, wherever and for what sizes it is off by default too, and no fallback."""
     feature = PASSES[name].feature
+    items = pipeline(name).split(",")
+    if hasattr(PASSES[name].options(), "any_size"):
+        items[items.index(name)] = f"{name}{{any-size=true}}"
     return FusionOptions(
-        pipeline=pipeline(name),
+        pipeline=",".join(items),
         enable_pass=(name,),
         disable_feature=("fallback",),
         enable_feature=(feature,) if feature else (),

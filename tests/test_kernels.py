@@ -2,7 +2,6 @@
 
 import importlib.util
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +33,11 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 @pytest.fixture(scope="module")
 def interpreter():
-    """Triton with its interpreter: how it is imported decides, so it must not be imported yet."""
+    """Triton's interpreter, which conftest.py chooses."""
     torch = pytest.importorskip("torch")
-    assert "triton" not in sys.modules
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        from mlirfuse.kernels.triton import build
+    from mlirfuse.kernels.triton import build
 
-        yield SimpleNamespace(load=build.load, torch=torch)
-    finally:
-        del os.environ["TRITON_INTERPRET"]
+    return SimpleNamespace(load=build.load, torch=torch)
 
 
 SUPPORTS = {
@@ -55,7 +49,11 @@ SUPPORTS = {
 
 def planned(text, kind):
     """What is planned for each group of the module, while its context lives."""
-    options = FusionOptions(single_op_groups=kind != "attention")
+    options = FusionOptions(
+        single_op_groups=kind != "attention",
+        enable_feature=("kernels",),
+        disable_pass=("attention_triton_kernel", "matmul_triton_kernel", "row_triton_kernel"),
+    )
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
     return grouped, [
         SUPPORTS[kind](view.operation, TARGET)
