@@ -240,6 +240,36 @@ def test_half_precision_sums_are_as_exact_as_pytorch(dtype):
         assert relative_error(ours, reference) <= 2 * pytorch_error + 1e-6
 
 
+CONSTANTS = [
+    (16.0, torch.float32),
+    (16.0, torch.float16),
+    (-3.0, torch.bfloat16),
+    (16, torch.int64),
+    (-3, torch.int32),
+    (True, torch.bool),
+]
+NUMBERS = (0, 16.0, -7, 2.5, True)
+
+
+class Compared(torch.nn.Module):
+    """Constants compared with numbers of their kind and of others: the importer folds them."""
+
+    def forward(self, x):
+        compared = (torch.gt, torch.ge, torch.lt, torch.le, torch.eq, torch.ne)
+        return tuple(
+            torch.where(compare(torch.full((), value, dtype=dtype), number), x, -x)
+            for value, dtype in CONSTANTS
+            for number in NUMBERS
+            for compare in compared
+        )
+
+
+def test_comparisons_with_numbers_are_pytorchs():
+    x = torch.ones(1)
+    got = stock_program(import_model(Compared().eval(), (x,)))(x.numpy())
+    assert [float(y[0]) for y in got] == [float(y[0]) for y in Compared()(x)]
+
+
 def _bfloat16():
     import ml_dtypes
 

@@ -1,7 +1,8 @@
 """Our decompositions of PyTorch ops for IREE, on top of PyTorch's own.
 
-Three kinds: ops that IREE 3.13 has no lowering for; ops that it lowers with sums in half precision
-where PyTorch sums in float32; and attention, in the form that the fusion passes recognize.
+Four kinds: ops that IREE 3.13 has no lowering for; ops that it lowers with sums in half precision
+where PyTorch sums in float32; comparisons that it folds wrong; and attention, in the form that the
+fusion passes recognize.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def decomposition_table(*, whole_attention: bool) -> Table:
         aten.avg_pool3d.default,
     ):
         table[op] = _sums_in_float32(op, table.get(op))
+    for op in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge):
+        table[op.Scalar] = _compared_in_one_kind(op.Scalar)
     attention = aten.scaled_dot_product_attention.default
     if whole_attention:
         table.pop(attention, None)
@@ -167,6 +170,29 @@ def _sums_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[
         if isinstance(result, torch.Tensor):
             return result.to(dtype)
         return tuple(part.to(dtype) for part in result)
+
+    return decomposition
+
+
+def _compared_in_one_kind(op: Any) -> Callable[..., Any]:
+    """Compares a tensor with a number of its own kind, as PyTorch's promotion does.
+
+    IREE's importer folds a constant of floating point compared with an integer to what a
+    comparison of their bits would be, and dies of one of integers compared with a float.
+    """
+
+    def decomposition(x: torch.Tensor, other: Any) -> Any:
+        import torch
+
+        if not isinstance(other, int | float):
+            return NotImplemented
+        if x.dtype.is_floating_point and not isinstance(other, float):
+            return op(x, float(other))
+        if not x.dtype.is_floating_point and isinstance(other, float):
+            return op(x.to(torch.get_default_dtype()), other)
+        if x.dtype == torch.bool:
+            return op(x.to(torch.int64), int(other))
+        return NotImplemented
 
     return decomposition
 
