@@ -12,12 +12,12 @@ from mlirfuse.builders.tensors import (
     generic,
     map_attribute,
     merge,
-    product,
     replace_collapsed,
     scalar,
     scalar_constant,
     tensor_type,
 )
+from mlirfuse.structured.domains import product
 
 __all__ = [
     "at_load_time",

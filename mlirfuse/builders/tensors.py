@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.structured import facts, ops
+from mlirfuse.structured.domains import product
 
 
 def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
@@ -312,16 +313,6 @@ def _reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get(
         [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups]
     )
-
-
-def product(sizes: Sequence[int | None]) -> int | None:
-    """Product of sizes; None when one is dynamic."""
-    total = 1
-    for size in sizes:
-        if size is None:
-            return None
-        total *= size
-    return total
 
 
 def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[int]]) -> None:

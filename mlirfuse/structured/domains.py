@@ -59,14 +59,15 @@ def digits(index: Index, size_of: SizeOf) -> tuple[Digit, ...] | None:
             joined += inner
         return tuple(joined)
     inner = digits(index.index, size_of)
-    stride = _product(index.sizes[index.position + 1 :])
+    stride = product(index.sizes[index.position + 1 :])
     if inner is None or stride is None:
         return None
     size = index.sizes[index.position]
     return _cut(inner, stride, None if index.position == 0 else size)
 
 
-def _product(sizes: Iterable[int | None]) -> int | None:
+def product(sizes: Iterable[int | None]) -> int | None:
+    """Product of sizes; None when one is dynamic."""
     total = 1
     for size in sizes:
         if size is None:

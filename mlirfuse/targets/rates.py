@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -128,22 +128,38 @@ def _file() -> Path:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    def holds(entry: Any) -> bool:
+        (entry["iree"], entry["device"])
+        numbers = entry["rates"].values()
+        return all(isinstance(rate, int | float) and rate > 0 for rate in numbers)
+
+    wrong = f"{file} is no file of rates; remove it, or name another with {VARIABLE}"
+    return read(file, holds, wrong)
+
+
+def read(file: Path, holds: Callable[[Any], bool], wrong: str) -> dict[str, Any]:
+    """The entries of a file of measurements; none where there is no file.
+
+    Args:
+      file: JSON, an object.
+      holds: whether an entry is a sound one; may raise what a wrong type or key does.
+      wrong: what is said of another file.
+
+    Raises:
+      UsageError: with that message.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except OSError:
         return {}
     try:
-        entries = json.loads(text)
-        for entry in entries.values():
-            numbers = entry["rates"].values()
-            if not all(isinstance(rate, int | float) and rate > 0 for rate in numbers):
-                raise ValueError
-            (entry["iree"], entry["device"])
+        entries: dict[str, Any] = json.loads(text)
+        sound = all(holds(entry) for entry in entries.values())
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"{file} is no file of rates; remove it, or name another with {VARIABLE}"
-        ) from None
-    return dict(entries)
+        sound = False
+    if not sound:
+        raise UsageError(wrong)
+    return entries
 
 
 def write(file: Path, entries: Mapping[str, Any]) -> None:

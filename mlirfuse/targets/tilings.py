@@ -7,7 +7,6 @@ the user's data directory.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -95,23 +94,13 @@ def _file() -> Path:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError:
-        return {}
-    try:
-        entries = json.loads(text)
-        for entry in entries.values():
-            if not isinstance(entry["versions"], str):
-                raise ValueError
-            for e in entry["tiles"]:
-                numbers = [*e["sizes"], *e["tiling"], e["us"]]
-                if not all(isinstance(n, int | float) for n in numbers):
-                    raise ValueError
-                (e["kind"], e["form"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"{file} holds no measured tiles; remove it or measure again: mlirfuse-tune --kernels"
-        ) from None
-    found: dict[str, Any] = entries
-    return found
+    def holds(entry: Any) -> bool:
+        numbers = [n for e in entry["tiles"] for n in (*e["sizes"], *e["tiling"], e["us"])]
+        for e in entry["tiles"]:
+            (e["kind"], e["form"])
+        return isinstance(entry["versions"], str) and all(
+            isinstance(n, int | float) for n in numbers
+        )
+
+    wrong = f"{file} holds no measured tiles; remove it or measure again: mlirfuse-tune --kernels"
+    return rates.read(file, holds, wrong)
