@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from mlirfuse import calibrate, targets
@@ -74,11 +75,18 @@ def test_an_unwritable_place_is_an_error(tmp_path, monkeypatch, capsys):
     assert f"cannot write {tmp_path / 'taken' / 'rates.json'}: " in capsys.readouterr().err
 
 
+def called_once(programs):
+    """Every program runs; the times are given, since those of a busy machine may make no sense."""
+    for program in programs:
+        program(np.float32(0.5))
+    return [1.0e-3, 9.0e-3]
+
+
 def test_calibrate_measures_every_rate_of_the_model(monkeypatch, capsys):
     monkeypatch.setattr(calibrate, "COPIED", 1 << 20)
     monkeypatch.setattr(calibrate, "COMPUTED", 1 << 16)
     monkeypatch.setattr(calibrate, "MATMUL_SIZES", {"cpu": 256})
-    monkeypatch.setattr(calibrate, "ROUNDS", 5)
+    monkeypatch.setattr(calibrate, "_best", called_once)
     assert main(["--calibrate", "--verbose"]) == 0
     printed = capsys.readouterr()
     kept = json.loads(rates.path().read_text())["cpu"]["rates"]
@@ -87,6 +95,14 @@ def test_calibrate_measures_every_rate_of_the_model(monkeypatch, capsys):
     assert all(rate > 0 for rate in kept.values())
     assert "mlirfuse-tune --calibrate" in printed.out
     assert printed.err.count("\n") == len(kept)
+
+
+def test_times_that_make_no_sense_are_an_error(monkeypatch, capsys):
+    tries = []
+    monkeypatch.setattr(calibrate, "_best", lambda programs: tries.append(1) or [1.0e-3] * 2)
+    assert main(["--calibrate"]) == 1
+    assert "320 steps took no longer than 64; other processes" in capsys.readouterr().err
+    assert len(tries) == calibrate.TRIES
 
 
 def test_wrong_usage(capsys):
