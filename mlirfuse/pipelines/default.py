@@ -19,6 +19,8 @@ PIPELINE: tuple[str, ...] = (
     "split_concat_fusion",
     # Before anything groups the contraction: its form changes.
     "transpose_matmul_fusion",
+    # Before a group takes the contraction.
+    "operand_order_rewrite",
     # IREE's code generation handles a transpose behind such a contraction badly.
     "batch_matmul_transpose_fusion",
     # A norm's quantization goes with it, and a residual add that it reads; the plain norm would

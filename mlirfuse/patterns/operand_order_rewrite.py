@@ -1,0 +1,68 @@
+"""Swap the operands of a contraction whose columns are looped over before its rows.
+
+    %c = linalg.generic {mulf, addf} ins(%x, %w)       %x: (b, k, p), %w: (n, k) -> (b, n, p)
+  becomes
+    %c = linalg.generic {mulf, addf} ins(%w, %x)       the same loops, maps and body
+
+Root: the contraction, of element types that the target has matrix instructions for. The rows are
+the loops of the first operand, the columns those of the second; the innermost of each count. A 1x1
+convolution with channels first is such a contraction: its first operand is the image.
+
+IREE 3.13.0 computes it wrong on NVIDIA: a thread holds 2x2 sums of a 16x8 tile, and where the
+columns' loop comes first they are stored as if transposed. Sizes static or dynamic; T f16, bf16.
+Numerics: exact (a product does not depend on the order of its factors).
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import ops
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a contraction whose innermost column loop is outside of its innermost row loop."""
+    kinds = {ops.element_type(value) for value in ops.inputs(root)}
+    if not kinds <= set(ctx.target.product_tiles):
+        return None
+    left, right, out = ({*m} for m in ops.plain_maps(root))
+    rows = [d for d in left & out - right if d is not None]
+    columns = [d for d in right & out - left if d is not None]
+    if not rows or not columns or max(rows) < max(columns):
+        return None
+    return Match(root, (root,))
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the contraction with its inputs swapped."""
+    op = match.root
+    (left, right), (first, second, written) = ops.inputs(op), ops.plain_maps(op)
+    body = builders.body_of(op)
+    with ir.InsertionPoint(op), op.location:
+        new = builders.generic(
+            [right, left],
+            ops.inits(op),
+            [second, first, written],
+            ops.iterator_types(op),
+            lambda a: body([a[1], a[0], a[2]]),
+        )
+    op.results[0].replace_all_uses_with(new.results[0])
+    op.erase()
+    return new
+
+
+PASS = FusionPass(
+    name="operand_order_rewrite",
+    summary="Contractions that IREE computes wrong on NVIDIA get their operands swapped",
+    roots=("linalg.generic", "linalg.contract"),
+    where=ops.is_contraction,
+    match=match,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    targets=frozenset({"cuda"}),
+    source="mlirfuse",
+    contained=True,
+)
