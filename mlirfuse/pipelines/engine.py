@@ -20,6 +20,7 @@ from typing import Any
 from iree.compiler import ir, passmanager
 
 from mlirfuse import builders, cost
+from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
     Decision,
     FusionPass,
@@ -172,6 +173,7 @@ class _Run:
                 if listener is not None:
                     listener(done)
             if any(p.rewrites for p in self.report.passes):
+                drop_equal_results(self.module)
                 self._verify("the last pass")
             self.musts.check(self.module, self.report)
         return self.module, self.report

@@ -1,0 +1,139 @@
+"""Results of a region that are equal become one.
+
+    %g:3 = flow.dispatch.region { %a; %b reads %a; %c = %b * 1; flow.return %a, %b, %c }
+    readers of %g#2
+  becomes
+    readers of %g#1
+
+IREE folds what computes `%c`, sees `%b` returned twice, and gives readers of the second one the
+*first result of the region*, `%a`. Elementwise ops are followed as scalar computations, which MLIR
+folds and compares; what other ops compute is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iree.compiler import ir, passmanager
+
+from mlirfuse.builders.tensors import scalar_constant
+from mlirfuse.structured import ops
+
+_FEWEST_RESULTS = 3
+"""Of two equal results one is the first: IREE's mistake cannot be seen."""
+
+
+def drop_equal_results(module: ir.Module) -> None:
+    """Lets readers of a region's result read an earlier one that is equal to it."""
+    for function in ops.functions(module):
+        for block in ops.blocks(function):
+            for op in block.operations:
+                region = op.operation
+                if region.name == ops.REGION and len(region.results) >= _FEWEST_RESULTS:
+                    _drop(region)
+
+
+def _drop(region: ir.Operation) -> None:
+    inner = region.regions[0].blocks[0]
+    returned = list(inner.operations[len(inner.operations) - 1].operation.operands)
+    sizes = _sizes(region)
+    first: dict[object, ir.Value] = {}
+    for result, number, size in zip(
+        region.results, _Scalars(inner).of(returned), sizes, strict=True
+    ):
+        kept = first.setdefault((number, result.type, size), result)
+        if kept != result:
+            result.replace_all_uses_with(kept)
+
+
+def _sizes(region: ir.Operation) -> Iterator[tuple[ir.Value, ...]]:
+    """The dynamic sizes of each result."""
+    operands = iter(region.operands)
+    for result in region.results:
+        yield tuple(next(operands) for size in ops.shape(result) if size is None)
+
+
+class _Scalars:
+    """The ops of a region as a function of scalars: one element of each value."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self.scratch = ir.Module.create(ir.Location.unknown(block.owner.context))
+        with self.scratch.context, ir.Location.unknown():
+            with ir.InsertionPoint(self.scratch.body):
+                self.function = ir.Operation.create(
+                    "func.func",
+                    attributes={
+                        "sym_name": ir.StringAttr.get("scalars"),
+                        "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+                    },
+                    regions=1,
+                )
+            self.block = self.function.regions[0].blocks.append()
+            self.known: dict[tuple[ir.Value, ops.IndexMap], ir.Value] = {}
+            with ir.InsertionPoint(self.block):
+                for op in block.operations:
+                    self.follow(op.operation)
+
+    def of(self, values: list[ir.Value]) -> list[object]:
+        """What each tensor holds at one place: equal objects where it is the same."""
+        with self.scratch.context, ir.Location.unknown():
+            with ir.InsertionPoint(self.block):
+                scalars = [self.at(v, tuple(range(len(ops.shape(v))))) for v in values]
+                ir.Operation.create("func.return", operands=scalars)
+            self.function.attributes["function_type"] = ir.TypeAttr.get(
+                ir.FunctionType.get(
+                    [a.type for a in self.block.arguments], [s.type for s in scalars]
+                )
+            )
+            manager = passmanager.PassManager.parse("builtin.module(func.func(canonicalize,cse))")
+            manager.run(self.scratch.operation)
+        function = ops.functions(self.scratch)[0]
+        block = function.regions[0].blocks[0]
+        return list(block.operations[len(block.operations) - 1].operation.operands)
+
+    def follow(self, op: ir.Operation) -> None:
+        """Computes an element of the op's results, where it is elementwise."""
+        if not ops.is_elementwise(op) or ops.reads_inits(op) or not _is_arithmetic(op):
+            return
+        maps, count = ops.indexing_maps(op), ops.num_inputs(op)
+        loops = tuple(range(len(ops.iterator_types(op))))
+        if None in maps[:count] or any(m != loops for m in maps[count:]):
+            return
+        body = ops.body(op)
+        copies = {
+            argument: self.at(value, m or ())
+            for argument, value, m in zip(body.arguments, op.operands, maps[:count], strict=False)
+        }
+        *computed, terminator = [o.operation for o in body.operations]
+        for old in computed:
+            new = old.clone().operation
+            for number, value in enumerate(new.operands):
+                new.operands[number] = copies[value] if value in copies else self.at(value, ())
+            copies.update(zip(old.results, new.results, strict=True))
+        for result, value in zip(op.results, terminator.operands, strict=True):
+            self.known[result, loops] = copies[value] if value in copies else self.at(value, ())
+
+    def at(self, value: ir.Value, index_map: ops.IndexMap) -> ir.Value:
+        """The element that an index map of the loops reads."""
+        found = self.known.get((value, index_map))
+        if found is not None:
+            return found
+        number = ops.constant(value)
+        if number is None or isinstance(value.type, ir.IndexType):
+            tensor = ops.ranked(value)
+            kind = value.type if tensor is None else tensor.element_type
+            made = self.block.add_argument(kind, ir.Location.current)
+        else:
+            made = scalar_constant(number, ops.element_type(value))
+        self.known[value, index_map] = made
+        return made
+
+
+def _is_arithmetic(op: ir.Operation) -> bool:
+    """Whether the body computes with scalars alone."""
+    return all(
+        not o.operation.regions
+        and o.operation.name.startswith(("arith.", "math.", "linalg.yield"))
+        and all(ops.ranked(v) is None for v in o.operation.operands)
+        for o in ops.body(op).operations
+    )
