@@ -367,7 +367,7 @@ class _PassRun:
             self.record([root], found, None)
             return set()
         group = list(found.ops)
-        identities = {hash(op) for op in group}
+        identities = {ops.identity(op) for op in group}
         verdict = self.judge(found, group, context)
         if verdict is not None:
             self.record(group, verdict, None)

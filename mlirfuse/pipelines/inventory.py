@@ -39,7 +39,7 @@ class Block:
         self._named: dict[str, list[Entry]] = {}
         self._asked: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
         for place, op in enumerate(held):
-            self._named.setdefault(op.name, []).append((place, hash(op), op))
+            self._named.setdefault(op.name, []).append((place, ops.identity(op), op))
 
     def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:
         """The ops of these names that pass the test, in block order."""

@@ -6,6 +6,7 @@ None for a constant-zero index. A map that is neither is not representable and r
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import math
@@ -31,6 +32,16 @@ _FLOATS = frozenset({"f16", "bf16", "f32"})
 def is_pure(op: ir.Operation) -> bool:
     """Whether the op can be moved among others of its block without changing the program."""
     return op.name.startswith(_PURE_DIALECTS) or op.name in _PURE_OPS
+
+
+_address = ctypes.pythonapi.PyCapsule_GetPointer
+_address.restype = ctypes.c_void_p
+_address.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def identity(op: ir.Operation) -> int:
+    """A number of the op that stays while it exists; its hash changes with its operands."""
+    return int(_address(op._CAPIPtr, b"iree.compiler.ir.Operation._CAPIPtr"))
 
 
 def defining_op(value: ir.Value) -> ir.Operation | None:
