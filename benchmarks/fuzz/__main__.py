@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import contextlib
+import dataclasses
 import datetime
 import json
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.fuzz import damaged
 from benchmarks.fuzz.check import Checked, Outcome, check, check_all, switches
-from benchmarks.fuzz.graphs import graph
+from benchmarks.fuzz.graphs import DIALECTS, graph
+from benchmarks.fuzz.kinds import KINDS, kinds
 from benchmarks.fuzz.page import REGRESSIONS
 from mlirfuse.backend.outputs import replacing
 
@@ -39,86 +43,143 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--together", type=int, default=12, help="programs a module (default: 12)")
     parser.add_argument("--target", default="cpu", help="another than cpu only compiles")
+    parser.add_argument(
+        "--dialect", choices=sorted(DIALECTS), help="of all programs; else in turns"
+    )
+    parser.add_argument(
+        "--damaged", type=int, metavar="N", help="N damaged inputs of each kind, and no programs"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--failures", type=Path, default=REGRESSIONS, metavar="FOLDER")
     given = parser.parse_args(arguments)
     logging.getLogger("mlirfuse").setLevel(logging.ERROR)
+    if given.damaged is not None:
+        found = damaged.sweep(given.damaged, given.seed)
+        print(json.dumps(found["inputs"]))
+        _save(given.results.with_name("damaged.json"), found)
+        return 1 if any(kind["failed"] for kind in found["inputs"].values()) else 0
     run = _run(given)
     _save(given.results, run)
     print(json.dumps(run["outcomes"]))
     return 1 if any(not Outcome(name).ok for name in run["outcomes"]) else 0
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Batch:
+    """Programs that are compiled together; their switches are those of the first."""
+
+    seeds: tuple[int, ...]
+    steps: int
+    target: str
+    dialect: str
+
+    def alone(self) -> list[_Batch]:
+        return [dataclasses.replace(self, seeds=(seed,)) for seed in self.seeds]
+
+    def text(self, seed: int, name: str) -> str:
+        return graph(seed, self.steps, name, self.dialect)
+
+
 def _run(given: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     outcomes: collections.Counter[str] = collections.Counter()
+    seen: collections.Counter[str] = collections.Counter()
+    dialects: collections.Counter[str] = collections.Counter()
     groups, switched, seed = 0, 0, given.seed
-    with concurrent.futures.ProcessPoolExecutor(
-        given.jobs, initializer=logging.disable, initargs=(logging.ERROR,)
-    ) as pool:
+    with contextlib.suppress(KeyboardInterrupt):  # what was done counts
         while time.monotonic() < began + given.minutes * 60:
-            batches = [
-                range(first, first + given.together)
-                for first in range(seed, seed + given.jobs * given.together, given.together)
-            ]
-            found_all = pool.map(
-                _batch, batches, *zip(*[(given.steps, given.target)] * len(batches), strict=True)
-            )
-            for seeds, found_each in zip(batches, found_all, strict=True):
-                chosen = switches(seeds[0])
-                switched += len(seeds) if chosen else 0
-                for number, found in zip(seeds, found_each, strict=True):
+            batches = []
+            for first in range(seed, seed + given.jobs * given.together, given.together):
+                turn = sorted(DIALECTS)[first // given.together % len(DIALECTS)]
+                seeds = tuple(range(first, first + given.together))
+                batches.append(_Batch(seeds, given.steps, given.target, given.dialect or turn))
+            for batch, found_each in zip(batches, _all(batches, given.jobs), strict=True):
+                chosen = switches(batch.seeds[0])
+                switched += len(batch.seeds) if chosen else 0
+                dialects[batch.dialect] += len(batch.seeds)
+                for number, found in zip(batch.seeds, found_each, strict=True):
                     outcomes[str(found.outcome)] += 1
                     groups += found.groups
+                    seen.update(kinds(batch.text(number, "main")))
                     if found.outcome is not Outcome.EQUAL:
                         said = f"{number} {chosen}: {found.outcome}: {found.message}"
                         print(said, file=sys.stderr, flush=True)
                     if not found.outcome.ok:
-                        print(_keep(given, number, chosen, found), file=sys.stderr, flush=True)
-            seed = batches[-1].stop
+                        kept = _keep(given.failures, batch, number, chosen, found)
+                        print(kept, file=sys.stderr, flush=True)
+            seed = batches[-1].seeds[-1] + 1
     return {
         "date": datetime.date.today().isoformat(),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "target": given.target,
         "first_seed": given.seed,
         "steps": given.steps,
-        "graphs": seed - given.seed,
+        "graphs": sum(outcomes.values()),
+        "dialects": dict(sorted(dialects.items())),
         "with_switches": switched,
         "groups": groups,
         "seconds": round(time.monotonic() - began),
         "outcomes": dict(sorted(outcomes.items())),
+        "kinds": {kind: seen[kind] for kind in KINDS},
     }
 
 
-def _batch(seeds: Sequence[int], steps: int, target: str) -> list[Checked]:
-    """The programs of the seeds; their switches are those of the first."""
-    texts = {f"main{seed}": graph(seed, steps, f"main{seed}") for seed in seeds}
-    numbers = {f"main{seed}": seed for seed in seeds}
+def _all(batches: list[_Batch], jobs: int) -> list[list[Checked]]:
+    """Checks the batches side by side; of one whose process dies, each program in its own."""
     try:
-        found = check_all(texts, switches(seeds[0]), numbers, target)
+        with _pool(jobs) as pool:
+            return list(pool.map(_batch, batches))
+    except BrokenProcessPool:
+        return [[_apart(part) for part in batch.alone()] for batch in batches]
+
+
+def _apart(batch: _Batch) -> Checked:
+    try:
+        with _pool(1) as pool:
+            return pool.submit(_batch, batch).result()[0]
+    except BrokenProcessPool:
+        return Checked(Outcome.CRASH, "the process died")
+
+
+def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
+    return concurrent.futures.ProcessPoolExecutor(
+        jobs, initializer=logging.disable, initargs=(logging.ERROR,)
+    )
+
+
+def _batch(batch: _Batch) -> list[Checked]:
+    texts = {f"main{seed}": batch.text(seed, f"main{seed}") for seed in batch.seeds}
+    numbers = {f"main{seed}": seed for seed in batch.seeds}
+    try:
+        found = check_all(texts, switches(batch.seeds[0]), numbers, batch.target)
     except Exception as error:
         said = Checked(Outcome.ENGINE, f"{type(error).__name__}: {error}")
-        return [said for _ in seeds]
+        return [said for _ in batch.seeds]
     return [found[name] for name in texts]
 
 
-def _keep(given: argparse.Namespace, seed: int, chosen: dict[str, Any], found: Checked) -> Path:
+def _keep(folder: Path, batch: _Batch, seed: int, chosen: dict[str, Any], found: Checked) -> Path:
     """Writes the smallest program of the seed that ends the same way alone; else the program."""
 
-    def alike(steps: int) -> bool:
-        try:
-            again = check(graph(seed, steps), chosen, seed, given.target)
-        except Exception:
-            return found.outcome is Outcome.ENGINE
-        return again.outcome is found.outcome
+    def text(steps: int) -> str:
+        return graph(seed, steps, "main", batch.dialect)
 
-    least = next((n for n in range(1, given.steps) if alike(n)), given.steps)
-    path: Path = given.failures / f"{found.outcome}_{seed}.mlir"
+    def alike(steps: int) -> bool:
+        with _pool(1) as pool:
+            try:
+                asked = (text(steps), chosen, seed, batch.target)
+                return pool.submit(check, *asked).result().outcome is found.outcome
+            except BrokenProcessPool:
+                return found.outcome is Outcome.CRASH
+            except Exception:
+                return found.outcome is Outcome.ENGINE
+
+    least = next((n for n in range(1, batch.steps) if alike(n)), batch.steps)
+    path = folder / f"{found.outcome}_{seed}.mlir"
     path.parent.mkdir(parents=True, exist_ok=True)
     message = " ".join(found.message.split())
-    head = json.dumps({"target": given.target, "switches": chosen})
-    text = f"{HEADER}{head}\n// {message}\n{graph(seed, least)}"
-    path.write_text(text, encoding="utf-8")
+    head = json.dumps({"target": batch.target, "switches": chosen})
+    path.write_text(f"{HEADER}{head}\n// {message}\n{text(least)}", encoding="utf-8")
     return path
 
 

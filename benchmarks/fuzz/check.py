@@ -34,6 +34,7 @@ class Outcome(enum.StrEnum):
     WRONG = "wrong"
     ENGINE = "engine"
     CALL = "call"
+    CRASH = "crash"
 
     @property
     def ok(self) -> bool:
@@ -104,7 +105,10 @@ def check_all(
     together = dict(texts)
     while len(together) > 1:
         try:
-            return found | _together(together, options, seeds, target)
+            found |= _together(together, options, seeds, target)
+            # Of several programs at once there may be no float64 form.
+            wrong = {n: t for n, t in together.items() if found[n].outcome is Outcome.WRONG}
+            return found | _alone(wrong, options, seeds, target)
         except _Refused as refused:
             named = {name for name in together if refused.names(name)} or set(together)
         for name in named:
@@ -115,7 +119,7 @@ def check_all(
 def _alone(
     texts: dict[str, str], options: FusionOptions, seeds: dict[str, int], target: str
 ) -> dict[str, Checked]:
-    found = {}
+    found: dict[str, Checked] = {}
     for name, text in texts.items():
         try:
             found |= _together({name: text}, options, seeds, target)

@@ -43,6 +43,7 @@ _OUTCOMES = {
     "wrong": "fused differs from unfused",
     "engine": "mlirfuse failed",
     "call": "the fused program failed when called",
+    "crash": "mlirfuse's process died",
 }
 
 

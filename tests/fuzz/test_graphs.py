@@ -1,8 +1,9 @@
 """Random programs with random switches: fused equals unfused, or IREE fails on both."""
 
+import collections
+import itertools
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from iree.compiler import ir
 
+from benchmarks.fuzz import __main__ as fuzzing
 from benchmarks.fuzz.__main__ import HEADER
-from benchmarks.fuzz.check import Outcome, check, switches
-from benchmarks.fuzz.graphs import graph
+from benchmarks.fuzz.check import Checked, Outcome, check, switches
+from benchmarks.fuzz.graphs import DIALECTS, graph
+from benchmarks.fuzz.kinds import KINDS, kinds
 from benchmarks.fuzz.page import REGRESSIONS
 
 EXAMPLES = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
@@ -21,32 +24,30 @@ EXAMPLES = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=SEEDS, steps=st.integers(1, 12))
-def test_every_program_is_valid_and_the_same_each_time(seed, steps):
-    text = graph(seed, steps)
-    assert text == graph(seed, steps)
+def test_every_program_is_valid_and_the_same_each_time(dialect, seed, steps):
+    text = graph(seed, steps, "main", dialect)
+    assert text == graph(seed, steps, "main", dialect)
     with ir.Context():
         ir.Module.parse(text)
 
 
-KINDS = (
-    *(f"x{t}>" for t in ("f64", "f32", "f16", "bf16", "i8", "i32", "i64", "i1")),
-    *("tensor<f32>", "tensor<0x", "tensor<1x", "x0x", "tensor<?x", "5xf32>) -> (", "_other("),
-    *("scf.if", "scf.for", "scf.while", "util.global.load", "linalg.index", "math.erf"),
-    *("linalg.matmul", "linalg.batch_matmul", "linalg.transpose", "tensor.concat", "tensor.pad"),
-    *("tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape", "tensor.extract %"),
-    *('"reduction"', "math.rsqrt", "0xFF800000", "arith.select", "arith.truncf", "arith.extf"),
-)
-"""What programs are to be made of: types, ranks, sizes, control flow, ops."""
+SOME = 250
+"""Programs of each dialect that are looked at."""
 
 
 def test_every_kind_comes_up():
-    texts = [graph(seed, 10) for seed in range(400)]
-    missing = [kind for kind in KINDS if sum(kind in text for text in texts) < 4]
-    assert missing == []
-    ranks = {len(shape.split("x")) - 1 for t in texts for shape in re.findall(r"tensor<(.*?)>", t)}
-    assert set(range(6)) <= ranks
+    counts = collections.Counter(
+        kind
+        for dialect, seed in itertools.product(DIALECTS, range(SOME))
+        for kind in kinds(graph(seed, 10, "main", dialect))
+    )
+    assert [kind for kind in KINDS if counts[kind] < 4] == []
+
+
+def test_every_switch_comes_up():
     chosen = [switches(seed) for seed in range(400)]
     assert sum(not given for given in chosen) > 100
     assert {name for given in chosen for name in given} == {
@@ -61,10 +62,23 @@ def test_every_kind_comes_up():
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(seed=SEEDS, steps=st.integers(4, 12))
-def test_fused_equals_unfused(seed, steps):
-    found = check(graph(seed, steps), switches(seed), seed)
+@given(dialect=st.sampled_from(list(DIALECTS)), seed=SEEDS, steps=st.integers(4, 12))
+def test_fused_equals_unfused(dialect, seed, steps):
+    found = check(graph(seed, steps, "main", dialect), switches(seed), seed)
     assert found.outcome.ok, found.message
+
+
+def dies_of_two(batch):
+    if 2 in batch.seeds:
+        os._exit(9)
+    return [Checked(Outcome.EQUAL) for _ in batch.seeds]
+
+
+def test_a_process_that_dies_is_a_failure_of_one_program(monkeypatch):
+    monkeypatch.setattr(fuzzing, "_batch", dies_of_two)
+    found = fuzzing._all([fuzzing._Batch((1, 2, 3), 4, "cpu", "linalg")], 1)
+    outcomes = [checked.outcome for checked in found[0]]
+    assert outcomes == [Outcome.EQUAL, Outcome.CRASH, Outcome.EQUAL]
 
 
 KEPT = sorted(REGRESSIONS.glob("*.mlir"))

@@ -1,0 +1,155 @@
+"""What random programs have in common: values, sizes and the text of a function."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+SIZES = (1, 2, 3, 4, 5, 8, 16, 17, 33)
+"""Sizes of dimensions; 0 comes up once in a while."""
+
+MOST_ELEMENTS = 1 << 13
+"""Elements of the largest tensor."""
+
+FLOATS = ("f32", "f32", "f32", "f16", "bf16", "f64")
+INTEGERS = ("i8", "i32", "i64")
+
+DYNAMIC = 8
+"""What each dynamic dimension is at run time: `mlirfuse.runtime.inputs.DYNAMIC_SIZE`."""
+
+RESULTS = 8
+"""Most results of a function."""
+
+Shape = tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of the program."""
+
+    name: str
+    shape: Shape
+    dtype: str
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        return tensor(self.shape, self.dtype)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floats."""
+        return self.dtype in FLOATS
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+def tensor(shape: Shape, dtype: str) -> str:
+    """The type of a tensor."""
+    sizes = ["?" if n is None else str(n) for n in shape]
+    return f"tensor<{'x'.join([*sizes, dtype])}>"
+
+
+def elements(shape: Shape) -> int:
+    """Number of elements at run time."""
+    total = 1
+    for size in shape:
+        total *= DYNAMIC if size is None else size
+    return total
+
+
+class Text:
+    """A function that is written step by step."""
+
+    steps: Sequence[Callable[[Any], int]] = ()
+    """What a step may be, some more often; each says how many steps it counts for."""
+
+    def __init__(self, chance: random.Random, name: str, dynamic: bool) -> None:
+        self.chance = chance
+        self.name = name
+        self.dynamic = dynamic
+        self.lines: list[str] = []
+        self.arguments: list[Value] = []
+        self.globals: list[str] = []
+        self.values: list[Value] = []
+        self.count = 0
+
+    # --- text ------------------------------------------------------------------------------------
+
+    def build(self, steps: int) -> str:
+        """The text of the function, after at least that many steps."""
+        dtype = self.chance.choice(FLOATS)
+        for _ in range(self.chance.randint(1, 3)):
+            self.values.append(self.argument(self.shape(), dtype))
+        made = 0
+        while made < steps:
+            made += self.chance.choice(self.steps)(self)
+        names = collections.Counter(re.findall(r"%\w+(?:#\d)?", " ".join(self.lines)))
+        given = {v.name for v in self.arguments}
+        # Its definition is one mention; that of a loop's second result names the first alone.
+        unread = [
+            v
+            for v in self.values
+            if v.name not in given and names[v.name] <= (0 if "#" in v.name else 1)
+        ]
+        results = (unread or self.values[-1:])[-RESULTS:]
+        types = ", ".join(v.type for v in results)
+        parameters = ", ".join(f"{v.name}: {v.type}" for v in self.arguments)
+        return (
+            "".join(self.globals)
+            + f"func.func @{self.name}({parameters}) -> ({types}) {{\n"
+            + "".join(f"  {line}\n" for line in self.lines)
+            + f"  return {', '.join(v.name for v in results)} : {types}\n}}\n"
+        )
+
+    def fresh(self) -> str:
+        """A new name."""
+        self.count += 1
+        return f"%v{self.count}"
+
+    def emit(self, text: str) -> None:
+        """Appends lines to the body."""
+        self.lines += text.splitlines()
+
+    def argument(self, shape: Shape, dtype: str) -> Value:
+        """A new argument."""
+        value = Value(f"%a{len(self.arguments)}", shape, dtype)
+        self.arguments.append(value)
+        return value
+
+    def keep(self, name: str, shape: Shape, dtype: str) -> int:
+        """Lets later steps read a value; the number of steps that this is."""
+        self.values.append(Value(name, shape, dtype))
+        return 1
+
+    # --- choices ---------------------------------------------------------------------------------
+
+    def shape(self, rank: int | None = None) -> Shape:
+        """A random shape."""
+        rank = self.chance.choice((0, 1, 2, 2, 2, 3, 3, 4, 5)) if rank is None else rank
+        while True:
+            sizes: list[int | None] = [self.chance.choice(SIZES) for _ in range(rank)]
+            if sizes and self.chance.random() < 0.02:
+                sizes[self.chance.randrange(rank)] = 0
+            if sizes and self.dynamic:
+                sizes[0] = None
+            if elements(tuple(sizes)) <= MOST_ELEMENTS:
+                return tuple(sizes)
+
+    def pick(self, fits: Callable[[Value], bool]) -> Value | None:
+        """A value, more often a late one."""
+        found = [v for v in self.values if fits(v)]
+        if not found:
+            return None
+        return found[max(self.chance.randrange(len(found)) for _ in range(4))]
+
+    def columns(self) -> int:
+        """A random size of one axis."""
+        return self.chance.choice(SIZES[:7])
