@@ -18,8 +18,9 @@ from norm_text import layer_norm, quantized, rms_norm
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, NoMatch, Reason
-from mlirfuse.kernels import attention, building, matmul, rows
+from mlirfuse.kernels import attention, building, elementwise, matmul, rows
 from mlirfuse.options import FusionOptions
+from mlirfuse.patterns import loading
 from mlirfuse.pipelines import engine
 from mlirfuse.structured import ops
 
@@ -44,7 +45,9 @@ SUPPORTS = {
     "rows": rows.supports,
     "matmul": matmul.supports,
     "attention": attention.supports,
+    "elementwise": elementwise.supports,
 }
+KERNEL_PASSES = tuple(name for name in loading.passes() if name.endswith("_triton_kernel"))
 
 
 def planned(text, kind):
@@ -52,7 +55,7 @@ def planned(text, kind):
     options = FusionOptions(
         single_op_groups=kind != "attention",
         enable_feature=("kernels",),
-        disable_pass=("attention_triton_kernel", "matmul_triton_kernel", "row_triton_kernel"),
+        disable_pass=KERNEL_PASSES,
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
     return grouped, [

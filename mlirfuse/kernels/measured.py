@@ -13,17 +13,17 @@ from mlirfuse.targets.base import Tuned
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Beside:
-    """A kernel of rows beside IREE's code for the same region.
+    """A kernel beside IREE's code for the same region.
 
     Attributes:
       form: what tells such kernels apart.
-      sizes: rows and columns.
+      sizes: rows and columns; elements of a kernel without reductions.
       iree_us: microseconds of IREE's code.
       kernel_us: microseconds of the kernel.
     """
 
     form: str
-    sizes: tuple[int, int]
+    sizes: tuple[int, ...]
     iree_us: float
     kernel_us: float
 
@@ -135,6 +135,20 @@ BESIDE: dict[str, tuple[Beside, ...]] = {
         Beside("arith.addf, 2 read, 2 written", (16384, 4096), 189, 132),
         Beside("arith.addf, 2 read, 2 written", (16384, 8192), 387, 259),
         Beside("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), 69, 70),
+        # Of regions without reductions, an NVIDIA H100 80GB HBM3, 2026-11-21.
+        Beside("arithmetic, 16 bits, one result", (67108864,), 159.4, 129.6),
+        Beside("functions, 16 bits, one result", (67108864,), 159.8, 130.6),
+        Beside("functions, 16 bits, one result", (14680064,), 36.7, 27.9),
+        Beside("functions, 16 bits, several results", (67108864,), 178.7, 180.7),
+        Beside("error function, 16 bits, one result", (67108864,), 215.8, 129.6),
+        Beside("error function, 16 bits, one result", (8388608,), 29.2, 17.5),
+        Beside("sliced, 16 bits, one result", (117440512,), 278.6, 231.3),
+        Beside("swapped, 16 bits, one result", (67108864,), 159.4, 94.6),
+        Beside("swapped, 16 bits, one result", (4194304,), 11.5, 4.6),
+        Beside("permuted, 16 bits, one result", (67108864,), 316.6, 89.4),
+        Beside("gathered, 16 bits, one result", (67108864,), 159.7, 93.0),
+        Beside("transposed, 16 bits, one result", (67108864,), 144.4, 133.4),
+        Beside("transposed, 16 bits, one result", (25690112,), 45.6, 31.8),
     ),
 }
-"""Target -> kernels of rows and IREE's code, measured in one run: an NVIDIA H200, 2026-11-21."""
+"""Target -> kernels and IREE's code, measured in one run; of rows an NVIDIA H200, 2026-11-21."""

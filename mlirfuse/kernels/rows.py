@@ -31,9 +31,6 @@ THREAD_ELEMENTS = 16
 UNKNOWN_ROWS = 4096
 """What a dynamic number of rows counts as, where measurements are looked up."""
 
-AS_FAST = 1.02
-"""IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""
-
 MAX_INDEX = 1 << 31
 """Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
 
@@ -161,13 +158,7 @@ def _form(reductions: list[ir.Operation], tiles: Tiles, results: list[ir.Value])
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
     """Leaves a region with IREE where its code was measured to be as fast."""
     found = tuning.beside(target, plan.key) if plan.key is not None else None
-    if found is None or found.iree_us > found.kernel_us * AS_FAST:
-        return None
-    return NoMatch(
-        Reason.NOT_PROFITABLE,
-        f"IREE's code took {found.iree_us:g} us where a kernel took {found.kernel_us:g}"
-        f" ({'x'.join(map(str, found.sizes))}, measured)",
-    )
+    return None if found is None else tuning.refusal(found)
 
 
 def _warps(target: Target, elements: int) -> int:

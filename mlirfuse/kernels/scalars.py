@@ -171,6 +171,7 @@ class Body:
         arguments: Sequence[str | None],
         loop_index: Callable[[int], str],
         skip: ir.Operation | None = None,
+        gather: Callable[[ir.Value, Sequence[str]], str] | None = None,
     ) -> dict[ir.Value, str]:
         """The names of the values of a body.
 
@@ -179,6 +180,7 @@ class Body:
           arguments: the tile that each block argument is; None where nothing reads it.
           loop_index: the number of a loop, as `linalg.index` asks for it.
           skip: an op that is left out.
+          gather: what a tensor holds at computed places; None where nothing may ask.
 
         Raises:
           Unsupported: an op without translation.
@@ -205,7 +207,11 @@ class Body:
                 continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
-                known[op.results[0]] = self.name(f"{text} + tl.full([1, 1], 0, tl.int64)")
+                zero = literal(0, "index", self.types)
+                known[op.results[0]] = self.name(f"{text} + {zero}")
+            elif op.name == "tensor.extract" and gather is not None:
+                places = [read(v) for v in list(op.operands)[1:]]
+                known[op.results[0]] = self.name(gather(op.operands[0], places))
             elif op.name == "arith.constant":
                 read(op.results[0])
             elif op.name == "math.fpowi":

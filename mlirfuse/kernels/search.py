@@ -19,12 +19,17 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
-from mlirfuse.kernels import attention, building, matmul, measure
+from mlirfuse.kernels import attention, building, elementwise, matmul, measure
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target, Tuned
 
-KINDS: Mapping[str, Any] = {"matmul": matmul, "attention": attention}
+KINDS: Mapping[str, Any] = {
+    "matmul": matmul,
+    "attention": attention,
+    "elementwise": elementwise,
+    "transpose": elementwise,
+}
 """Kind of a key -> the module that plans such kernels."""
 
 _TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
@@ -53,7 +58,7 @@ def build(
     plans: dict[Key, list[tuple[Any, Plan]]] = {}
     for module in modules:
         for region in _regions(module):
-            for kind in KINDS.values():
+            for kind in dict.fromkeys(KINDS.values()):
                 plan = kind.supports(region, target)
                 if isinstance(plan, Plan) and plan.key is not None and plan.key not in plans:
                     plans[plan.key] = [

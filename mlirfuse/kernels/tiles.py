@@ -10,6 +10,9 @@ from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Space, known_product, product_text
 from mlirfuse.structured import ops, slices
 
+_VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
+"""Ops that change nothing in memory."""
+
 
 def computing(region: ir.Operation) -> list[ir.Operation]:
     """The ops of a region that compute something, in order: no fill, empty tensor or constant."""
@@ -64,6 +67,20 @@ def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
     return op.operands[0], tuple(offset for offset, _ in boxes)
 
 
+def _same_elements(one: ir.Value, other: ir.Value) -> bool:
+    """Whether two tensors are one in memory: a swapped half is read beside the whole."""
+    return one.type == other.type and None not in ops.shape(one) and _memory(one) == _memory(other)
+
+
+def _memory(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    op = ops.defining_op(value)
+    while op is not None and op.name in _VIEWS:
+        value = op.operands[0]
+        op = ops.defining_op(value)
+    return value
+
+
 class Tiles:
     """Writes the lines of one kernel.
 
@@ -94,11 +111,16 @@ class Tiles:
         """The name of the argument that points to a tensor from outside."""
         if ops.ranked(value) is None or ops.element_type(value) not in POINTERS:
             raise Unsupported(f"an operand of type {value.type}")
+        for known, name in self.operands.items():
+            if _same_elements(known, value):
+                return name
         return self.operands.setdefault(value, f"x{len(self.operands)}")
 
     def place(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
         """Pointers to the elements of a tensor from outside, or of a slice of one."""
         source, starts = _source(value)
+        if source in self._inside:
+            raise Unsupported("a slice of what the group computes")
         pointer = self.pointer(source)
         shape = ops.shape(source)
         if source != value and None in shape:
@@ -137,15 +159,16 @@ class Tiles:
             raise Unsupported("a value that nothing has written")
         if (value, axes) not in self._loaded:
             place = self.place(value, axes)
-            mask = self.space.mask(axes)
-            guard = f", mask={mask}, other=0" if mask else ""
-            text = f"tl.load({place}{guard})"
-            if ops.element_type(value) == "i1":
-                text = f"({text} != 0)"
-            elif self.body.types[ops.element_type(value)] != TYPES[ops.element_type(value)]:
-                text = f"{text}.to(tl.float32)"
+            text = self._load(place, self.space.mask(axes), ops.element_type(value))
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
+
+    def _load(self, place: str, mask: str, kind: str) -> str:
+        guard = f", mask={mask}, other=0" if mask else ""
+        text = f"tl.load({place}{guard})"
+        if kind == "i1":
+            return f"({text} != 0)"
+        return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
 
     def arguments(self, op: ir.Operation) -> list[str | None]:
         """The tile of each argument of an op's body; None for those that it does not read."""
@@ -168,10 +191,30 @@ class Tiles:
     def elementwise(self, op: ir.Operation) -> None:
         """Computes the results of an op without reductions."""
         arguments = self.arguments(op)
-        known = self.body.block(ops.body(op), arguments, lambda loop: self.index(op, loop))
+        known = self.body.block(
+            ops.body(op),
+            arguments,
+            lambda loop: self.index(op, loop),
+            gather=lambda tensor, places: self._gather(op, tensor, places),
+        )
         yielded = list(ops.body(op).operations)[-1].operation.operands
         for result, value in zip(op.results, yielded, strict=True):
             self.define(result, known[value])
+
+    def _gather(self, op: ir.Operation, tensor: ir.Value, places: Sequence[str]) -> str:
+        """What a tensor from outside holds at computed places, where the op's loops are."""
+        if tensor in self._inside or None in ops.shape(tensor)[1:]:
+            raise Unsupported(f"a gather from {tensor.type}")
+        groups = {axis[0] for axis in self.loops[op]}
+        bounded = [g for n, g in enumerate(self.space.groups) if n in groups and g.mask]
+        terms = [
+            f"{place} * {known_product(ops.shape(tensor)[dim + 1 :])}"
+            for dim, place in enumerate(places)
+        ]
+        # The pointers have the shape of their mask.
+        offset = " + ".join([*terms, *(f"{g.flat} * 0" for g in bounded)]) or "0"
+        place, mask = f"{self.pointer(tensor)} + ({offset})", " & ".join(g.mask for g in bounded)
+        return self._load(place, mask, ops.element_type(tensor))
 
     def written_axes(self, result: ir.Value) -> tuple[Axis | None, ...]:
         """The axes along which the op of a result writes it."""
@@ -195,8 +238,34 @@ class Tiles:
         self.body.lines.append(f"tl.store({pointer} + {offset}, {text}{guard})")
 
 
+_TRITON = """\
+import triton
+import triton.language as tl
+
+from mlirfuse.kernels.triton import library
+
+
+@triton.jit
+"""
+
+_GLUON = """\
+from triton.experimental import gluon
+from triton.experimental.gluon import language as tl
+
+from mlirfuse.kernels.triton import hopper
+
+
+@gluon.jit
+"""
+
+
 def text_of(
-    entry: str, arguments: Sequence[tuple[str, str]], lines: Sequence[str], note: str
+    entry: str,
+    arguments: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    note: str,
+    *,
+    gluon: bool = False,
 ) -> str:
     """The module of a kernel.
 
@@ -205,13 +274,8 @@ def text_of(
       arguments: name and type of each.
       lines: its body.
       note: what it computes, in one line.
+      gluon: whether the lines are Gluon's.
     """
-    head = (
-        f'"""{note}"""\n\n'
-        "import triton\n"
-        "import triton.language as tl\n\n"
-        "from mlirfuse.kernels.triton import library\n\n\n"
-        "@triton.jit\n"
-        f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
-    )
+    head = f'"""{note}"""\n\n{_GLUON if gluon else _TRITON}'
+    head += f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
     return head + "".join(f"    {line}\n" for line in lines)

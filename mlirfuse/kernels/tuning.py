@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.measured import BESIDE, MEASURED, Beside
 from mlirfuse.kernels.provider import Key
 from mlirfuse.targets.base import Target, Tuned
 
 NEAR = 4.0
 """Doublings of sizes, added up, over which a measurement still tells something."""
+
+AS_FAST = 1.02
+"""IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""
 
 OTHER_FORM = 2.0
 """What another form counts, in doublings."""
@@ -28,12 +32,30 @@ def tiling(target: Target, key: Key) -> tuple[int, ...] | None:
     return None
 
 
-def beside(target: Target, key: Key) -> Beside | None:
-    """The measurement of IREE's code beside the kernel nearest in size, of the same form."""
-    same = [entry for entry in BESIDE.get(str(target), ()) if entry.form == key.form]
+def beside(target: Target, key: Key, elsewhere: str = "") -> Beside | None:
+    """The measurement of IREE's code beside the kernel nearest in size, of the same form.
+
+    Args:
+      target: what is compiled for.
+      key: of the kernel.
+      elsewhere: a target whose measurements count where there are none for this one.
+    """
+    table = BESIDE.get(str(target)) or BESIDE.get(elsewhere, ())
+    same = [entry for entry in table if entry.form == key.form]
     near = [(_doublings(entry.sizes, key.sizes), entry) for entry in same]
     near = [pair for pair in near if pair[0] <= NEAR]
     return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
+def refusal(found: Beside) -> NoMatch | None:
+    """Why a region stays with IREE, whose code was measured; None where the kernel was faster."""
+    if found.iree_us > found.kernel_us * AS_FAST:
+        return None
+    return NoMatch(
+        Reason.NOT_PROFITABLE,
+        f"IREE's code took {found.iree_us:g} us where a kernel took {found.kernel_us:g}"
+        f" ({'x'.join(map(str, found.sizes))}, measured)",
+    )
 
 
 def _nearest(table: Iterable[Tuned], key: Key) -> Tuned | None:

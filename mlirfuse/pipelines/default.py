@@ -78,4 +78,5 @@ PIPELINE: tuple[str, ...] = (
     "attention_triton_kernel",
     "matmul_triton_kernel",
     "row_triton_kernel",
+    "elementwise_triton_kernel",
 )

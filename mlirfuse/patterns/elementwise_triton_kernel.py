@@ -1,0 +1,24 @@
+"""Let a Triton kernel compute an elementwise group where IREE's code was measured to be slower.
+
+    %y = flow.dispatch.region { elementwise ops, slices, gathers, transposes }
+  becomes
+    %y = hal.dispatch.extern "elementwise_kernel"(%x, %bias) { 16 bytes at a time }
+
+Root: the region, whichever pass formed it. Every op of the region is elementwise, over the axes of
+its largest result or some of them; operands are whole, sliced, broadcast, transposed, or gathered
+from at computed places. Dimensions static but for the first of the result; T f16, bf16, f32, and
+integers. Numerics: reassociating (computed in f32, rounded where it is stored).
+Source: Tillet, Kung, Cox, Triton, 2019.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels import elementwise, passes
+
+PASS = passes.kernel_pass(
+    name="elementwise_triton_kernel",
+    summary="Elementwise group as one Triton kernel",
+    supports=elementwise.supports,
+    profitable=elementwise.profitable,
+    source="Tillet, Kung, Cox 2019",
+)

@@ -1,0 +1,283 @@
+"""Kernels of elementwise groups against float64, run by Triton's interpreter on the CPU."""
+
+import math
+
+import numpy as np
+import pytest
+import test_kernels
+from iree.compiler import ir
+from linalg_text import Function
+from test_kernels import close, draw, needs_triton, planned, run
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import building, nests
+
+interpreter = test_kernels.interpreter
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def gelu_text(sizes, dtype, bias=None):
+    """gelu(x + bias) + residual, and the sum with the bias as a second result."""
+    f = Function("main", sizes)
+    axes = range(len(sizes))
+    x, b, r = f.argument(axes, dtype), f.argument(bias or axes[-1:], dtype), f.argument(axes, dtype)
+    total = f.apply("arith.addf", x, b)
+    part = f.apply("math.erf", f.apply("arith.mulf", total, math.sqrt(0.5)))
+    active = f.apply("arith.mulf", total, f.apply("arith.addf", part, 1.0))
+    return f.finish(f.apply("arith.addf", f.apply("arith.mulf", active, 0.5), r), total)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(
+    ("shape", "bias"),
+    [
+        ((3, 5, 17), (2,)),
+        ((9, 128), (1,)),
+        ((1, 1), (1,)),
+        ((3, 1031), (1,)),
+        ((37, 40), (0,)),
+        ((3, 7, 64), (0, 1)),
+        ((4, 3, 16), (1,)),
+        ((2, 2053), (0, 1)),
+    ],
+)
+def test_gelu_of_a_sum(interpreter, shape, bias, dtype):
+    arrays = [draw(shape, dtype, 1), draw([shape[a] for a in bias], dtype, 2)]
+    arrays.append(draw(shape, dtype, 3))
+    found = run(interpreter, gelu_text(shape, dtype, bias), "elementwise", arrays, [shape, shape])
+    x, b, r = (a.astype(np.float64) for a in arrays)
+    total = x + b.reshape([n if a in bias else 1 for a, n in enumerate(shape)])
+    expected = total * (erf(total * math.sqrt(0.5)) + 1.0) * 0.5 + r
+    for result in (expected, total):
+        # Which result comes first is the group's choice.
+        number = int(np.argmin([np.abs(f - result).max() for f in found]))
+        close(found.pop(number), result, dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("rest", [(40,), (), (3, 17)])
+def test_dynamic_rows(interpreter, count, rest):
+    shape = (count, *rest)
+    arrays = [draw(shape, "f16", 1), draw(rest[-1:] or shape, "f16", 2), draw(shape, "f16", 3)]
+    found = run(interpreter, gelu_text((None, *rest), "f16"), "elementwise", arrays, [shape] * 2)
+    total = arrays[0].astype(np.float64) + arrays[1]
+    expected = total * (erf(total * math.sqrt(0.5)) + 1.0) * 0.5 + arrays[2]
+    number = int(np.argmin([np.abs(f - expected).max() for f in found]))
+    close(found[number], expected, "f16")
+
+
+@needs_triton
+def test_infinities(interpreter):
+    x = draw((5, 33), "f32")
+    x[0, 3], x[1, 5], x[2, :] = np.inf, -np.inf, np.nan
+    bias, residual = np.zeros(33, np.float32), draw((5, 33), "f32", 3)
+    found = run(
+        interpreter, gelu_text(x.shape, "f32"), "elementwise", [x, bias, residual], [x.shape] * 2
+    )
+    with np.errstate(invalid="ignore"):
+        expected = x * (erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + residual
+    gelu = next(f for f in found if f[0, 0] != x[0, 0])
+    assert gelu[0, 3] == np.inf
+    close(np.where(np.isinf(gelu), 0, gelu), np.where(np.isinf(expected), 0, expected), "f32")
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(
+    ("sizes", "axes"),
+    [
+        ((33, 65), (1, 0)),
+        ((3, 40, 17), (0, 2, 1)),
+        ((2, 16, 5, 7), (0, 2, 3, 1)),
+        ((16, 3, 20), (2, 0, 1)),
+    ],
+)
+def test_transposed_operand(interpreter, sizes, axes, dtype):
+    f = Function("main", sizes)
+    x, y = f.argument(axes, dtype), f.argument(range(len(sizes)), dtype)
+    # Of another order than the operands, so that the result keeps that of `y`.
+    scaled = f.apply("arith.mulf", y, 2.0)
+    text = f.finish(f.apply("arith.addf", scaled, x, axes=range(len(sizes))))
+    arrays = [draw([sizes[a] for a in axes], dtype, 1), draw(sizes, dtype, 2)]
+    (found,) = run(interpreter, text, "elementwise", arrays, [sizes])
+    turned = arrays[0].astype(np.float64).transpose([axes.index(n) for n in range(len(axes))])
+    close(found, 2.0 * arrays[1].astype(np.float64) + turned, dtype)
+
+
+def region_text(arguments, result, body, maps=""):
+    """A function of one group, written out."""
+    return f"""
+{maps}
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @main({arguments}) -> {result} {{
+  %one = arith.constant 1 : index
+  %y = flow.dispatch.region -> ({result}) {{
+    %e = tensor.empty() : {result}
+{body}
+    flow.return %out : {result}
+  }}
+  return %y : {result}
+}}
+"""
+
+
+PARALLEL = 'iterator_types = ["parallel", "parallel"]'
+
+
+@needs_triton
+@pytest.mark.parametrize(("rows", "columns"), [(5, 40), (3, 17), (1, 1)])
+def test_halves(interpreter, rows, columns):
+    whole, half = f"tensor<{rows}x{2 * columns}xf16>", f"tensor<{rows}x{columns}xf16>"
+    body = f"""
+    %a = tensor.extract_slice %x[0, 0] [{rows}, {columns}] [1, 1] : {whole} to {half}
+    %b = tensor.extract_slice %x[0, {columns}] [{rows}, {columns}] [1, 1] : {whole} to {half}
+    %out = linalg.generic {{indexing_maps = [#id, #id, #id], {PARALLEL}}}
+        ins(%a, %b : {half}, {half}) outs(%e : {half}) {{
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %t = math.tanh %i : f16
+      %n = arith.mulf %t, %j : f16
+      linalg.yield %n : f16
+    }} -> {half}"""
+    x = draw((rows, 2 * columns), "f16")
+    (found,) = run(
+        interpreter, region_text(f"%x: {whole}", half, body), "elementwise", [x], [(rows, columns)]
+    )
+    gate, up = np.split(x.astype(np.float64), 2, axis=1)
+    close(found, np.tanh(gate) * up, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize(("heads", "tokens", "half"), [(3, 5, 8), (1, 1, 1), (2, 33, 3)])
+def test_rotation(interpreter, heads, tokens, half):
+    """The swapped half is a gather at places that the loops alone tell."""
+    full, angles = f"tensor<{heads}x{tokens}x2x{half}xf16>", f"tensor<{tokens}x2x{half}xf16>"
+    loops = 'iterator_types = ["parallel", "parallel", "parallel", "parallel"]'
+    maps = (
+        "#f = affine_map<(h, s, p, d) -> (h, s, p, d)>\n#g = affine_map<(h, s, p, d) -> (s, p, d)>"
+    )
+    body = f"""
+    %s = linalg.generic {{indexing_maps = [#f], {loops}}} outs(%e : {full}) {{
+    ^bb0(%o: f16):
+      %i0 = linalg.index 0 : index
+      %i1 = linalg.index 1 : index
+      %i2 = linalg.index 2 : index
+      %i3 = linalg.index 3 : index
+      %other = arith.subi %one, %i2 : index
+      %v = tensor.extract %x[%i0, %i1, %other, %i3] : {full}
+      %n = arith.negf %v : f16
+      %is = arith.cmpi eq, %other, %one : index
+      %r = arith.select %is, %n, %v : f16
+      linalg.yield %r : f16
+    }} -> {full}
+    %out = linalg.generic {{indexing_maps = [#f, #g, #f, #g, #f], {loops}}}
+        ins(%x, %c, %s, %t : {full}, {angles}, {full}, {angles}) outs(%e : {full}) {{
+    ^bb0(%i: f16, %j: f16, %k: f16, %l: f16, %o: f16):
+      %a = arith.mulf %i, %j : f16
+      %b = arith.mulf %k, %l : f16
+      %r = arith.addf %a, %b : f16
+      linalg.yield %r : f16
+    }} -> {full}"""
+    text = region_text(f"%x: {full}, %c: {angles}, %t: {angles}", full, body, maps)
+    shape = (heads, tokens, 2, half)
+    arrays = [draw(shape, "f16", 1), draw(shape[1:], "f16", 2), draw(shape[1:], "f16", 3)]
+    (found,) = run(interpreter, text, "elementwise", arrays, [shape])
+    x, cosine, sine = (a.astype(np.float64) for a in arrays)
+    swapped = np.stack([-x[:, :, 1], x[:, :, 0]], axis=2)
+    close(found, x * cosine + swapped * sine, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["i64", "i32"])
+@pytest.mark.parametrize(("tokens", "columns"), [(7, 40), (1, 1), (5, 2053)])
+def test_embedding(interpreter, tokens, columns, kind):
+    """Rows of a table at places that a tensor holds, and a sum with a bias."""
+    out = f"tensor<{tokens}x{columns}xf16>"
+    body = f"""
+    %g = linalg.generic {{indexing_maps = [#row, #id], {PARALLEL}}}
+        ins(%ids : tensor<{tokens}x{kind}>) outs(%e : {out}) {{
+    ^bb0(%i: {kind}, %o: f16):
+      %row = arith.index_cast %i : {kind} to index
+      %d = linalg.index 1 : index
+      %v = tensor.extract %table[%row, %d] : tensor<11x{columns}xf16>
+      linalg.yield %v : f16
+    }} -> {out}
+    %out = linalg.generic {{indexing_maps = [#id, #last, #id], {PARALLEL}}}
+        ins(%g, %bias : {out}, tensor<{columns}xf16>) outs(%e : {out}) {{
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %n = arith.addf %i, %j : f16
+      linalg.yield %n : f16
+    }} -> {out}"""
+    arguments = f"%ids: tensor<{tokens}x{kind}>, %table: tensor<11x{columns}xf16>"
+    text = region_text(f"{arguments}, %bias: tensor<{columns}xf16>", out, body)
+    ids = (
+        np.random.default_rng(0)
+        .integers(0, 11, tokens)
+        .astype({"i64": np.int64, "i32": np.int32}[kind])
+    )
+    table, bias = draw((11, columns), "f16", 1), draw((columns,), "f16", 2)
+    (found,) = run(interpreter, text, "elementwise", [ids, table, bias], [(tokens, columns)])
+    close(found, table.astype(np.float64)[ids] + bias, "f16")
+
+
+@needs_triton
+def test_quantization(interpreter):
+    f = Function("main", (5, 130))
+    x, scale = f.argument((0, 1), "f32"), f.argument((1,), "f32")
+    rounded = f.apply("math.roundeven", f.apply("arith.mulf", x, scale))
+    low = f.apply("arith.minimumf", f.apply("arith.maximumf", rounded, -128.0), 127.0)
+    text = f.finish(f.cast(low, "i8", "arith.fptosi"))
+    arrays = [draw((5, 130), "f32", 1), draw((130,), "f32", 2) * 99]
+    (found,) = run(interpreter, text, "elementwise", arrays, [(5, 130)])
+    exact = arrays[0].astype(np.float64) * arrays[1]
+    assert np.abs(found - np.clip(np.round(exact), -128, 127)).max() <= 1
+    assert {-128, 127} <= {*found.ravel()}
+
+
+def plan_of(text):
+    with ir.Context():
+        _, (plan,) = planned(text, "elementwise")
+        return plan
+
+
+def test_a_bias_is_read_once_for_the_rows_of_a_tile():
+    program = plan_of(gelu_text((4096, 4096), "f16")).program
+    assert "tl.load(x0 + row * (4096) + column)" in program.source
+    assert "tl.load(x1 + column)" in program.source
+    assert program.warps * 32 * nests.VECTOR == 1024
+
+
+@pytest.mark.parametrize(("sizes", "axes"), [((20, 3), (1, 0)), ((3, 20), (1, 0))])
+def test_no_kernel_for_a_narrow_transposition(sizes, axes):
+    f = Function("main", sizes)
+    x, y = f.argument(axes, "f16"), f.argument((0, 1), "f16")
+    plan = plan_of(f.finish(f.apply("arith.addf", f.apply("arith.mulf", y, 2.0), x, axes=(0, 1))))
+    assert isinstance(plan, NoMatch)
+    assert plan.reason is Reason.STRUCTURE
+
+
+def test_no_kernel_for_two_dynamic_dimensions():
+    plan = plan_of(gelu_text((None, None, 8), "f16"))
+    assert isinstance(plan, NoMatch)
+    assert plan.reason is Reason.STRUCTURE
+
+
+@needs_triton
+@pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
+def test_object_code(arch):
+    with ir.Context():
+        _, (plan,) = planned(gelu_text((None, 40), "f16"), "elementwise")
+        kernel = building.build(plan.program, arch)
+    assert kernel.workgroup_size == (
+        plan.program.warps * building.ARCHITECTURES[arch].subgroup,
+        1,
+        1,
+    )
+    if arch == "gfx942":
+        assert kernel.code.startswith(b"\x7fELF")
+        assert kernel.code.count(b"global_buffer") == 5
+    else:
+        assert f".target {arch}" in kernel.code.decode()
