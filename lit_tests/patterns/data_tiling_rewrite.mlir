@@ -133,3 +133,29 @@ func.func @no_rewrite_few_columns(%x: tensor<48x64xf32>, %w: tensor<64x7xf32>, %
   %z = linalg.matmul ins(%x, %v : tensor<48x64xf32>, tensor<64x8xf32>) outs(%f8 : tensor<48x8xf32>) -> tensor<48x8xf32>
   return %y, %z : tensor<48x7xf32>, tensor<48x8xf32>
 }
+
+// -----
+
+// What another dispatch computes is not packed along a dynamic number of terms; an argument is.
+
+#all = affine_map<(i, j) -> (i, j)>
+
+// CHECK-LABEL: @no_rewrite_dynamic_terms_of_computed
+// CHECK: %[[A:.+]] = linalg.generic
+// CHECK: linalg.matmul ins(%[[A]]
+// CHECK: linalg.matmul {iree.opt.data_tiling} ins(%{{.+}}, %{{.+}} :
+func.func @no_rewrite_dynamic_terms_of_computed(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>, %k: index) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %e = tensor.empty(%k) : tensor<4x?xf32>
+  %a = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x?xf32>) outs(%e : tensor<4x?xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.tanh %i : f32
+    linalg.yield %r : f32
+  } -> tensor<4x?xf32>
+  %c = arith.constant 0.0 : f32
+  %o = tensor.empty() : tensor<4x16xf32>
+  %f = linalg.fill ins(%c : f32) outs(%o : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %y = linalg.matmul ins(%a, %w : tensor<4x?xf32>, tensor<?x16xf32>) outs(%f : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %z = linalg.matmul ins(%x, %w : tensor<4x?xf32>, tensor<?x16xf32>) outs(%f : tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %y, %z : tensor<4x16xf32>, tensor<4x16xf32>
+}

@@ -15,7 +15,9 @@ would become its epilogue, which takes 3500 us instead of 195 us for 4x12x128x32
 IREE 3.13.0, two threads of an AMD EPYC, AVX-512. A mask that an elementwise op behind the product
 reads would be packed, too, and a packed i1 does not compile: such a product is not marked, nor one
 with an operand of a single element, nor one of fewer columns than a register holds, where packing
-is a dispatch more. Other element types all are; static sizes where it fences.
+is a dispatch more, nor one of a dynamic number of terms that reads what another dispatch computes,
+which would pack it and does not compile (affine.delinearize_index). Other element types all are;
+static sizes where it fences.
 Numerics: exact.
 Source: IREE, annotation of data-tiling hints.
 """
@@ -33,6 +35,14 @@ from mlirfuse.structured import contractions, ops
 FEWEST_COLUMNS = 8
 """Columns of a product that is worth packing: f32 in a register of AVX2."""
 
+_GIVEN = frozenset(
+    {
+        *("arith.constant", "hal.tensor.import", "iree_tensor_ext.compute_barrier.start"),
+        "util.global.load",
+    }
+)
+"""Ops that no dispatch computes."""
+
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction of two matrices, or a batched one that feeds such a contraction."""
@@ -42,6 +52,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if _is_plain(contraction):
         if any(ops.num_elements(v, dynamic_size=2) == 1 for v in ops.inputs(contraction)):
             return NoMatch(Reason.TARGET_UNSUPPORTED, "an operand of one element is not packed")
+        if _packs_unknown_terms(contraction):
+            detail = "of a computed operand with dynamic terms, which IREE cannot pack"
+            return NoMatch(Reason.DYNAMIC_SHAPE, detail)
         mask = _mask_behind(contraction.results[0])
         if mask is not None:
             detail = f"i1, read by {ops.described(mask)}: IREE packs it with the product"
@@ -93,6 +106,15 @@ def _contraction(op: ir.Operation) -> ir.Operation | None:
 def _is_plain(contraction: ir.Operation) -> bool:
     """Whether it multiplies two matrices."""
     return len(ops.iterator_types(contraction)) == 3 and not contractions.batch_loops(contraction)
+
+
+def _packs_unknown_terms(contraction: ir.Operation) -> bool:
+    """Whether a dispatch of the program would pack an operand of a dynamic number of terms."""
+    kinds = ops.iterator_types(contraction)
+    if ops.loop_sizes(contraction)[kinds.index("reduction")] is not None:
+        return False
+    made = [ops.defining_op(v) for v in ops.inputs(contraction)]
+    return any(op is not None and op.name not in _GIVEN for op in made)
 
 
 def _mask_behind(value: ir.Value) -> ir.Operation | None:
