@@ -1,4 +1,4 @@
-"""`python -m benchmarks.reliability`: faults injected and mistakes planted, counted.
+"""`python -m benchmarks.reliability`: faults, planted mistakes, models with switches: counted.
 
 The counts go to benchmarks/results/reliability.json, from which docs/reliability.md is made.
 """
@@ -19,6 +19,7 @@ from unittest import mock
 
 from benchmarks import results
 from benchmarks.fuzz import faults, page
+from benchmarks.fuzz.check import Outcome, check_model, switches
 from mlirfuse import api
 from mlirfuse.backend.outputs import replacing
 from mlirfuse.bisect import Bisect
@@ -32,6 +33,12 @@ RESULTS = results.FOLDER / "reliability.json"
 TESTS = Path(__file__).parents[1] / "tests"
 """Where the planted mistakes are."""
 
+MODELS = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
+"""Models of the tests that are compiled with random switches: the smallest ones."""
+
+TARGETS = ("cpu", "cpu", "cpu", "cuda", "rocm:gfx942", "vulkan:ampere")
+"""Targets in turns; programs for the CPU are run."""
+
 KIND = {"wrong_constant": "numbers", "dropped_mask": "numbers", "uncompilable": "compile"}
 """Mistake -> the failure that it is looked for with."""
 
@@ -41,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reliability", description=__doc__)
     parser.add_argument("--faults", type=int, default=100, help="faults to inject (default: 100)")
     parser.add_argument("--plants", type=int, default=30, help="mistakes to plant (default: 30)")
+    parser.add_argument("--models", type=int, default=60, help="models to compile (default: 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--docs", action="store_true", help="only write docs/reliability.md")
@@ -54,11 +62,13 @@ def main(arguments: list[str] | None = None) -> int:
         "versions": {n: metadata.version(n) for n in ("mlirfuse", "iree-base-compiler")},
         "faults": _faults(chance, given.faults),
         "bisect": _bisect(chance, given.plants),
+        "models": _models(chance, given.models),
     }
     with replacing(given.results) as path:
         path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
     survived = all(kind["survived"] == kind["injected"] for kind in found["faults"].values())
-    return 0 if survived and all(run["found"] for run in found["bisect"]) else 1
+    right = all(Outcome(run["outcome"]).ok for run in found["models"])
+    return 0 if survived and right and all(run["found"] for run in found["bisect"]) else 1
 
 
 def _faults(chance: random.Random, count: int) -> dict[str, dict[str, int]]:
@@ -102,6 +112,37 @@ def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
             }
         )
     return runs
+
+
+def _models(chance: random.Random, count: int) -> list[dict[str, Any]]:
+    """Compiles models with random switches, and compares results with the unfused ones."""
+    sys.path.insert(0, str(TESTS / "models"))
+    import records
+
+    runs = []
+    for number in range(count):
+        name, target = MODELS[number % len(MODELS)], TARGETS[number // len(MODELS) % len(TARGETS)]
+        chosen = _switches(chance) if number >= len(MODELS) else {}
+        found = check_model(records.imported(name)[0], chosen, number, target)
+        if not found.outcome.ok:
+            print(f"{name} for {target} {chosen}: {found}", file=sys.stderr)
+        runs.append(
+            {
+                "model": name,
+                "target": target,
+                "switches": bool(chosen),
+                "groups": found.groups,
+                "outcome": str(found.outcome),
+            }
+        )
+    return runs
+
+
+def _switches(chance: random.Random) -> dict[str, Any]:
+    while True:
+        chosen = switches(chance.getrandbits(32))
+        if chosen:
+            return chosen
 
 
 def _line(place: str) -> int:

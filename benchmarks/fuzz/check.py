@@ -87,6 +87,20 @@ def check(text: str, given: dict[str, Any], seed: int = 0, target: str = "cpu") 
     return _alone({"main": text}, FusionOptions(**given), {"main": seed}, target)["main"]
 
 
+def check_model(model: Any, given: dict[str, Any], seed: int = 0, target: str = "cpu") -> Checked:
+    """Checks a model of any kind; arguments else as for `check`."""
+    try:
+        with api.opened(
+            model, target=target, options=FusionOptions(**given), timeout=TIMEOUT
+        ) as work:
+            name = work.imported.function
+            return _compiled(work, [name], {name: seed}, target == "cpu")[name]
+    except _Refused as refused:
+        return Checked(refused.outcome, str(refused))
+    except MlirfuseError as error:
+        return Checked(Outcome.REFUSED, str(error))
+
+
 def check_all(
     texts: dict[str, str], given: dict[str, Any], seeds: dict[str, int], target: str = "cpu"
 ) -> dict[str, Checked]:

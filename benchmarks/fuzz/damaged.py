@@ -1,4 +1,4 @@
-"""Damaged models and hostile switches: one line of error, never a crash, a hang or a traceback.
+"""Damaged models and hostile switches: an error in a line, never a crash, a hang or a traceback.
 
     sweep(count=100, seed=0)       # how many there were of each kind, and what became of them
 
@@ -201,7 +201,8 @@ def _answer(command: Command, case: Case, number: int) -> int | str:
     if "Traceback" in said or "internal error" in said or code not in (0, 1, 2):
         return f"exit code {code}: {said[-300:]}"
     lines = said.splitlines()
-    right = len(lines) == 1 and "error: " in lines[0] if code else not lines
+    # MLIR may have more than one thing to say, and each is a line.
+    right = bool(lines) == bool(code) and all("error: " in line for line in lines)
     return code if right else f"exit code {code}, {len(lines)} lines: {said[:300]}"
 
 
