@@ -305,6 +305,8 @@ class _StableHlo(Text):
         if x is None:
             return self.unary()
         ids = self.argument((self.columns(), 1), "i32")
+        # IREE does not clamp them.
+        ids = self.same("minimum", ids, self.number((x.shape[0] or 1) - 1, "i32", ids.shape))
         out = Value(self.fresh(), (ids.shape[0], x.shape[1]), x.dtype)
         self.emit(
             f'{out.name} = "stablehlo.gather"({x.name}, {ids.name}) {{dimension_numbers ='
