@@ -782,3 +782,13 @@ def test_declarations(text, types):
 )
 def test_types(text, spec):
     assert str(module._spec(text, "")) == spec
+
+
+def test_a_result_that_iree_took_back_is_an_error(add, monkeypatch):
+    def receive(*_):
+        raise RuntimeError("Could not map memory: transient buffer has not been committed")
+
+    monkeypatch.setattr(arrays.Exchange, "receive", receive)
+    x = np.ones((512, 512), np.float32)
+    with pytest.raises(MlirfuseError, match="the call failed: Could not map memory"):
+        add(x, x)

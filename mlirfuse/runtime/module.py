@@ -302,16 +302,18 @@ class Session:
         try:
             with self._lock:
                 self._context.invoke(self._function, arguments, results)
+            if results.size == len(outputs):
+                # A result may be a buffer that IREE has taken back.
+                places = enumerate(outputs)
+                return [self._result(results, index, exchange, spec) for index, spec in places]
         except (ValueError, RuntimeError) as error:
             from mlirfuse.runtime.devices import first_line
 
             raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
-        if results.size != len(outputs):
-            raise MlirfuseError(
-                f"{self.source}: the program returned {results.size} results; its manifest says"
-                f" {len(outputs)}"
-            )
-        return [self._result(results, index, exchange, spec) for index, spec in enumerate(outputs)]
+        raise MlirfuseError(
+            f"{self.source}: the program returned {results.size} results; its manifest says"
+            f" {len(outputs)}"
+        )
 
     def _result(self, results: Any, index: int, exchange: Any, spec: TensorSpec) -> Any:
         value = results.get_variant(index)
