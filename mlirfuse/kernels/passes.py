@@ -44,8 +44,8 @@ def kernel_pass(
         roots=(ops.REGION,),
         match=functools.partial(_match, supports=supports),
         profitable=lambda match, ctx: profitable(match.data, ctx.target),
-        prepare=_prepare,
-        rewrite=_rewrite,
+        prepare=prepare,
+        rewrite=lambda match, ctx: replace(match.root, match.data, ctx),
         numerics=Numerics.REASSOCIATING,
         kind=Kind.REWRITE,
         feature="kernels",
@@ -80,13 +80,13 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     return Match(region, (region,), plan)
 
 
-def _prepare(match: Match, ctx: PassContext) -> NoMatch | None:
+def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     """Builds the kernel; what cannot be built leaves the region as it is."""
     refusal = building.missing()
     if refusal is not None:
         return refusal
     try:
-        kernels = _built(match, ctx)
+        kernels = _built(match.data, ctx)
     except CompileFailedError as error:
         return NoMatch(Reason.FELL_BACK, str(error))
     limit = ctx.target.shared_memory
@@ -96,10 +96,10 @@ def _prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def _built(match: Match, ctx: PassContext) -> list[Kernel]:
-    return [building.build(plan.program, ctx.target.arch) for plan in match.data.kernels()]
+def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:
+    return [building.build(step.program, ctx.target.arch) for step in plan.kernels()]
 
 
-def _rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the built kernel in the place of the region."""
-    return dispatch.replace(match.root, match.data, _built(match, ctx))
+def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
+    """Puts the kernel of a plan, which `prepare` has built, in the place of a region."""
+    return dispatch.replace(region, plan, _built(plan, ctx))

@@ -100,14 +100,18 @@ def _plan(
         )
     )
     tiles = Tiles(space, loop_axes(space, group, axes, anchor=anchor))
+    results = returned(region)
+    if not set(results) <= {value for op in group for value in op.results}:
+        raise Unsupported("a result that no op of the region computes")
     for op in group:
         if "reduction" in ops.iterator_types(op):
             _reduce(tiles, op)
         else:
             tiles.elementwise(op)
-    results = returned(region)
-    for number, value in enumerate(results):
-        tiles.store(f"y{number}", value, tiles.written_axes(value))
+        # At once: registers do not hold two results of a long row.
+        for number, value in enumerate(results):
+            if value.owner == op:
+                tiles.store(f"y{number}", value, tiles.written_axes(value))
     first = {value: dims.index((0, 0)) for value, dims in tiles.axes.items() if (0, 0) in dims}
     size = dynamic_dimension([*tiles.operands, *results], first)
     wide = dynamic or rows * columns >= MAX_INDEX

@@ -72,6 +72,11 @@ SHORT = {
 }
 """Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
 
+_SHORT_ROUND = "library.short_round({0})"
+
+_LESS, _GREATER, _UNORDERED = {4, 5, 11, 12}, {2, 3, 9, 10}, {9, 10, 11, 12}
+"""Numbers of `arith.cmpf`."""
+
 _INTEGER = {
     "arith.addi": "{0} + {1}",
     "arith.subi": "{0} - {1}",
@@ -251,7 +256,7 @@ def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], sho
     elif op.name == "arith.cmpi":
         form = _COMPARE_SIGNED.get(op.attributes["predicate"].value)
     else:
-        form = _FLOAT.get(op.name) or _INTEGER.get(op.name)
+        form = _bound(op) or _FLOAT.get(op.name) or _INTEGER.get(op.name)
     if form is None:
         raise Unsupported(op.name)
     if short and types[kind] == "tl.float32":
@@ -259,7 +264,34 @@ def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], sho
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )
+    if op.name == "math.roundeven" and narrow:
+        form = _SHORT_ROUND
     if op.name in _FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"
     return form.format(*operands)
+
+
+def _bound(op: ir.Operation) -> str | None:
+    """A select that bounds a number by a constant, as one minimum or maximum."""
+    if op.name != "arith.select":
+        return None
+    condition, first, second = op.operands
+    compare = ops.defining_op(condition)
+    numbers = [ops.constant(first), ops.constant(second)]
+    known = [number for number in numbers if isinstance(number, float)]
+    if compare is None or compare.name != "arith.cmpf" or len(known) != 1:
+        return None
+    # Zeros may differ in their sign.
+    if known[0] == 0.0 or math.isnan(known[0]):
+        return None
+    predicate = compare.attributes["predicate"].value
+    sides = list(compare.operands)
+    if sides not in ([first, second], [second, first]) or predicate not in _LESS | _GREATER:
+        return None
+    smaller = (predicate in _LESS) == (sides[0] == first)
+    function = "tl.minimum" if smaller else "tl.maximum"
+    # Of a NaN and the constant, which is taken: the first where the comparison holds.
+    taken = numbers[0] if predicate in _UNORDERED else numbers[1]
+    kept = "" if taken is not None else ", propagate_nan=tl.PropagateNan.ALL"
+    return f"{function}({{1}}, {{2}}{kept}).to({{1}}.dtype)"

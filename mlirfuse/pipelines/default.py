@@ -68,6 +68,8 @@ PIPELINE: tuple[str, ...] = (
     "elementwise_fusion",
     # Of what is still alone.
     "horizontal_fusion",
+    # Before a part that is computed is written in place, where a larger one is copied anyway.
+    "concat_triton_kernel",
     # Whoever has formed it, the group that computes a part of a larger tensor writes it there.
     "pad_fusion",
     "concat_fusion",

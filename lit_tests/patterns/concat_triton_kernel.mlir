@@ -1,0 +1,95 @@
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=concat_triton_kernel | FileCheck %s %}
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=concat_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=concat_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=concat_triton_kernel --disable-pass=concat_triton_kernel | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=concat_triton_kernel | FileCheck %s --check-prefix=OFF
+// OFF-NOT: hal.dispatch.extern
+
+// A cache with one key more: 4 times 64x8 elements, in tiles of 2048; the second part has no third dimension.
+// FEATURE: concat_triton_kernel
+// FEATURE: needs --enable-feature=kernels
+// CHECK-LABEL: @cache
+// CHECK-SAME: %[[A:.*]]: tensor<2x2x63x8xf16>, %[[B:.*]]: tensor<2x2x8xf16>
+// CHECK: %[[C:.*]] = hal.dispatch.extern "concat_kernel"(%[[A]], %[[B]]) : (tensor<2x2x63x8xf16>, tensor<2x2x8xf16>) -> tensor<2x2x64x8xf16>
+// CHECK: %[[N:.*]] = arith.constant 4 : index
+// CHECK: hal.return %[[N]]
+// CHECK: util.return %[[C]]
+util.func public @cache(%a: tensor<2x2x63x8xf16>, %b: tensor<2x2x8xf16>) -> tensor<2x2x64x8xf16> {
+  %empty = tensor.empty() : tensor<2x2x64x8xf16>
+  %first = tensor.insert_slice %a into %empty[0, 0, 0, 0] [2, 2, 63, 8] [1, 1, 1, 1] : tensor<2x2x63x8xf16> into tensor<2x2x64x8xf16>
+  %both = tensor.insert_slice %b into %first[0, 0, 63, 0] [2, 2, 1, 8] [1, 1, 1, 1] : tensor<2x2x8xf16> into tensor<2x2x64x8xf16>
+  util.return %both : tensor<2x2x64x8xf16>
+}
+
+// -----
+
+// Written from the end: the kernel's operands are in the order of their places.
+// CHECK-LABEL: @backwards
+// CHECK-SAME: %[[A:.*]]: tensor<5x3xf32>, %[[B:.*]]: tensor<5x4xf32>
+// CHECK: hal.dispatch.extern "concat_kernel"(%[[B]], %[[A]])
+util.func public @backwards(%a: tensor<5x3xf32>, %b: tensor<5x4xf32>) -> tensor<5x7xf32> {
+  %empty = tensor.empty() : tensor<5x7xf32>
+  %first = tensor.insert_slice %a into %empty[0, 4] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  %both = tensor.insert_slice %b into %first[0, 0] [5, 4] [1, 1] : tensor<5x4xf32> into tensor<5x7xf32>
+  util.return %both : tensor<5x7xf32>
+}
+
+// -----
+
+// The largest part is computed by a group, which writes it in place.
+// CHECK-LABEL: @no_fusion_computed
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: util.return
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @no_fusion_computed(%a: tensor<5x3xf32>, %x: tensor<5x4xf32>) -> tensor<5x7xf32> {
+  %like = tensor.empty() : tensor<5x4xf32>
+  %b = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<5x4xf32>) outs(%like : tensor<5x4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %e = math.exp %in : f32
+    linalg.yield %e : f32
+  } -> tensor<5x4xf32>
+  %empty = tensor.empty() : tensor<5x7xf32>
+  %first = tensor.insert_slice %a into %empty[0, 0] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  %both = tensor.insert_slice %b into %first[0, 3] [5, 4] [1, 1] : tensor<5x4xf32> into tensor<5x7xf32>
+  util.return %both : tensor<5x7xf32>
+}
+
+// -----
+
+// A column is missing.
+// WHY: concat_triton_kernel
+// WHY: the parts are not side by side along one axis
+// CHECK-LABEL: @no_fusion_gap
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: util.return
+util.func public @no_fusion_gap(%a: tensor<5x3xf32>, %b: tensor<5x3xf32>) -> tensor<5x7xf32> {
+  %empty = tensor.empty() : tensor<5x7xf32>
+  %first = tensor.insert_slice %a into %empty[0, 0] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  %both = tensor.insert_slice %b into %first[0, 4] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  util.return %both : tensor<5x7xf32>
+}
+
+// -----
+
+// A part of an argument is replaced: it stays as it is elsewhere.
+// CHECK-LABEL: @no_fusion_update
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: util.return
+util.func public @no_fusion_update(%whole: tensor<5x7xf32>, %a: tensor<5x3xf32>, %b: tensor<5x4xf32>) -> tensor<5x7xf32> {
+  %first = tensor.insert_slice %a into %whole[0, 0] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  %both = tensor.insert_slice %b into %first[0, 3] [5, 4] [1, 1] : tensor<5x4xf32> into tensor<5x7xf32>
+  util.return %both : tensor<5x7xf32>
+}
+
+// -----
+
+// The insertion between is read elsewhere.
+// CHECK-LABEL: @no_fusion_read_between
+// CHECK-NOT: hal.dispatch.extern
+// CHECK: util.return
+util.func public @no_fusion_read_between(%a: tensor<5x3xf32>, %b: tensor<5x4xf32>) -> (tensor<5x7xf32>, tensor<5x7xf32>) {
+  %empty = tensor.empty() : tensor<5x7xf32>
+  %first = tensor.insert_slice %a into %empty[0, 0] [5, 3] [1, 1] : tensor<5x3xf32> into tensor<5x7xf32>
+  %both = tensor.insert_slice %b into %first[0, 3] [5, 4] [1, 1] : tensor<5x4xf32> into tensor<5x7xf32>
+  util.return %first, %both : tensor<5x7xf32>, tensor<5x7xf32>
+}

@@ -1,0 +1,64 @@
+"""Let a Triton kernel write a concatenation whose largest part lies in memory already.
+
+    %i = tensor.insert_slice %cache into %empty[0, 0]  tensor<Mx(A+B)xT>
+    %c = tensor.insert_slice %new into %i[0, A]
+  becomes
+    %c = hal.dispatch.extern "concat_kernel"(%cache, %new) { copies both }
+
+Root: the last `tensor.insert_slice`; the parts are side by side along one axis and fill it. A part
+that a group alone computes is left to `concat_fusion`, which needs no copy, unless a larger one
+must be copied anyway, as the cache of keys and values before one token more. Static sizes; any
+element type of a byte and more. Numerics: exact.
+
+IREE 3.13.0 copies a part in a dispatch of its own that reads and writes single elements: 2x33.5 MB
+take 159 us on an H100, where its memory needs 23.
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
+from mlirfuse.kernels import building, concat, passes
+from mlirfuse.structured import ops, places
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a concatenation whose largest part is copied."""
+    if not building.supports(ctx.target) or ops.in_region(root):
+        return None
+    group = concat.chain(root)
+    if len(group) < 2 or any(_goes_on(root, user) for user in ops.users(root.results[0])):
+        return None
+    largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
+    if isinstance(places.writer(largest.operands[0], largest), places.Writer):
+        return None
+    plan = concat.plan(group)
+    return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)
+
+
+def _goes_on(root: ir.Operation, user: ir.Operation) -> bool:
+    """Whether a reader inserts more into the result."""
+    return user.name == root.name and bool(user.operands[1] == root.results[0])
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the built kernel in the place of the insertions."""
+    return passes.replace(form_region(list(match.ops)), match.data, ctx)
+
+
+PASS = FusionPass(
+    name="concat_triton_kernel",
+    summary="Concatenations whose largest part is copied as one Triton kernel",
+    roots=("tensor.insert_slice",),
+    match=match,
+    prepare=passes.prepare,
+    rewrite=rewrite,
+    numerics=Numerics.EXACT,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    targets=frozenset({"cuda", "rocm"}),
+    source="mlirfuse",
+)
