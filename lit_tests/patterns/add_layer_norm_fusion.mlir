@@ -410,6 +410,73 @@ func.func @sum_in_f32_of_f16(%arg0: tensor<4x8xf16>, %arg1: tensor<4x8xf16>, %ar
 
 // -----
 
+// What an op computes is rounded by that op: the residual is read in f16, and the norm that wrote
+// it can keep the cast.
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+
+// CHECK-LABEL: @rounded_residual
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf16>, %[[RES:.*]]: tensor<4x8xf32>)
+// CHECK: %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[RES]] :
+// CHECK: math.exp
+// CHECK: %[[NARROW:.*]] = linalg.generic {{.*}} ins(%[[WIDE]] :
+// CHECK: arith.truncf
+// CHECK: flow.dispatch.region -> (tensor<4x8xf32>) attributes {mlirfuse.match = 0 : i64, mlirfuse.pass = "add_layer_norm_fusion"}
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[NARROW]] : tensor<4x8xf16>, tensor<4x8xf16>)
+func.func @rounded_residual(%x: tensor<4x8xf16>, %res: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf16>) {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 8.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %e16 = tensor.empty() : tensor<4x8xf16>
+  %wide = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%res : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = math.exp %i : f32
+    linalg.yield %a : f32
+  } -> tensor<4x8xf32>
+  %narrow = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%wide : tensor<4x8xf32>) outs(%e16 : tensor<4x8xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %a = arith.truncf %i : f32 to f16
+    linalg.yield %a : f16
+  } -> tensor<4x8xf16>
+  %h = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %narrow : tensor<4x8xf16>, tensor<4x8xf16>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%i: f16, %j: f16, %o: f32):
+    %iw = arith.extf %i : f16 to f32
+    %jw = arith.extf %j : f16 to f32
+    %a = arith.addf %iw, %jw : f32
+    linalg.yield %a : f32
+  } -> tensor<4x8xf32>
+  %er = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%er : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%h : tensor<4x8xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i: f32, %acc: f32):
+    %a = arith.addf %i, %acc : f32
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  %squares = linalg.generic {indexing_maps = [#id, #row, #row], iterator_types = ["parallel", "reduction"]} ins(%h, %sum : tensor<4x8xf32>, tensor<4xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%i: f32, %s: f32, %acc: f32):
+    %m = arith.divf %s, %n : f32
+    %c = arith.subf %i, %m : f32
+    %cc = arith.mulf %c, %c : f32
+    %a = arith.addf %acc, %cc : f32
+    linalg.yield %a : f32
+  } -> tensor<4xf32>
+  %y = linalg.generic {indexing_maps = [#id, #row, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%h, %sum, %squares : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%i: f32, %s: f32, %q: f32, %o: f32):
+    %m = arith.divf %s, %n : f32
+    %c = arith.subf %i, %m : f32
+    %v = arith.divf %q, %n : f32
+    %ve = arith.addf %v, %eps : f32
+    %r = math.rsqrt %ve : f32
+    %p = arith.mulf %c, %r : f32
+    linalg.yield %p : f32
+  } -> tensor<4x8xf32>
+  return %y, %narrow : tensor<4x8xf32>, tensor<4x8xf16>
+}
+
+// -----
+
 #map = affine_map<(d0, d1) -> (d0, d1)>
 #map1 = affine_map<(d0, d1) -> (d0)>
 #map2 = affine_map<(d0) -> (d0)>

@@ -1,6 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion --disable-pass=batch_matmul_transpose_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:ampere --pipeline=batch_matmul_transpose_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=VULKAN
 
 #p = affine_map<(b, h, m, d, k) -> (b, h, m, k)>
 #v = affine_map<(b, h, m, d, k) -> (b, k, h, d)>
@@ -98,4 +99,40 @@ func.func @no_fusion_accumulates_onto_an_argument(%x: tensor<8x16xf32>, %w: tens
     linalg.yield %i : f32
   } -> tensor<32x8xf32>
   return %y : tensor<32x8xf32>
+}
+
+// -----
+
+// Written with the batch in the middle, for which IREE's code for Vulkan finds no cooperative
+// matrices, and fails.
+
+#p = affine_map<(h, m, d, k) -> (h, m, k)>
+#v = affine_map<(h, m, d, k) -> (h, k, d)>
+#c = affine_map<(h, m, d, k) -> (h, m, d)>
+#id3 = affine_map<(a, b, c) -> (a, b, c)>
+#heads = affine_map<(a, b, c) -> (b, a, c)>
+
+// CHECK-LABEL: @inner_batch_f16
+// CHECK: flow.dispatch.region -> (tensor<32x4x16xf32>)
+// VULKAN-LABEL: function @inner_batch_f16
+// VULKAN: target_unsupported
+// VULKAN: no cooperative matrices for an inner batch loop
+func.func @inner_batch_f16(%p: tensor<4x32x32xf16>, %v: tensor<4x32x16xf16>) -> tensor<32x4x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x32x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x32x16xf32>) -> tensor<4x32x16xf32>
+  %c = linalg.generic {indexing_maps = [#p, #v, #c], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%p, %v : tensor<4x32x32xf16>, tensor<4x32x16xf16>) outs(%f : tensor<4x32x16xf32>) {
+  ^bb0(%i: f16, %j: f16, %o: f32):
+    %iw = arith.extf %i : f16 to f32
+    %jw = arith.extf %j : f16 to f32
+    %m = arith.mulf %iw, %jw : f32
+    %s = arith.addf %m, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4x32x16xf32>
+  %et = tensor.empty() : tensor<32x4x16xf32>
+  %y = linalg.generic {indexing_maps = [#heads, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%c : tensor<4x32x16xf32>) outs(%et : tensor<32x4x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<32x4x16xf32>
+  return %y : tensor<32x4x16xf32>
 }

@@ -1,5 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion --disable-pass=transpose_matmul_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:ampere --pipeline=transpose_matmul_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=VULKAN
+// RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:rdna2 --pipeline=transpose_matmul_fusion | FileCheck %s --check-prefix=RDNA2
 
 // A transposed right operand, as x @ w.T gives it.
 // CHECK-DAG: #[[A:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
@@ -192,5 +194,51 @@ func.func @no_fusion_broadcast_batch(%x: tensor<4x8x16xf32>, %w: tensor<16x32xf3
   %e = tensor.empty() : tensor<4x8x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
   %c = linalg.batch_matmul ins(%x, %t : tensor<4x8x16xf32>, tensor<4x16x32xf32>) outs(%f : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  return %c : tensor<4x8x32xf32>
+}
+
+// -----
+
+// The keys would be read with the batch in the middle, for which IREE's code for Vulkan finds no
+// cooperative matrices, and fails, where rows, columns and terms are multiples of theirs.
+
+#id3 = affine_map<(a, b, c) -> (a, b, c)>
+#keys = affine_map<(a, b, c) -> (c, a, b)>
+
+// CHECK-LABEL: @inner_batch_f16
+// CHECK-SAME: %[[Q:.*]]: tensor<4x32x16xf16>, %[[K:.*]]: tensor<32x4x16xf16>
+// CHECK: linalg.generic {{.*}} ins(%[[Q]], %[[K]] :
+// VULKAN-LABEL: function @inner_batch_f16
+// VULKAN: target_unsupported
+// VULKAN: transpose_matmul_fusion: linalg.batch_matmul
+// VULKAN-NEXT: no cooperative matrices for an inner batch loop
+// RDNA2-LABEL: @inner_batch_f16
+// RDNA2-SAME: %[[Q:.*]]: tensor<4x32x16xf16>, %[[K:.*]]: tensor<32x4x16xf16>
+// RDNA2: linalg.generic {{.*}} ins(%[[Q]], %[[K]] :
+func.func @inner_batch_f16(%q: tensor<4x32x16xf16>, %k: tensor<32x4x16xf16>) -> tensor<4x32x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ek = tensor.empty() : tensor<4x16x32xf16>
+  %t = linalg.generic {indexing_maps = [#keys, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k : tensor<32x4x16xf16>) outs(%ek : tensor<4x16x32xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    linalg.yield %i : f16
+  } -> tensor<4x16x32xf16>
+  %e = tensor.empty() : tensor<4x32x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x32x32xf32>) -> tensor<4x32x32xf32>
+  %c = linalg.batch_matmul ins(%q, %t : tensor<4x32x16xf16>, tensor<4x16x32xf16>) outs(%f : tensor<4x32x32xf32>) -> tensor<4x32x32xf32>
+  return %c : tensor<4x32x32xf32>
+}
+
+// VULKAN-LABEL: function @few_rows_f16
+// VULKAN-NOT: inner batch loop
+func.func @few_rows_f16(%q: tensor<4x8x16xf16>, %k: tensor<32x4x16xf16>) -> tensor<4x8x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ek = tensor.empty() : tensor<4x16x32xf16>
+  %t = linalg.generic {indexing_maps = [#keys, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%k : tensor<32x4x16xf16>) outs(%ek : tensor<4x16x32xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    linalg.yield %i : f16
+  } -> tensor<4x16x32xf16>
+  %e = tensor.empty() : tensor<4x8x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+  %c = linalg.batch_matmul ins(%q, %t : tensor<4x8x16xf16>, tensor<4x16x32xf16>) outs(%f : tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
   return %c : tensor<4x8x32xf32>
 }

@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured import contractions, ops, slices
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -45,12 +45,24 @@ def _permutation(transpose: ir.Operation) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the contraction with its result's dimensions in the transpose's order."""
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a form that the target's code generator fails on."""
+    op = match.ops[0]
+    return contractions.inner_batch(op, _maps(match), ops.loop_sizes(op), ctx.target)
+
+
+def _maps(match: Match) -> list[ops.IndexMap]:
+    """The indexing maps of the new contraction."""
     op, transpose = match.ops
     order = _permutation(transpose)
     assert order is not None
     first, second, written = ops.plain_maps(op)
+    return [first, second, tuple(written[d] for d in order)]
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the contraction with its result's dimensions in the transpose's order."""
+    op, transpose = match.ops
     init = ops.defining_op(op.operands[2])
     assert init is not None
     result = transpose.results[0]
@@ -62,7 +74,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         new = builders.generic(
             ops.inputs(op),
             [builders.fill(init.operands[0], fresh)],
-            [first, second, tuple(written[d] for d in order)],
+            _maps(match),
             ops.iterator_types(op),
             builders.body_of(op),
         )
@@ -78,6 +90,7 @@ PASS = FusionPass(
     roots=("linalg.generic",),
     where=ops.is_contraction,
     match=match,
+    legal=legal,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     aliases=("transpose_batch_matmul_transpose_fusion",),

@@ -82,32 +82,45 @@ def _split(
     return None
 
 
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a form that the target's code generator fails on."""
+    op, plan = match.root, match.data
+    sizes = [
+        size for d, whole in enumerate(ops.loop_sizes(op)) for size in plan.radices.get(d, (whole,))
+    ]
+    return contractions.inner_batch(op, _maps(op, plan), sizes, ctx.target)
+
+
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction on the untransposed operands, its batch loops split."""
     op, plan = match.root, match.data
     maps = ops.plain_maps(op)
-    kinds = ops.iterator_types(op)
-    first: dict[int, int] = {}
-    for loop in range(len(kinds)):
-        first[loop] = sum(len(plan.radices.get(d, (0,))) for d in range(loop))
-    loops = [k for d, k in enumerate(kinds) for _ in plan.radices.get(d, (0,))]
+    loops = [k for d, k in enumerate(ops.iterator_types(op)) for _ in plan.radices.get(d, (0,))]
     with ir.InsertionPoint(op), op.location:
-        inputs: list[ir.Value] = []
-        new_maps: list[ops.IndexMap] = []
-        for view, value, index_map in zip(plan.views, ops.inputs(op), maps, strict=False):
-            if view is not None:
-                inputs.append(view.source)
-                new_maps.append(tuple(_renumbered(i, first) for i in view.index))
-            else:
-                inputs.append(_wide(value, index_map, plan.radices))
-                new_maps.append(_wide_map(index_map, plan.radices, first))
-        out_map = maps[2]
-        init = _wide_init(op.operands[2], out_map, plan.radices)
-        new_maps.append(_wide_map(out_map, plan.radices, first))
-        new = builders.generic(inputs, [init], new_maps, loops, builders.body_of(op))
-        builders.replace_collapsed(op.results[0], new.results[0], _groups(out_map, plan.radices))
+        inputs = [
+            view.source if view is not None else _wide(value, index_map, plan.radices)
+            for view, value, index_map in zip(plan.views, ops.inputs(op), maps, strict=False)
+        ]
+        init = _wide_init(op.operands[2], maps[2], plan.radices)
+        new = builders.generic(inputs, [init], _maps(op, plan), loops, builders.body_of(op))
+        builders.replace_collapsed(op.results[0], new.results[0], _groups(maps[2], plan.radices))
     op.erase()
     return new
+
+
+def _maps(op: ir.Operation, plan: _Plan) -> list[ops.IndexMap]:
+    """The indexing maps of the new contraction."""
+    maps = ops.plain_maps(op)
+    first: dict[int, int] = {}
+    for loop in range(len(ops.iterator_types(op))):
+        first[loop] = sum(len(plan.radices.get(d, (0,))) for d in range(loop))
+    read = [
+        tuple(_renumbered(i, first) for i in view.index)
+        if view is not None
+        else _wide_map(index_map, plan.radices, first)
+        for view, index_map in zip(plan.views, maps, strict=False)
+    ]
+    return [*read, _wide_map(maps[2], plan.radices, first)]
 
 
 def _renumbered(index: Index, first: dict[int, int]) -> int:
@@ -176,6 +189,7 @@ PASS = FusionPass(
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
+    legal=legal,
     rewrite=rewrite,
     kind=Kind.REWRITE,
     contained=True,

@@ -178,14 +178,21 @@ def uncast(expr: Expr) -> Expr:
     return expr
 
 
-def source(expr: Expr) -> Expr:
+def source(expr: Expr, *, whole: bool = False) -> Expr:
     """The element under casts and broadcasts, kept as an element of the tensor in memory.
 
     Transposes and reshapes end the walk: reading through them inside a group costs something.
+
+    Args:
+      expr: an element, or scalars above one.
+      whole: the tensors are large: a rounding of what an op computes ends the walk too. That op
+        rounds as it writes, and the group reads half the bytes.
     """
     while True:
         step = step_through(expr) if isinstance(expr, Element) else expr
         if isinstance(step, Apply) and step.op in CASTS:
+            if whole and _rounds_computed(step):
+                return expr
             expr = step.args[0]
         elif isinstance(expr, Element) and isinstance(step, Element):
             rest = iter(expr.index)
@@ -194,6 +201,14 @@ def source(expr: Expr) -> Expr:
             expr = step
         else:
             return expr
+
+
+def _rounds_computed(cast: Apply) -> bool:
+    """Whether a cast narrows a tensor that an op computes."""
+    if cast.op != "arith.truncf" or not isinstance(cast.args[0], Element):
+        return False
+    writer = ops.defining_op(cast.args[0].value)
+    return writer is not None and writer.name.startswith("linalg.")
 
 
 # The predicates of `arith.cmpf` that order two numbers, as the attribute prints.

@@ -65,8 +65,9 @@ class Norm:
     @property
     def stops(self) -> frozenset[ir.Value]:
         """The tensors at which the group's backward slice ends."""
-        ends = [self.x, *self.read, *self.gamma] + ([] if self.beta is None else [self.beta])
-        return frozenset(v for e in ends for v in tensors(source(e)))
+        ends = [source(e, whole=True) for e in (self.x, *self.read)]
+        ends += [source(e) for e in (*self.gamma, *(() if self.beta is None else (self.beta,)))]
+        return frozenset(v for e in ends for v in tensors(e))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -435,7 +436,7 @@ def residual(norm: Norm) -> Residual | None:
     everywhere = loops(norm.x)
     if any(loops(part) != everywhere for part in total.args):
         return None
-    parts = frozenset(v for part in total.args for v in tensors(source(part)))
+    parts = frozenset(v for part in total.args for v in tensors(source(part, whole=True)))
     return Residual(total.owner, parts) if len(parts) >= 2 else None
 
 

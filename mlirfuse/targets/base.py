@@ -71,6 +71,8 @@ class Target:
       product_tiles: element type of the operands -> rows, columns and terms of the matrix
         instructions that IREE gives a contraction of several results; it pads none. Without them
         such a contraction reads its operands once for each row.
+      outer_batch: the same of the instructions that the code generator uses for a contraction with
+        one batch loop, and only fails to where that loop is not the outer one of every tensor.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       source: where the rates come from.
       tuned: tiles of kernels that were measured on this machine, in place of the built-in ones.
@@ -100,6 +102,7 @@ class Target:
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
     product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
+    outer_batch: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str = ""
     tuned: tuple[Tuned, ...] = ()

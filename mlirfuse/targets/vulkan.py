@@ -35,6 +35,14 @@ LANES_FILLED = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 
+# "no GPU subgroup mma compute ops generated", compiled with IREE 3.13.0; not with two batch loops,
+# not for f16 summed in f16, and not for families without cooperative matrices in f16.
+OUTER_BATCH = {"f16": (16, 8, 16)}
+
+COOPERATIVE = frozenset({"turing", "ampere", "ada", "rdna3", "rdna4"})
+"""Families for which IREE generates cooperative matrices of f16."""
+
+
 class Rates(NamedTuple):
     """What a typical card of the family can do at best.
 
@@ -100,6 +108,7 @@ def create(arch: str) -> Target:
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
         subgroup=rates.subgroup,
         shared_memory=rates.shared,
+        outer_batch=OUTER_BATCH if arch in COOPERATIVE else {},
         unsupported={
             "attention": _NO_ATTENTION,
             "flash_attention_fusion_v1": _NO_ATTENTION,

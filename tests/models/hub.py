@@ -46,6 +46,10 @@ class LlamaBlock(nn.Module):
         return self.layer(x, position_embeddings=(self.cos, self.sin))
 
 
+def _half(model, inputs):
+    return model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
+
+
 def _words(batch=1):
     return torch.randint(100, (batch, TOKENS))
 
@@ -93,6 +97,11 @@ def bert_block():
     )
 
 
+def bert_block_f16():
+    """The same layer as it runs on a GPU, in f16."""
+    return _half(*bert_block())
+
+
 def gpt2():
     """Two layers; causal mask, tanh GELU, one product for query, key and value."""
     config = transformers.GPT2Config(
@@ -116,6 +125,11 @@ def llama():
 def llama_block():
     """One layer alone, to count its dispatches."""
     return LlamaBlock(_llama(1)), (torch.randn(1, TOKENS, 64),)
+
+
+def llama_block_f16():
+    """The same layer as it runs on a GPU, in f16."""
+    return _half(*llama_block())
 
 
 def mistral():

@@ -28,9 +28,11 @@ MODELS = {
     for made in (
         hub.bert,
         hub.bert_block,
+        hub.bert_block_f16,
         hub.gpt2,
         hub.llama,
         hub.llama_block,
+        hub.llama_block_f16,
         hub.mistral,
         hub.vit,
         hub.whisper,

@@ -13,6 +13,9 @@ EXECUTED = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
 TOLERANCE = 2e-5
 """Of f32, relative to the largest magnitude of the result; for sums in another order."""
 
+PACKED = {("llama_block_f16", "cpu")}
+"""Packing operands of f16 is a dispatch each; the products are faster by more."""
+
 CHANGED = "run python tests/models/records.py and python docs/generate.py if that is meant"
 
 
@@ -32,10 +35,18 @@ def test_passes_fire_as_on_record(name):
 def test_no_target_has_more_dispatches_than_stock(name):
     for target, entry in records.stored(name)["targets"].items():
         counts = entry["dispatches"]
-        assert counts["fused"] <= counts["stock"], target
+        assert counts["fused"] <= counts["stock"] or (name, target) in PACKED, target
 
 
-AT_MOST = {("bert_block", "cuda"): 8, ("bert_block", "rocm"): 8, ("llama_block", "rocm"): 8}
+AT_MOST = {
+    ("bert_block", "cuda"): 8,
+    ("bert_block", "rocm"): 8,
+    ("bert_block_f16", "cuda"): 8,
+    ("bert_block_f16", "rocm"): 8,
+    ("llama_block", "rocm"): 8,
+    ("llama_block_f16", "cuda"): 8,
+    ("llama_block_f16", "rocm"): 8,
+}
 """Dispatches of a block in the default preset."""
 
 
