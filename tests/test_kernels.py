@@ -18,7 +18,7 @@ from norm_text import layer_norm, quantized, rms_norm
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, NoMatch, Reason
-from mlirfuse.kernels import attention, building, elementwise, matmul, rows
+from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, rows
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 from mlirfuse.pipelines import engine
@@ -45,6 +45,7 @@ SUPPORTS = {
     "rows": rows.supports,
     "matmul": matmul.supports,
     "attention": attention.supports,
+    "convolution": convolution.supports,
     "elementwise": elementwise.supports,
 }
 KERNEL_PASSES = tuple(name for name in loading.passes() if name.endswith("_triton_kernel"))

@@ -19,7 +19,8 @@ import torch
 
 import mlirfuse
 from benchmarks.gpu import with_torch
-from benchmarks.gpu.rows import DTYPES, Row, select
+from benchmarks.gpu.names import IMAGES_LAST
+from benchmarks.gpu.rows import CHANNELS_LAST, DTYPES, Row, select
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.targets.base import Target
@@ -41,15 +42,30 @@ SECONDS = 600.0
 
 
 class Program(torch.nn.Module):  # type: ignore[misc]
-    """A row as a module without weights of its own."""
+    """A row as a module without weights of its own.
 
-    def __init__(self, row: Row) -> None:
+    Attributes:
+      row: the row.
+      axes: layout -> the axes of PyTorch's order that an argument or result has in memory.
+    """
+
+    def __init__(self, row: Row, axes: Mapping[str, Sequence[int]]) -> None:
         super().__init__()
         self.row = row
+        self.axes = axes
 
     def forward(self, *arguments: torch.Tensor) -> Any:
         """Runs the row's program."""
-        return self.row.program(with_torch, *arguments)
+        given = [
+            with_torch.restored(x, self.axes.get(a.layout))
+            for x, a in zip(arguments, self.row.arguments, strict=True)
+        ]
+        found = self.row.program(with_torch, *given)
+        if not isinstance(found, tuple):
+            return with_torch.moved(found, self.axes.get(self.row.layout(0)))
+        return tuple(
+            with_torch.moved(x, self.axes.get(self.row.layout(n))) for n, x in enumerate(found)
+        )
 
 
 def file_of(row: Row, variant: str) -> str:
@@ -67,12 +83,16 @@ def make(
     """
     wanted = [v for v in variants if v in again or not (folder / file_of(row, v)).exists()]
     dtype = getattr(torch, DTYPES[row.dtype])
-    inputs = tuple(torch.empty(a.shape, dtype=dtype) for a in row.arguments)
     failed = {}
     for variant in wanted:
+        axes = CHANNELS_LAST if variant in IMAGES_LAST else {}
+        inputs = tuple(
+            with_torch.moved(torch.empty(a.shape, dtype=dtype), axes.get(a.layout)).contiguous()
+            for a in row.arguments
+        )
         try:
             program = mlirfuse.compile(
-                Program(row).eval(),
+                Program(row, axes).eval(),
                 inputs,
                 target=_target(variant),
                 timeout=SECONDS,

@@ -3,6 +3,9 @@
 OURS = ("kernels", "default")
 """Our variants; the first that runs is ours."""
 
+IMAGES_LAST = ("kernels",)
+"""Programs that take and return images with channels last: IREE's code has no layout it likes."""
+
 STOCK = ("stock", "stock_best")
 
 PEERS = ("eager", "torch_compile", "max_autotune", "reduce_overhead", "xla")

@@ -18,15 +18,15 @@ from __future__ import annotations
 import abc
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.gpu import with_torch
-from benchmarks.gpu.names import OURS, STOCK
-from benchmarks.gpu.rows import Row
+from benchmarks.gpu.names import IMAGES_LAST, OURS, STOCK
+from benchmarks.gpu.rows import CHANNELS_LAST, Row
 from mlirfuse.core import MlirfuseError
 
 Tensors = Sequence[torch.Tensor]
@@ -61,7 +61,8 @@ def contender(side: str, row: Row, copies: Sequence[Tensors], folder: Path) -> C
       folder: of the programs that `make` wrote.
     """
     if side in OURS + STOCK:
-        return _Iree(folder / f"{row.name}.{side}.vmfb", row, copies)
+        axes = CHANNELS_LAST if side in IMAGES_LAST else {}
+        return _Iree(folder / f"{row.name}.{side}.vmfb", row, axes, copies)
     if side == "xla":
         return _Xla(row, copies)
     return _Torch(side, row, copies)
@@ -162,9 +163,7 @@ class _Xla(Contender):
         for index, array in enumerate(found if isinstance(found, tuple) else (found,)):
             tensor = torch.from_dlpack(array)
             order = self._axes.get(self._row.layout(index))
-            if order is not None:
-                tensor = tensor.permute([order.index(axis) for axis in range(4)])
-            made.append(tensor.clone())
+            made.append(with_torch.restored(tensor, order).clone())
         return made
 
 
@@ -174,7 +173,9 @@ class _Xla(Contender):
 class _Iree(Contender):
     """A `.vmfb` with its arguments on the device, called without mlirfuse's own layer."""
 
-    def __init__(self, path: Path, row: Row, copies: Sequence[Tensors]) -> None:
+    def __init__(
+        self, path: Path, row: Row, axes: Mapping[str, Sequence[int]], copies: Sequence[Tensors]
+    ) -> None:
         if not path.exists():
             raise MlirfuseError(f"no program {path.name}")
         import iree.runtime as rt
@@ -188,6 +189,7 @@ class _Iree(Contender):
         names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
         self._function = module.lookup_function(names[0])
         self._kept: list[Any] = []
+        self._row, self._axes = row, axes
         self._arguments = [self._list(copy) for copy in copies]
         self.wait(self.call(0))
 
@@ -195,8 +197,8 @@ class _Iree(Contender):
         import iree.runtime as rt
 
         made = rt.VmVariantList(len(tensors))
-        for tensor in tensors:
-            made.push_ref(self._view(tensor))
+        for tensor, argument in zip(tensors, self._row.arguments, strict=True):
+            made.push_ref(self._view(with_torch.moved(tensor, self._axes.get(argument.layout))))
         return made
 
     def _view(self, tensor: torch.Tensor) -> Any:
@@ -227,7 +229,9 @@ class _Iree(Contender):
             size = dtype.itemsize * math.prod(shape)
             raw = rt.HalBufferView(view.get_buffer(), (size,), int(rt.HalElementType.UINT_8))
             capsule = self._device.create_dlpack_capsule(raw, DLPACK_CUDA, 0)
-            made.append(torch.from_dlpack(capsule).clone().view(dtype).reshape(shape))
+            tensor = torch.from_dlpack(capsule).clone().view(dtype).reshape(shape)
+            axes = self._axes.get(self._row.layout(index))
+            made.append(with_torch.restored(tensor, axes))
         return made
 
 

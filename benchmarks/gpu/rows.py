@@ -17,6 +17,9 @@ from benchmarks.gpu import programs
 Kind = Literal["normal", "weight", "scale", "shift", "positive", "wave"]
 Layout = Literal["", "heads", "image", "filter"]
 
+CHANNELS_LAST = {"image": (0, 2, 3, 1), "filter": (2, 3, 1, 0)}
+"""What an argument is -> the axes of PyTorch's order in one with channels last."""
+
 DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 """Our name of an element type -> PyTorch's."""
 

@@ -13,6 +13,8 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
+from benchmarks.gpu.rows import CHANNELS_LAST
+
 Array = jax.Array
 
 implementation: Any = None
@@ -129,5 +131,5 @@ def repeated(x: Array, batch: int) -> Array:
     return jnp.broadcast_to(x, (batch, *x.shape[1:]))
 
 
-LAYOUTS = {"heads": (0, 2, 1, 3), "image": (0, 2, 3, 1), "filter": (2, 3, 1, 0)}
+LAYOUTS = {"heads": (0, 2, 1, 3), **CHANNELS_LAST}
 """What an argument is -> the axes of PyTorch's order in this one."""

@@ -108,6 +108,16 @@ def repeated(x: Array, batch: int) -> Array:
     return x.expand(batch, *x.shape[1:])
 
 
+def moved(x: Array, axes: Sequence[int] | None) -> Array:
+    """The argument with its axes in another order."""
+    return x if axes is None else x.permute(*axes)
+
+
+def restored(x: Array, axes: Sequence[int] | None) -> Array:
+    """What `moved` has moved, as it was."""
+    return x if axes is None else x.permute(*(axes.index(n) for n in range(len(axes))))
+
+
 def placed(x: Array, layout: str) -> Array:
     """The argument as this side likes it best: images with channels last."""
     if layout in ("image", "filter"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, UsageError
+from mlirfuse.kernels import building
 from mlirfuse.options import FusionOptions
 from mlirfuse.targets.base import Target
 
@@ -75,6 +76,7 @@ class Compiler:
           CompileFailedError: the compiler refused, died or ran out of time.
           UsageError: the target names a CPU that LLVM does not know.
         """
+        kernels = self.options.feature("kernels") and building.supports(self.target)
         self._run(
             "global-optimization",
             source,
@@ -83,6 +85,7 @@ class Compiler:
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
+            *(building.CHANNELS_LAST if kernels else ()),
         )
 
     def generate(

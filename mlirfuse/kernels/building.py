@@ -41,6 +41,14 @@ ARCHITECTURES = {
 }
 """Architectures that kernels are built for."""
 
+CHANNELS_LAST = (
+    "--iree-preprocessing-pass-pipeline=builtin.module("
+    "util.func(iree-preprocessing-convert-conv-to-channels-last))",
+    "--iree-global-opt-propagate-transposes-through-conv",
+)
+"""Flags of the first phase: the terms of a convolution's kernel lie side by side in an image with
+channels last. The transposes for it move to the ends of the program, through poolings too."""
+
 BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
 

@@ -228,7 +228,10 @@ class _Product:
 
 def _is_product(op: ir.Operation) -> bool:
     return ops.is_contraction(op) or (
-        ops.is_generic(op) and "reduction" in ops.iterator_types(op) and bool(_several(op))
+        ops.is_generic(op)
+        and "reduction" in ops.iterator_types(op)
+        and None not in ops.indexing_maps(op)
+        and bool(_several(op))
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
-from mlirfuse.kernels import attention, building, elementwise, matmul, measure
+from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, measure
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target, Tuned
@@ -27,6 +27,7 @@ from mlirfuse.targets.base import Target, Tuned
 KINDS: Mapping[str, Any] = {
     "matmul": matmul,
     "attention": attention,
+    "convolution": convolution,
     "elementwise": elementwise,
     "transpose": elementwise,
 }

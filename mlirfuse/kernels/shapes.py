@@ -34,6 +34,19 @@ ATTENTIONS = (
 )
 """Heads of k, heads of q for each, queries, keys, head size, whether causal."""
 
+CONVOLUTIONS = (
+    (32, 224, 3, 64, 7, 2),
+    (32, 56, 64, 64, 3, 1),
+    (32, 56, 256, 64, 1, 1),
+    (32, 56, 64, 256, 1, 1),
+    (32, 56, 128, 128, 3, 2),
+    (32, 14, 1024, 256, 1, 1),
+    (32, 14, 256, 256, 3, 1),
+    (32, 7, 512, 512, 3, 1),
+    (32, 7, 512, 2048, 1, 1),
+)
+"""Images, their side, input and output channels, side of the window, stride."""
+
 _MAPS = """#a = affine_map<(b, m, n, k) -> (b, m, k)>
 #nk = affine_map<(b, m, n, k) -> (b, n, k)>
 #kn = affine_map<(b, m, n, k) -> (b, k, n)>
@@ -58,6 +71,8 @@ def modules() -> Iterator[ir.Module]:
         yield _module(*_gated(*gated))
     for attention in ATTENTIONS:
         yield _module(*_attention(*attention))
+    for convolution in CONVOLUTIONS:
+        yield _module(*_convolution(*convolution))
 
 
 def _module(arguments: str, result: str, region: str) -> ir.Module:
@@ -141,3 +156,44 @@ def _attention(
         f"^bb0(%s: f32):\niree_linalg_ext.yield %s : f32\n}} -> {q}"
     )
     return f"%q: {q}, %k: {kv}, %v: {kv}", q, region
+
+
+def _convolution(
+    images: int, side: int, channels: int, outputs: int, window: int, stride: int
+) -> tuple[str, str, str]:
+    """A convolution with zeros around its image, a bias and a ReLU, channels last."""
+    around, places = window // 2, (side - 1) // stride + 1
+    image = f"tensor<{images}x{side}x{side}x{channels}xf16>"
+    padded = f"tensor<{images}x{side + 2 * around}x{side + 2 * around}x{channels}xf16>"
+    weight = f"tensor<{f'{window}x{window}x' if around else ''}{channels}x{outputs}xf16>"
+    sums, out = (f"tensor<{images}x{places}x{places}x{outputs}x{kind}>" for kind in ("f32", "f16"))
+    loops = f"b, h, w, f, {'i, j, ' if around else ''}c"
+    at = ", ".join(f"{d} * {stride}" + (f" + {k}" if around else "") for d, k in ("hi", "wj"))
+    maps = ", ".join(
+        f"affine_map<({loops}) -> ({read})>"
+        for read in (f"b, {at}, c", f"{'i, j, ' if around else ''}c, f", "b, h, w, f")
+    )
+    summed = ', "reduction"' * (3 if around else 1)
+    kinds = ", ".join(['"parallel"'] * 4)
+    pad = (
+        f"%p = tensor.pad %x low[0, {around}, {around}, 0] high[0, {around}, {around}, 0] {{\n"
+        "^bb0(%i: index, %j: index, %k: index, %l: index):\n"
+        f"tensor.yield %edge : f16\n}} : {image} to {padded}\n"
+    )
+    region = (
+        f"{_zeros(sums)}%edge = arith.constant 0.0 : f16\n{pad if around else ''}"
+        f"%t = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}{summed}]}}"
+        f" ins(%{'p' if around else 'x'}, %w : {padded}, {weight}) outs(%f : {sums}) {{\n"
+        "^bb0(%a: f16, %b: f16, %o: f32):\n%c = arith.extf %a : f16 to f32\n"
+        "%d = arith.extf %b : f16 to f32\n%m = arith.mulf %c, %d : f32\n"
+        f"%r = arith.addf %o, %m : f32\nlinalg.yield %r : f32\n}} -> {sums}\n"
+        f"%h = tensor.empty() : {out}\n"
+        "%out = linalg.generic {indexing_maps = [affine_map<(b, h, w, f) -> (b, h, w, f)>,"
+        " affine_map<(b, h, w, f) -> (f)>, affine_map<(b, h, w, f) -> (b, h, w, f)>],"
+        f" iterator_types = [{kinds}]}} ins(%t, %bias : {sums}, tensor<{outputs}xf16>)"
+        f" outs(%h : {out}) {{\n^bb0(%a: f32, %b: f16, %o: f16):\n"
+        "%c = arith.extf %b : f16 to f32\n%d = arith.addf %a, %c : f32\n"
+        "%m = arith.maximumf %d, %zero : f32\n%r = arith.truncf %m : f32 to f16\n"
+        f"linalg.yield %r : f16\n}} -> {out}"
+    )
+    return f"%x: {image}, %w: {weight}, %bias: tensor<{outputs}xf16>", out, region

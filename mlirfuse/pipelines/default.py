@@ -45,6 +45,8 @@ PIPELINE: tuple[str, ...] = (
     "matmul_horizontal_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
+    # For a kernel, where there is one, with its padding and its batch norm.
+    "convolution_fusion",
     # Of what is left of a convolution's neighbours, all that is elementwise.
     "conv_bias_activation_fusion",
     # The sums of i8 need their scale: no other epilogue takes them.
@@ -68,6 +70,8 @@ PIPELINE: tuple[str, ...] = (
     "elementwise_fusion",
     # Of what is still alone.
     "horizontal_fusion",
+    # Before a padding behind it becomes a part of its group.
+    "conv_triton_kernel",
     # Before a part that is computed is written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Whoever has formed it, the group that computes a part of a larger tensor writes it there.

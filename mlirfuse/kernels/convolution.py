@@ -1,0 +1,434 @@
+"""Kernels for regions of one convolution, its padding and the elementwise ops around it.
+
+Implicit product of matrices: the rows are the places of the result in all images, the columns the
+output channels, the terms the channels of each place of the window, window by window. The image is
+read where it lies, in any layout; the zeros around it are what masked loads give. The epilogue runs
+on the sums in registers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import tuning
+from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program
+from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
+from mlirfuse.kernels.scalars import POINTERS, WIDE, Unsupported
+from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
+from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.structured import convolutions, ops
+from mlirfuse.structured.convolutions import Sliding
+from mlirfuse.targets.base import Target
+
+ENTRY = "conv_kernel"
+
+ROWS, COLUMNS = 0, 1
+"""The groups of the iteration space."""
+
+TYPES = frozenset({"f16", "bf16"})
+"""Element types of images and filters."""
+
+FEW_CHANNELS = 16
+"""Below, a block of terms spans several places of the window."""
+
+_ESTIMATES: tuple[Tiling, ...] = (
+    Tiling(128, 128, 64, 8, 3),
+    Tiling(128, 64, 64, 4, 4),
+    Tiling(64, 64, 64, 4, 4),
+)
+"""The first whose tiles fill the device; for sizes far from all measured ones."""
+
+_SHAPES = (
+    (128, 128, 64, 8, 3),
+    (128, 128, 64, 4, 3),
+    (128, 64, 64, 4, 3),
+    (128, 64, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (128, 64, 32, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 128, 4, 3),
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (256, 64, 64, 8, 3),
+)
+
+FEWEST = 60
+"""Workgroups below which a tile is too large to be worth a measurement: half of a device."""
+
+
+def candidates(key: Key) -> list[Tiling]:
+    """The tilings that a search measures."""
+    rows, columns, channels, _ = key.sizes
+    found = []
+    for numbers in _SHAPES:
+        height, width, block, *_ = numbers
+        small = height * width == 64 * 64
+        workgroups = -(-rows // height) * -(-columns // width)
+        if (
+            width <= max(64, columns)
+            and block <= max(64, channels)
+            and (small or workgroups >= FEWEST)
+        ):
+            found.append(Tiling(*numbers))
+    return found
+
+
+def _tiling(target: Target, key: Key) -> Tiling:
+    numbers = tuning.tiling(target, key)
+    if numbers is not None:
+        return Tiling(*numbers)
+    rows, columns, _, _ = key.sizes
+    for tiling in _ESTIMATES:
+        width = min(tiling.width, max(16, power_of_two(columns)))
+        found = dataclasses.replace(tiling, width=width)
+        if -(-rows // tiling.height) * -(-columns // width) >= FILLED:
+            return found
+    return found
+
+
+def takes(op: ir.Operation) -> bool:
+    """Whether an op alone is a convolution of a kernel's types and loops."""
+    found = convolutions.sliding(op)
+    if not isinstance(found, Sliding) or _refused(op) is not None:
+        return False
+    sizes = ops.loop_sizes(op)
+    return None not in [size for loop, size in enumerate(sizes) if loop != found.rows[0]]
+
+
+def supports(
+    region: ir.Operation, target: Target, tiling: Tiling | None = None
+) -> Plan | NoMatch | None:
+    """Plans a kernel for a region around one convolution; None for another kind of region.
+
+    Args:
+      region: a group.
+      target: what is compiled for.
+      tiling: instead of the chosen one.
+    """
+    group = computing(region)
+    found = [(op, s) for op in group if (s := convolutions.sliding(op)) is not None]
+    if not found:
+        return None
+    if len(found) > 1:
+        return NoMatch(Reason.STRUCTURE, f"{len(found)} convolutions in one kernel")
+    op, loops = found[0]
+    if isinstance(loops, str):
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {loops}")
+    pad = ops.defining_op(op.operands[loops.image])
+    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
+        pad = None
+    others = [o for o in group if o not in _core(op, pad) and not ops.is_elementwise(o)]
+    if others:
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    refusal = _refused(op)
+    if refusal is not None:
+        return refusal
+    try:
+        return _Planner(region, group, op, loops, pad).plan(target, tiling)
+    except Conflict:
+        return NoMatch(Reason.WRONG_AXIS, "the ops do not share places and channels")
+    except Unsupported as reason:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+
+
+def _core(op: ir.Operation, pad: ir.Operation | None) -> list[ir.Operation]:
+    return [op] if pad is None else [op, pad]
+
+
+def _refused(op: ir.Operation) -> NoMatch | None:
+    """Why an op's element types have no kernel."""
+    kinds = {ops.element_type(v) for v in ops.inputs(op)}
+    out = ops.element_type(op.results[0])
+    if len(kinds) == 1 and kinds <= TYPES and out in (*kinds, "f32"):
+        return None
+    kind = f"{' times '.join(sorted(kinds))} to {out}"
+    return NoMatch(Reason.ELEMENT_TYPE, f"a convolution of {kind}")
+
+
+class _Planner:
+    """Writes the kernel of one region."""
+
+    def __init__(
+        self,
+        region: ir.Operation,
+        group: list[ir.Operation],
+        op: ir.Operation,
+        loops: Sliding,
+        pad: ir.Operation | None,
+    ) -> None:
+        self.op = op
+        self.loops = loops
+        self.results = returned(region)
+        self.sizes = ops.loop_sizes(op)
+        after = {op}
+        for other in group:
+            if any(ops.defining_op(v) in after for v in other.operands):
+                after.add(other)
+        elementwise = [o for o in group if o not in _core(op, pad)]
+        self.before = [o for o in elementwise if o not in after]
+        self.after = [o for o in elementwise if o in after]
+        self.image = op.operands[loops.image] if pad is None else pad.operands[0]
+        self.filter = op.operands[loops.filter]
+        if any(ops.in_region(o) for v in (self.image, self.filter) if (o := ops.defining_op(v))):
+            raise Unsupported("an image or filter that the group computes")
+        self.padded = self._padded(pad)
+
+    def _padded(self, pad: ir.Operation | None) -> list[tuple[int, int]]:
+        """The zeros before and after each dimension of the image."""
+        if pad is None:
+            return [(0, 0)] * len(ops.shape(self.image))
+        value, amounts = ops.padding_value(pad), ops.padding_amounts(pad)
+        if value is None or ops.constant(value) != 0 or amounts is None:
+            raise Unsupported("a padding that is not of zeros, and static")
+        for (low, high), size, sums in zip(
+            amounts, ops.shape(self.image), self.loops.terms, strict=True
+        ):
+            if low + high and (size is None or sums == ((self.loops.channel, 1),)):
+                raise Unsupported("a padding of channels or of a dynamic dimension")
+        return list(amounts)
+
+    def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
+        """The plan, with the tiling that is given or chosen."""
+        loops, sizes = self.loops, self.sizes
+        rows = tuple(sizes[n] for n in loops.rows)
+        columns = sizes[loops.column]
+        windows = [sizes[n] for n in loops.windows]
+        channels = 1 if loops.channel is None else sizes[loops.channel]
+        if columns is None or channels is None or None in (*rows[1:], *windows):
+            return NoMatch(Reason.DYNAMIC_SHAPE, "only the first loop of the rows may be dynamic")
+        self.channels = channels
+        self.windows = [size for size in windows if size is not None]
+        dynamic = rows[0] is None
+        known = known_product(rows)
+        key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
+        chosen = tiling or _tiling(target, key)
+        width = min(chosen.width, max(16, power_of_two(columns)))
+        chosen = dataclasses.replace(chosen, width=width)
+        self.tiling = chosen
+        exact = not dynamic and known % chosen.height == 0
+        self.space = Space(
+            (
+                Group("row", rows, "" if exact else "row_inside"),
+                Group("column", (columns,), "column_inside" if columns % chosen.width else ""),
+            )
+        )
+        self._spread()
+        image = self.tiles.pointer(self.image)
+        weight = self.tiles.pointer(self.filter)
+        lines = self.tiles.body.lines
+        lines += self._start(known, dynamic, columns)
+        lines += self._sums(image, weight)
+        self._around()
+        for number, value in enumerate(self.results):
+            self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
+        return self._finished(known, dynamic, columns, key)
+
+    def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
+        tiles, chosen = self.tiles, self.tiling
+        allowed = {v: dims.index((ROWS, 0)) for v, dims in tiles.axes.items() if (ROWS, 0) in dims}
+        size = dynamic_dimension([*tiles.operands, *self.results], allowed)
+        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
+        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(self.results)]
+        if dynamic:
+            arguments.append(("size", "i32"))
+        grid = (
+            Extent(known, chosen.height, dynamic, -(-columns // chosen.width)),
+            Extent(1),
+            Extent(1),
+        )
+        window = "x".join(str(size) for size in self.windows) or "1x1"
+        note = (
+            f"Windows of {window} over {self.channels} channels, tiles of {chosen.height} by "
+            f"{chosen.width}."
+        )
+        text = text_of(ENTRY, arguments, tiles.body.lines, note)
+        program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
+        return Plan(program, tuple(tiles.operands), tuple(self.results), grid, size, key)
+
+    def _key(self, rows: int, columns: int) -> Key:
+        """What the tiling is chosen by."""
+        last = self.loops.terms[-1]
+        inside = self.loops.channel is not None and last == ((self.loops.channel, 1),)
+        form = f"channels {'inside' if inside else 'outside'}"
+        return Key("convolution", form, (rows, columns, self.channels, known_product(self.windows)))
+
+    def _spread(self) -> None:
+        """Names the axes of every loop."""
+        loops = self.loops
+        axes: dict[int, Axis] = {loop: (ROWS, n) for n, loop in enumerate(loops.rows)}
+        axes[loops.column] = (COLUMNS, 0)
+        self.axes = axes
+        out = ops.indexing_maps(self.op)[2] or ()
+        main = [axes[d] for d in out if d is not None]
+        init, result = ops.inits(self.op)[0], self.op.results[0]
+        named: dict[ir.Operation, Sequence[Axis]] = {
+            self.op: [axes.get(loop, (ROWS, 0)) for loop in range(len(self.sizes))]
+        }
+        around = [*self.before, *self.after]
+        written = {result: main, init: main}
+        named.update(loop_axes(self.space, around, main, written=written))
+        short = all(ops.element_type(v) in TYPES for v in self.results)
+        self.tiles = Tiles(self.space, named, WIDE, short=short)
+        plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.terms]
+        self.tiles.axes[self.image] = tuple(plain)
+        self.main = tuple(main)
+
+    def _start(self, known: int, dynamic: bool, columns: int) -> list[str]:
+        """The lines that place the tile."""
+        height, width = self.tiling.height, self.tiling.width
+        bound = f"size * {known}" if dynamic else str(known)
+        whole = max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
+        to64 = ".to(tl.int64)" if dynamic or whole >= MAX_INDEX else ""
+        lines = [
+            f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
+            f"{height}), {-(-columns // width)}, {self.tiling.band})",
+            f"row = (row_tile * {height} + tl.arange(0, {height})){to64}[:, None]",
+            f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
+        ]
+        if self.space.groups[ROWS].mask:
+            lines.append(f"row_inside = row < {bound}")
+        if self.space.groups[COLUMNS].mask:
+            lines.append(f"column_inside = column < {columns}")
+        return lines
+
+    def _sums(self, image: str, weight: str) -> list[str]:
+        """The lines that compute the sums of the tile."""
+        chosen, channels, taps = self.tiling, self.channels, known_product(self.windows)
+        flat = channels < FEW_CHANNELS
+        depth = taps * channels if flat else channels
+        block = min(chosen.block, max(16, power_of_two(depth)))
+        blocks = -(-depth // block)
+        first, checks = self._places()
+        steps = blocks if flat else blocks * taps
+        lines = [
+            *first,
+            f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
+            f"for step in range(0, {steps}):",
+        ]
+        inner = self._terms(flat, block, blocks)
+        inside = f"term < {depth}" if depth % block else ""
+        left = self._offset(self.loops.terms, ops.shape(self.image), "[None, :]", flat)
+        weights = tuple(
+            () if d is None or d == self.loops.column else ((d, 1),)
+            for d in ops.indexing_maps(self.op)[self.loops.filter] or ()
+        )
+        right = self._offset(weights, ops.shape(self.filter), "[:, None]", flat)
+        masks = [self.space.groups[ROWS].mask, *checks]
+        masks.append(f"({inside})[None, :]" if inside else "")
+        inner.append(f"a = tl.load({image} + (image_first + {left}){_guard(masks)})")
+        masks = [self.space.groups[COLUMNS].mask, f"({inside})[:, None]" if inside else ""]
+        inner.append(f"b = tl.load({weight} + (filter_first + {right}){_guard(masks)})")
+        inner.append("total0 = tl.dot(a, b, total0)")
+        return [*lines, *(f"    {line}" for line in inner)]
+
+    def _places(self) -> tuple[list[str], list[str]]:
+        """Where the image and the filter of the tile begin, and the conditions inside the loop."""
+        shape, lines, checks = ops.shape(self.image), [], []
+        whole: list[str] = []
+        flat_channels = self.channels < FEW_CHANNELS
+        plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.terms)
+        if plain and not any(low + high for low, high in self.padded):
+            whole = [self.space.offset(shape, self.tiles.axes[self.image])]
+        else:
+            for dim, (sums, (low, high)) in enumerate(
+                zip(self.loops.terms, self.padded, strict=True)
+            ):
+                parts = [(loop, factor) for loop, factor in sums if loop in self.axes]
+                stride = known_product(shape[dim + 1 :])
+                if not parts:
+                    continue
+                texts = [
+                    self.space.index(ROWS, self.axes[loop][1], self.axes[loop][1])
+                    + (f" * {factor}" if factor != 1 else "")
+                    for loop, factor in parts
+                ]
+                shift = f" - {low}" if low else ""
+                lines.append(f"place{dim} = {' + '.join(texts)}{shift}")
+                whole.append(f"place{dim}" + (f" * {stride}" if stride != 1 else ""))
+                if low + high:
+                    checks += self._checks(dim, sums, low, high, flat_channels)
+        lines.append(f"image_first = {' + '.join(whole) or '0'}")
+        position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.column)
+        stride = known_product(ops.shape(self.filter)[position + 1 :])
+        lines.append(f"filter_first = column * {stride}")
+        return lines, checks
+
+    def _checks(
+        self, dim: int, sums: Sequence[tuple[int, int]], low: int, high: int, flat: bool
+    ) -> list[str]:
+        """Where a dimension of the image is not inside the zeros around it."""
+        moved = self._moved(sums, "[None, :]" if flat else "")
+        place = f"(place{dim} + {moved})" if moved else f"place{dim}"
+        checks = [f"({place} >= 0)"] if low else []
+        return [*checks, f"({place} < {ops.shape(self.image)[dim]})"] if high else checks
+
+    def _moved(self, sums: Sequence[tuple[int, int]], shaped: str) -> str:
+        """What the window adds to a dimension."""
+        windows = self.loops.windows
+        return " + ".join(
+            f"window{windows.index(loop)}{shaped}" + (f" * {factor}" if factor != 1 else "")
+            for loop, factor in sums
+            if loop in windows
+        )
+
+    def _terms(self, flat: bool, block: int, blocks: int) -> list[str]:
+        """The lines that number the terms of a step: place in the window, and channels."""
+        arange = f"tl.arange(0, {block})"
+        if flat:
+            lines = [f"term = step * {block} + {arange}", f"channel = term % {self.channels}"]
+            tap = f"term // {self.channels}" if self.channels != 1 else "term"
+        else:
+            start = f"step % {blocks} * {block} + " if blocks != 1 else ""
+            lines = [f"term = {start}{arange}"]
+            tap = f"step // {blocks}" if blocks != 1 else "step"
+        inner = known_product(self.windows)
+        for number, size in enumerate(self.windows):
+            inner //= size
+            text = tap if inner == 1 else f"{tap} // {inner}"
+            lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
+        return lines
+
+    def _offset(
+        self,
+        dims: Sequence[Sequence[tuple[int, int]]],
+        shape: Sequence[int | None],
+        shaped: str,
+        flat: bool,
+    ) -> str:
+        """What a step adds to where the image or the filter begins."""
+        found = []
+        for dim, sums in enumerate(dims):
+            stride = known_product(shape[dim + 1 :])
+            for loop, factor in sums:
+                if loop in self.loops.windows:
+                    name = f"window{self.loops.windows.index(loop)}" + (shaped if flat else "")
+                elif loop == self.loops.channel:
+                    name = ("channel" if flat else "term") + shaped
+                else:
+                    continue
+                number = stride * factor
+                found.append(name if number == 1 else f"{name} * {number}")
+        return " + ".join(found) or "0"
+
+    def _around(self) -> None:
+        """Computes what the sums start from and what is done to them."""
+        tiles = self.tiles
+        for op in self.before:
+            tiles.elementwise(op)
+        init = ops.inits(self.op)[0]
+        if ops.constant(init) != 0:
+            tiles.body.lines.append(f"total0 = total0 + {tiles.read(init, self.main)}")
+        tiles.define(self.op.results[0], "total0")
+        for op in self.after:
+            tiles.elementwise(op)
+
+
+def _guard(masks: Sequence[str]) -> str:
+    """The arguments of a load whose conditions these are; empty ones always hold."""
+    found = " & ".join(mask for mask in masks if mask)
+    return f", mask={found}, other=0" if found else ""

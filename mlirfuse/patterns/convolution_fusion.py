@@ -1,0 +1,57 @@
+"""Group a convolution with its padding and the elementwise ops around it, for a kernel.
+
+    %p = tensor.pad %x                                 optional
+    %c = linalg.generic {conv} ins(%p, %w)             tensor<NxHxWxFxf32>
+    %s = linalg.generic {rsqrt, mulf} ins(%v, %g)      tensor<Fxf32>, optional
+    %y = linalg.generic {mulf, addf, maximumf, truncf} ins(%c, %s, %b, %r)
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the convolution, or the contraction that one of 1x1 is, of types and loops that
+`conv_triton_kernel` computes. Elementwise ops behind it come along as long as only the last of them
+is read elsewhere, and so do computations on one number per channel that only they read: batch norm
+costs no dispatch of its own. Without the kernel IREE would make the padding in the same dispatch,
+which is slow, so nothing is grouped where Triton is missing. Numerics: exact.
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import fuse
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.kernels import building, convolution
+from mlirfuse.structured import convolutions, slices
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a convolution for which there is a kernel."""
+    if not building.supports(ctx.target) or not convolution.takes(root):
+        return None
+    limit = ctx.target.max_operands
+    found = convolutions.with_epilogue(root, limit)
+    group = [root] if found is None else found.ops
+    pad = convolutions.padding(root)
+    group = slices.in_order([*([] if pad is None else [pad]), *group])
+    return Match(root, tuple(convolutions.with_channels(group, limit)))
+
+
+def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Leaves the ops to other passes where no kernel can be built."""
+    return building.missing()
+
+
+PASS = FusionPass(
+    name="convolution_fusion",
+    summary="Convolution with its padding and elementwise neighbours, for a kernel",
+    roots=convolutions.ROOTS,
+    match=match,
+    prepare=prepare,
+    rewrite=fuse,
+    kind=Kind.EPILOGUE,
+    takes_single_op=True,
+    feature="kernels",
+    targets=frozenset({"cuda", "rocm"}),
+    source="mlirfuse",
+)
