@@ -8,6 +8,7 @@ import pytest
 from iree.compiler import ir
 from stock_program import operations, stock_program
 
+from mlirfuse.backend import process
 from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError, UsageError
 from mlirfuse.frontends import import_model
@@ -276,6 +277,10 @@ def test_mlir_needs_no_framework():
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_timeout():
-    with pytest.raises(CompileFailedError, match=r"ran out of time .* 0\.001 s"):
-        import_model(STABLEHLO, timeout=0.001)
+def test_timeout(monkeypatch, tmp_path):
+    slow = tmp_path / "tool"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o700)
+    monkeypatch.setattr(process, "find_tool", lambda tool: slow)
+    with pytest.raises(CompileFailedError, match=r"ran out of time .* 0\.1 s"):
+        import_model(STABLEHLO, timeout=0.1)
