@@ -241,6 +241,8 @@ class Body:
 
 def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], short: bool) -> str:
     """One op as an expression."""
+    if len(op.results) != 1:
+        raise Unsupported(op.name)
     kind = str(op.results[0].type)
     if kind not in types or any(str(v.type) not in types for v in op.operands):
         raise Unsupported(f"{op.name} of type {kind}")
