@@ -329,3 +329,16 @@ def test_every_target_has_the_feature(target):
     assert Compiler(machine, options).flags(fused=True) == Compiler(
         machine, mlirfuse.FusionOptions()
     ).flags(fused=True)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90", "rocm:gfx942", "vulkan:ampere"])
+def test_one_rewrite_is_undone_on_a_gpu(monkeypatch, target):
+    planted.plant(monkeypatch, planted.uncompilable, 1)
+    report = compiled(planted.model(2), target=target).report
+    assert report.counts() == {planted.GROUPS: 1}
+    (undone,) = (d for d in report.decisions if d.reason is Reason.FELL_BACK)
+    source = planted.model(2).splitlines()
+    assert {source[int(place.split(":")[1]) - 1][:5].strip() for place in undone.ops} == {
+        "%s1",
+        "%y1",
+    }
