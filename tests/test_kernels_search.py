@@ -188,7 +188,7 @@ def test_measurements_of_another_machine_are_kept(tmp_path, capsys):
 def test_wrong_usage(capsys):
     assert main(["--kernels", "--show"]) == 2
     assert main(["--show", "model.mlir"]) == 2
-    assert "MODEL and --folder go with --kernels" in capsys.readouterr().err
+    assert "--folder with --kernels" in capsys.readouterr().err
     assert main(["--kernels", "--target=cpu"]) == 2
     assert "no kernels are built for cpu" in capsys.readouterr().err
 

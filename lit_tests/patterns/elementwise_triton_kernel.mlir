@@ -62,6 +62,25 @@ util.func public @dynamic_rows_bf16(%x: tensor<?x4096xbf16>, %b: tensor<4096xbf1
 
 // -----
 
+// CHECK-LABEL: @erf_f32
+// CHECK-SAME: %[[X:.*]]: tensor<8192x4096xf32>
+// CHECK: hal.dispatch.extern "elementwise_kernel"(%[[X]]) : (tensor<8192x4096xf32>) -> tensor<8192x4096xf32>
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @erf_f32(%x: tensor<8192x4096xf32>) -> tensor<8192x4096xf32> {
+  %e = tensor.empty() : tensor<8192x4096xf32>
+  %y = flow.dispatch.region -> (tensor<8192x4096xf32>) {
+    %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8192x4096xf32>) outs(%e : tensor<8192x4096xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %r = math.erf %i : f32
+      linalg.yield %r : f32
+    } -> tensor<8192x4096xf32>
+    flow.return %t : tensor<8192x4096xf32>
+  }
+  util.return %y : tensor<8192x4096xf32>
+}
+
+// -----
+
 // Both halves are read from the tensor that they are slices of.
 // CHECK-LABEL: @halves
 // CHECK-SAME: %[[X:.*]]: tensor<8192x8192xf16>
@@ -84,13 +103,13 @@ util.func public @halves(%x: tensor<8192x8192xf16>) -> tensor<8192x4096xf16> {
 
 // -----
 
-// Tiles of 64 rows of the operand by 64 of the result.
+// Tiles of 64 rows by 32 columns of the result.
 // CHECK-LABEL: @transposed
 // CHECK-SAME: %[[X:.*]]: tensor<4096x8192xf16>
 // CHECK: hal.dispatch.extern "elementwise_kernel"(%[[X]]) : (tensor<4096x8192xf16>) -> tensor<8192x4096xf16>
-// CHECK: %[[N:.*]] = arith.constant 8192 : index
+// CHECK: %[[N:.*]] = arith.constant 16384 : index
 // CHECK: hal.return %[[N]]
-// CHECK: workgroup_size = [256 : index, 1 : index, 1 : index]
+// CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 #id = affine_map<(r, c) -> (r, c)>
 #turned = affine_map<(r, c) -> (c, r)>
 util.func public @transposed(%x: tensor<4096x8192xf16>) -> tensor<8192x4096xf16> {

@@ -89,8 +89,23 @@ def supports(
         return None
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    return _planned(group, returned(region), target, tiling)
+
+
+def refusal(op: ir.Operation, target: Target) -> NoMatch | None:
+    """Why an elementwise op that is alone would get no kernel as a group; None if it would."""
+    plan = _planned([op], list(op.results), target)
+    return profitable(plan, target) if isinstance(plan, Plan) else plan
+
+
+def _planned(
+    group: list[ir.Operation],
+    results: list[ir.Value],
+    target: Target,
+    tiling: Tiling | None = None,
+) -> Plan | NoMatch:
     try:
-        return _Planner(group, returned(region)).plan(target, tiling)
+        return _Planner(group, results).plan(target, tiling)
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, "the ops do not share the axes of the largest result")
     except Unsupported as reason:

@@ -30,6 +30,14 @@ class Beside:
 
 MEASURED: dict[str, tuple[Tuned, ...]] = {
     "cuda:sm_90": (
+        Tuned("elementwise", "arithmetic, 16 bits, one result", (67108864,), (2, 1024, 4), 129.6),
+        Tuned(
+            "elementwise", "error function, 16 bits, one result", (67108864,), (2, 1024, 4), 130.0
+        ),
+        Tuned("elementwise", "sliced, 16 bits, one result", (117440512,), (1, 1024, 4), 230.5),
+        Tuned("elementwise", "swapped, 16 bits, one result", (67108864,), (1, 2048, 8), 89.8),
+        Tuned("transpose", "transposed, 16 bits, one result", (67108864,), (128, 64, 8), 138.8),
+        Tuned("transpose", "transposed, 16 bits, one result", (25690112,), (64, 32, 4), 38.1),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
@@ -135,20 +143,35 @@ BESIDE: dict[str, tuple[Beside, ...]] = {
         Beside("arith.addf, 2 read, 2 written", (16384, 4096), 189, 132),
         Beside("arith.addf, 2 read, 2 written", (16384, 8192), 387, 259),
         Beside("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), 69, 70),
-        # Of regions without reductions, an NVIDIA H100 80GB HBM3, 2026-11-21.
+        # Without reductions: an NVIDIA H100 80GB HBM3, 2026-11-21.
         Beside("arithmetic, 16 bits, one result", (67108864,), 159.4, 129.6),
+        Beside("arithmetic, 16 bits, one result", (4194304,), 11.2, 5.1),
+        Beside("arithmetic, 16 bits, several results", (67108864,), 178.7, 180.5),
         Beside("functions, 16 bits, one result", (67108864,), 159.8, 130.6),
         Beside("functions, 16 bits, one result", (14680064,), 36.7, 27.9),
+        Beside("functions, 16 bits, one result", (4194304,), 11.6, 5.6),
         Beside("functions, 16 bits, several results", (67108864,), 178.7, 180.7),
         Beside("error function, 16 bits, one result", (67108864,), 215.8, 129.6),
         Beside("error function, 16 bits, one result", (8388608,), 29.2, 17.5),
-        Beside("sliced, 16 bits, one result", (117440512,), 278.6, 231.3),
-        Beside("swapped, 16 bits, one result", (67108864,), 159.4, 94.6),
+        Beside("error function, 16 bits, several results", (67108864,), 218.9, 178.6),
+        Beside("sliced, 16 bits, one result", (117440512,), 278.6, 230.5),
+        Beside("sliced, 16 bits, one result", (4194304,), 11.3, 5.1),
+        Beside("swapped, 16 bits, one result", (67108864,), 159.0, 92.4),
         Beside("swapped, 16 bits, one result", (4194304,), 11.5, 4.6),
         Beside("permuted, 16 bits, one result", (67108864,), 316.6, 89.4),
+        Beside("permuted, 16 bits, one result", (8388608,), 40.5, 7.9),
         Beside("gathered, 16 bits, one result", (67108864,), 159.7, 93.0),
+        Beside("gathered, 16 bits, one result", (2097152,), 6.4, 3.6),
         Beside("transposed, 16 bits, one result", (67108864,), 144.4, 133.4),
         Beside("transposed, 16 bits, one result", (25690112,), 45.6, 31.8),
+        Beside("transposed, 16 bits, one result", (4194304,), 10.1, 5.1),
+        Beside("arithmetic, 32 bits, one result", (33554432,), 159.6, 129.9),
+        Beside("functions, 32 bits, one result", (33554432,), 159.2, 131.2),
+        Beside("error function, 32 bits, one result", (33554432,), 159.9, 129.8),
+        Beside("sliced, 32 bits, one result", (33554432,), 159.7, 132.5),
+        Beside("swapped, 32 bits, one result", (33554432,), 159.5, 95.6),
+        Beside("permuted, 32 bits, one result", (33554432,), 158.9, 90.8),
+        Beside("transposed, 32 bits, one result", (33554432,), 138.8, 135.0),
     ),
 }
 """Target -> kernels and IREE's code, measured in one run; of rows an NVIDIA H200, 2026-11-21."""

@@ -81,6 +81,7 @@ PIPELINE: tuple[str, ...] = (
     "data_tiling_rewrite",
     # The groups as they are left, where the feature `kernels` is on, and what has none yet.
     "contraction_fusion",
+    "lone_elementwise_fusion",
     "attention_triton_kernel",
     "matmul_triton_kernel",
     "row_triton_kernel",

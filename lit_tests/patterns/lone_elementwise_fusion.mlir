@@ -1,0 +1,137 @@
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --disable-pass=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
+// OFF-NOT: mlirfuse.pass
+
+// CHECK-LABEL: @sum
+// CHECK-SAME: %[[X:.*]]: tensor<16384x4096xf16>, %[[Z:.*]]: tensor<16384x4096xf16>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Z]] :
+// CHECK: flow.return %[[S]]
+// CHECK: return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+func.func @sum(%x: tensor<16384x4096xf16>, %z: tensor<16384x4096xf16>) -> tensor<16384x4096xf16> {
+  %e = tensor.empty() : tensor<16384x4096xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %z : tensor<16384x4096xf16>, tensor<16384x4096xf16>) outs(%e : tensor<16384x4096xf16>) {
+  ^bb0(%i: f16, %j: f16, %o: f16):
+    %r = arith.addf %i, %j : f16
+    linalg.yield %r : f16
+  } -> tensor<16384x4096xf16>
+  return %y : tensor<16384x4096xf16>
+}
+
+// -----
+
+// A copy with heads before tokens, of what a group computes.
+// CHECK-LABEL: @heads_bf16
+// CHECK: %[[G:.*]] = flow.dispatch.region
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[G]] :
+// CHECK: flow.return %[[S]]
+// CHECK: return %[[Y]]
+#id = affine_map<(b, h, s, d) -> (b, h, s, d)>
+#from = affine_map<(b, h, s, d) -> (b, s, h, d)>
+func.func @heads_bf16(%x: tensor<8x2048x32x128xbf16>) -> tensor<8x32x2048x128xbf16> {
+  %f = tensor.empty() : tensor<8x2048x32x128xbf16>
+  %g = flow.dispatch.region -> (tensor<8x2048x32x128xbf16>) {
+    %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<8x2048x32x128xbf16>) outs(%f : tensor<8x2048x32x128xbf16>) {
+    ^bb0(%i: bf16, %o: bf16):
+      %r = math.absf %i : bf16
+      linalg.yield %r : bf16
+    } -> tensor<8x2048x32x128xbf16>
+    flow.return %t : tensor<8x2048x32x128xbf16>
+  }
+  %e = tensor.empty() : tensor<8x32x2048x128xbf16>
+  %y = linalg.generic {indexing_maps = [#from, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%g : tensor<8x2048x32x128xbf16>) outs(%e : tensor<8x32x2048x128xbf16>) {
+  ^bb0(%i: bf16, %o: bf16):
+    linalg.yield %i : bf16
+  } -> tensor<8x32x2048x128xbf16>
+  return %y : tensor<8x32x2048x128xbf16>
+}
+
+// -----
+
+// IREE makes one dispatch of both.
+// WHY-LABEL: @no_fusion_sum_of_rows
+// WHY: lone_elementwise_fusion
+// WHY: linalg.generic {{.*}} is in no group
+// CHECK-LABEL: @no_fusion_sum_of_rows
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+func.func @no_fusion_sum_of_rows(%x: tensor<16384x4096xf16>, %s: tensor<16384xf16>) -> tensor<16384xf16> {
+  %e = tensor.empty() : tensor<16384x4096xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<16384x4096xf16>) outs(%e : tensor<16384x4096xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.absf %i : f16
+    linalg.yield %r : f16
+  } -> tensor<16384x4096xf16>
+  %t = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%y : tensor<16384x4096xf16>) outs(%s : tensor<16384xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = arith.addf %i, %o : f16
+    linalg.yield %r : f16
+  } -> tensor<16384xf16>
+  return %t : tensor<16384xf16>
+}
+
+// -----
+
+// A product is read through a reshape.
+// WHY-LABEL: @no_fusion_behind_a_product
+// WHY: lone_elementwise_fusion
+// WHY: linalg.matmul {{.*}} is in no group
+// CHECK-LABEL: @no_fusion_behind_a_product
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#flat = affine_map<(n) -> (n)>
+func.func @no_fusion_behind_a_product(%a: tensor<4096x64xf16>, %b: tensor<64x16384xf16>, %e: tensor<4096x16384xf16>) -> tensor<67108864xf16> {
+  %c = linalg.matmul ins(%a, %b : tensor<4096x64xf16>, tensor<64x16384xf16>) outs(%e : tensor<4096x16384xf16>) -> tensor<4096x16384xf16>
+  %d = tensor.collapse_shape %c [[0, 1]] : tensor<4096x16384xf16> into tensor<67108864xf16>
+  %f = tensor.empty() : tensor<67108864xf16>
+  %y = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%d : tensor<67108864xf16>) outs(%f : tensor<67108864xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.absf %i : f16
+    linalg.yield %r : f16
+  } -> tensor<67108864xf16>
+  return %y : tensor<67108864xf16>
+}
+
+// -----
+
+// Where it is read, a mask of one row is computed again.
+// CHECK-LABEL: @no_fusion_broadcast
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#id = affine_map<(r, c) -> (r, c)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_fusion_broadcast(%x: tensor<4096xf16>) -> tensor<16384x4096xf16> {
+  %e = tensor.empty() : tensor<16384x4096xf16>
+  %y = linalg.generic {indexing_maps = [#last, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4096xf16>) outs(%e : tensor<16384x4096xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.absf %i : f16
+    linalg.yield %r : f16
+  } -> tensor<16384x4096xf16>
+  return %y : tensor<16384x4096xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_fusion_small
+// WHY: lone_elementwise_fusion
+// WHY: no kernel was measured near 64 elements
+// CHECK-LABEL: @no_fusion_small
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#flat = affine_map<(n) -> (n)>
+func.func @no_fusion_small(%x: tensor<64xf16>) -> tensor<64xf16> {
+  %e = tensor.empty() : tensor<64xf16>
+  %y = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%x : tensor<64xf16>) outs(%e : tensor<64xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.absf %i : f16
+    linalg.yield %r : f16
+  } -> tensor<64xf16>
+  return %y : tensor<64xf16>
+}
