@@ -130,13 +130,13 @@ def _groups(module: ir.Module) -> Iterator[Group]:
         op
         for function in ops.functions(module)
         for op in ops.nested_ops(function)
-        if engine.PASS_ATTRIBUTE in op.attributes
+        if marks.PASS_ATTRIBUTE in op.attributes
     ]
     for index, op in enumerate(found):
         members = [op, *ops.nested_ops(op)]
         yield Group(
-            op.attributes[engine.PASS_ATTRIBUTE].value,
-            op.attributes[engine.MATCH_ATTRIBUTE].value,
+            op.attributes[marks.PASS_ATTRIBUTE].value,
+            op.attributes[marks.MATCH_ATTRIBUTE].value,
             frozenset(p for m in members for p in _innermost(m.location)),
             _form(op),
         )
@@ -148,7 +148,7 @@ def _groups(module: ir.Module) -> Iterator[Group]:
 
 
 _VALUE = re.compile(r"%[\w#]+")
-_MATCH = re.compile(rf"{re.escape(engine.MATCH_ATTRIBUTE)} = \d+ : i64")
+_MATCH = re.compile(rf"{re.escape(marks.MATCH_ATTRIBUTE)} = \d+ : i64")
 
 
 def _form(op: ir.Operation) -> str:

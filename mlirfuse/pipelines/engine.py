@@ -39,16 +39,14 @@ from mlirfuse.core import (
 )
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES, loading
-from mlirfuse.pipelines import inventory, resolve
+from mlirfuse.pipelines import folding, inventory, resolve
 from mlirfuse.pipelines.inventory import Block, Function
 from mlirfuse.pipelines.musts import Musts
 from mlirfuse.pipelines.search import Wishes, search
 from mlirfuse.pipelines.spec import PipelineItem
+from mlirfuse.pipelines.unfolding import unfold
 from mlirfuse.structured import facts, marks, ops, regions, slices
 from mlirfuse.targets.base import Target
-
-PASS_ATTRIBUTE = "mlirfuse.pass"
-MATCH_ATTRIBUTE = "mlirfuse.match"
 
 _UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
 
@@ -88,6 +86,11 @@ def run(
     try:
         with _uncollected(), loading.scope(options.load_pass):
             try:
+                done = None
+                if dump_dir is None and observer is None:
+                    done = _folded(module, target, options, listener)
+                if done is not None:
+                    return done
                 state = _Run.of(module, target, options, dump_dir, observer)
                 return state.passes(listener)
             except PassFailedError:
@@ -96,6 +99,39 @@ def run(
                 raise
     finally:
         ops.forget()
+
+
+def _folded(
+    module: ir.Module, target: Target, options: FusionOptions, listener: Listener | None
+) -> tuple[ir.Module, Report] | None:
+    """A run on a few of many like layers; None when that is not the same as a run on all."""
+    with facts.remembering():
+        marked = marks.any_in(module)
+    short = folding.fold(module, clone) if _treats_layers_alike(options) and not marked else None
+    if short is None:
+        return None
+    state = _Run.of(short.module, target, options, None, None)
+    grouped, report = state.passes(None)
+    if not unfold(short, grouped, report, state.made):
+        return None
+    if listener is not None:
+        for done in report.passes:
+            listener(done)
+    return grouped, report
+
+
+def _treats_layers_alike(options: FusionOptions) -> bool:
+    """Whether no switch tells one layer from another, and all passes are ours."""
+    selectors = (*options.disable_pass, *options.enable_pass)
+    items = [item.name for item in resolve(options.pipeline)]
+    return (
+        not options.never_fuse
+        and not options.must_fuse
+        and options.fusion_limit is None
+        and not any("@" in selector for selector in selectors)
+        and len(set(items)) == len(items)
+        and all(loading.passes().get(name) is PASSES.get(name, False) for name in items)
+    )
 
 
 @contextlib.contextmanager
@@ -133,6 +169,7 @@ class _Run:
     observer: Observer | None
     checked: bool
     functions: tuple[Function, ...] | None = None
+    made: list[folding.Made] = dataclasses.field(default_factory=list)
     applied: int = 0
     dumps: int = 0
 
@@ -455,28 +492,29 @@ class _PassRun:
     ) -> None:
         shown = [op for op in group if not slices.is_cheap(op)]
         gain = cost.gain(group, self.run.target)
-        self.run.report.decisions.append(
-            Decision(
-                pass_name=self.fusion.name,
-                match=number,
-                kind=self.fusion.kind,
-                function=self.symbol,
-                ops=tuple(ops.location_name(op.location) for op in shown),
-                op_names=tuple(op.name for op in shown),
-                taken=verdict is None,
-                reason=None if verdict is None else verdict.reason,
-                detail="" if verdict is None else verdict.detail,
-                bytes_saved=gain.bytes_saved,
-                gain_us=round(gain.microseconds, 3),
-            )
+        places = tuple(op.location for op in shown)
+        decision = Decision(
+            pass_name=self.fusion.name,
+            match=number,
+            kind=self.fusion.kind,
+            function=self.symbol,
+            ops=tuple(map(ops.location_name, places)),
+            op_names=tuple(op.name for op in shown),
+            taken=verdict is None,
+            reason=None if verdict is None else verdict.reason,
+            detail="" if verdict is None else verdict.detail,
+            bytes_saved=gain.bytes_saved,
+            gain_us=round(gain.microseconds, 3),
         )
+        self.run.report.decisions.append(decision)
+        self.run.made.append(folding.Made(len(self.run.report.passes), decision, places))
 
 
 def mark(group: ir.Operation, name: str, number: int) -> None:
     """Writes on a group which match of which pass formed it."""
     with group.context:
-        group.attributes[PASS_ATTRIBUTE] = ir.StringAttr.get(name)
-        group.attributes[MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
+        group.attributes[marks.PASS_ATTRIBUTE] = ir.StringAttr.get(name)
+        group.attributes[marks.MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
             ir.IntegerType.get_signless(64), number
         )
 

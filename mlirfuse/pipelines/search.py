@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import math
 from collections.abc import Callable, Iterable
 
 from iree.compiler import ir
@@ -459,7 +460,8 @@ class _Search:
                 continue
             originals = self._in_order(m for m in group.members if m < len(self.ops))
             copied = self._in_order(m for m in group.members if m >= len(self.ops))
-            apart = sum(self._alone(m).microseconds for m in group.members)
+            # In any order of the members the same to the last digit: ties stay ties.
+            apart = math.fsum(self._alone(m).microseconds for m in group.members)
             entry = Found(tuple(originals), tuple(copied))
             found.append((group.microseconds - apart, group.key, entry))
         found.sort(key=lambda item: item[:2])

@@ -12,6 +12,12 @@ from mlirfuse.structured import facts, ops
 
 ID_ATTRIBUTE = "mlirfuse.id"
 
+PASS_ATTRIBUTE = "mlirfuse.pass"
+"""On a group: the pass that formed it."""
+
+MATCH_ATTRIBUTE = "mlirfuse.match"
+"""On a group: the number of the match."""
+
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")
 
 

@@ -573,12 +573,16 @@ def taken_apart(location: ir.Location) -> tuple[list[ir.Location], str]:
     return [], ""
 
 
+OWN_NAME = "mlirfuse.from:"
+"""Start of the names that a run puts around locations for its own use."""
+
+
 def source_frames(location: ir.Location) -> Iterator[str]:
     """Every source position and name in the location, innermost first, as `file:line:col`."""
     inside, frame = taken_apart(location)
     for part in inside:
         yield from source_frames(part)
-    if frame:
+    if frame and not frame.startswith(OWN_NAME):
         yield frame
 
 
