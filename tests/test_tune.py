@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import planted
 import pytest
 
+import mlirfuse
 from mlirfuse import calibrate, targets
 from mlirfuse.core import UsageError
 from mlirfuse.targets import rates
@@ -112,5 +114,16 @@ def test_wrong_usage(capsys):
     assert (
         capsys.readouterr()
         .err.splitlines()[1]
-        .endswith("give --calibrate, --kernels, --measured, --show or --reset, one of them")
+        .endswith("--kernels, --measured, --show or --reset, one of them")
     )
+
+
+def test_a_model_is_kept_in_its_faster_form(tmp_path, capsys):
+    model, program = tmp_path / "model.mlir", tmp_path / "model.vmfb"
+    model.write_text(planted.model(1))
+    assert main([str(model), "-o", str(program)]) == 0
+    assert "kept" in capsys.readouterr().err
+    (times,) = mlirfuse.load(program).measured.values()
+    assert times["kept"] in ("fused", "stock")
+    assert min(times["fused_ms"], times["stock_ms"]) > 0
+    assert main([str(model), str(model), "-o", str(program)]) == 2

@@ -15,6 +15,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.targets import rates, tilings
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
+from mlirfuse.tools import compile as compiling
 from mlirfuse.tools.diagnostics import guard
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PROG = "mlirfuse-tune"
 
 _EXAMPLES = (
+    "mlirfuse-tune model.onnx -o model.vmfb",
     "mlirfuse-tune --calibrate",
     "mlirfuse-tune --calibrate --target=cuda:sm_90",
     "mlirfuse-tune --kernels --target=cuda:sm_90",
@@ -36,12 +38,19 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [--target=TARGET]",
-        "Measure copy bandwidth, launch cost and arithmetic rates of this machine's device, with\n"
-        "which every later compilation for that target judges fusions, or the tiles of kernels.",
+        f"{PROG} MODEL -o OUT.vmfb|--calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...]"
+        " [--target=TARGET]",
+        "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
+        "launch cost and arithmetic rates of this machine's device, with which every later\n"
+        "compilation for that target judges fusions; or the tiles of kernels.",
         _EXAMPLES,
     )
     group = made.add_argument_group("what to do")
+    group.add_argument(
+        *("-o", "--output"),
+        metavar="OUT.vmfb",
+        help="compile MODEL as mlirfuse-compile --measure does: each function in its faster form",
+    )
     group.add_argument(
         "--calibrate", action="store_true", help="measure, print and keep the rates of the target"
     )
@@ -60,7 +69,7 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--reset", action="store_true", help="go back to the built-in rates and tiles of the target"
     )
-    group = made.add_argument_group("the kernels")
+    group = made.add_argument_group("models and kernels")
     group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
     group.add_argument(
         "--folder",
@@ -86,10 +95,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     asked = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
-    if sum(asked) != 1:
-        raise UsageError("give --calibrate, --kernels, --measured, --show or --reset, one of them")
+    if sum(asked) + (args.output is not None) != 1:
+        raise UsageError(
+            "give MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show or --reset, one of"
+            " them"
+        )
+    if args.output is not None:
+        return _faster(args.model, args.output, args.target)
     if not args.kernels and (args.model or args.folder):
-        raise UsageError("MODEL and --folder go with --kernels")
+        raise UsageError("MODEL goes with -o OUT.vmfb or --kernels, --folder with --kernels")
     if args.reset:
         _reset(targets.parse(args.target))
         return 0
@@ -102,6 +116,13 @@ def _work(argv: Sequence[str]) -> int:
     target = targets.parse(args.target)
     sys.stdout.write(f"{target}: {target.source}\n{_table(target)}")
     return 0
+
+
+def _faster(models: list[str], output: str, target: str) -> int:
+    """Compiles the model with each function in the form that is faster on this machine."""
+    if len(models) != 1:
+        raise UsageError(f"-o is given with {len(models)} models; it takes one")
+    return compiling.main([models[0], "-o", output, f"--target={target}", "--measure"])
 
 
 def _reset(target: Target) -> None:
