@@ -279,6 +279,16 @@ def _bfloat16():
 _NUMPY = {torch.float16: np.float16, torch.bfloat16: _bfloat16()}
 
 
+def test_small_bfloat16_constants_compile_for_the_cpu():
+    """They end in dispatches, where IREE's code for the CPU takes no resource of bf16."""
+    torch.manual_seed(0)
+    norm = nn.LayerNorm(16).bfloat16()
+    nn.init.normal_(norm.weight)
+    x = torch.randn(4, 16, dtype=torch.bfloat16)
+    program = mlirfuse.compile(norm.eval(), (x,), cache=False)
+    assert relative_error(program(x).float().numpy(), norm(x).detach().float()) < 1e-2
+
+
 def test_float64_becomes_float32():
     """As IREE does by default; the signature says what the program takes."""
     torch.manual_seed(0)

@@ -95,7 +95,8 @@ def _fx_module(
                 # IREE turns it into float32, in inline data but not in resources.
                 array = np.ascontiguousarray(literal.detach().cpu().numpy())
                 return self.literal(importer, literal, ir.DenseElementsAttr.get(array))
-            if literal.nbytes < INLINE_BYTES:
+            small = literal.nbytes < INLINE_BYTES
+            if small and literal.dtype != torch.bfloat16:
                 return None
             key = (
                 literal.data_ptr(),
@@ -107,7 +108,14 @@ def _fx_module(
                 array = literal.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
                 name = info.input_spec.target if info is not None else "constant"
                 tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
-                attributes[key] = ir.Attribute.parse(weights.add(name, array, tensor_type))
+                # Small constants end in dispatches, and for the CPU IREE takes no resource of bf16
+                # there, which the importer would make of them.
+                text = (
+                    f'dense<"0x{array.tobytes().hex()}"> : {tensor_type}'
+                    if small
+                    else weights.add(name, array, tensor_type)
+                )
+                attributes[key] = ir.Attribute.parse(text)
             return self.literal(importer, literal, attributes[key])
 
         def resolve_input(self, importer: Any, value: Any, info: Any) -> ir.Value | None:
