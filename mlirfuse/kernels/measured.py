@@ -129,6 +129,37 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         Tuned("attention", "causal", (4096, 4096, 128, 32), (64, 64, 4, 3, 1), 309.3),
         Tuned("attention", "open", (1024, 1024, 128, 64), (64, 64, 4, 3, 0), 83.1),
         Tuned("attention", "causal", (512, 512, 64, 96), (64, 64, 4, 2, 1), 19.0),
+        Tuned("convolution", "channels inside", (401408, 64, 3, 49), (128, 64, 32, 4, 4, 8), 88.5),
+        Tuned("convolution", "channels inside", (100352, 64, 64, 1), (128, 64, 64, 4, 4, 8), 12.0),
+        Tuned("convolution", "channels inside", (100352, 64, 64, 9), (128, 64, 64, 4, 3, 8), 27.8),
+        Tuned("convolution", "channels inside", (100352, 64, 256, 1), (128, 64, 64, 4, 3, 8), 27.8),
+        Tuned(
+            "convolution", "channels inside", (100352, 128, 256, 1), (128, 64, 64, 4, 3, 8), 34.9
+        ),
+        Tuned("convolution", "channels inside", (100352, 256, 64, 1), (64, 128, 64, 4, 4, 8), 28.0),
+        Tuned(
+            "convolution", "channels inside", (25088, 128, 128, 9), (128, 128, 64, 4, 3, 8), 22.6
+        ),
+        Tuned("convolution", "channels inside", (25088, 128, 512, 1), (128, 64, 64, 4, 3, 8), 16.0),
+        Tuned(
+            "convolution", "channels inside", (25088, 256, 512, 1), (128, 128, 64, 8, 3, 8), 23.7
+        ),
+        Tuned(
+            "convolution", "channels inside", (25088, 512, 128, 1), (128, 128, 64, 4, 3, 8), 20.4
+        ),
+        Tuned("convolution", "channels inside", (6272, 256, 256, 9), (64, 64, 64, 4, 4, 8), 22.8),
+        Tuned("convolution", "channels inside", (6272, 256, 1024, 1), (64, 128, 64, 4, 4, 8), 13.3),
+        Tuned(
+            "convolution", "channels inside", (6272, 512, 1024, 1), (128, 128, 64, 4, 3, 8), 17.5
+        ),
+        Tuned(
+            "convolution", "channels inside", (6272, 1024, 256, 1), (128, 128, 64, 8, 3, 8), 14.8
+        ),
+        Tuned("convolution", "channels inside", (1568, 512, 512, 9), (64, 128, 64, 4, 4, 8), 26.2),
+        Tuned("convolution", "channels inside", (1568, 512, 2048, 1), (64, 128, 64, 4, 4, 8), 13.6),
+        Tuned(
+            "convolution", "channels inside", (1568, 2048, 512, 1), (128, 128, 64, 4, 3, 8), 12.2
+        ),
     ),
 }
 """Target -> the fastest tiling of each kernel that was measured on one."""
