@@ -77,6 +77,15 @@ def test_the_model_itself_answers(compiles):
     assert len(compiles) == 1
 
 
+@pytest.mark.parametrize("guard", ["recompile", "fallback"])
+def test_a_module_of_pytorch_answers_arrays_of_numpy(guard):
+    program = mlirfuse.compile(Softmax(), (torch.randn(4, 8),), guard=guard)
+    for x in (np.ones((4, 8), np.float32), np.ones((2, 8), np.float32)):
+        y = program(x)
+        assert isinstance(y, np.ndarray)
+        np.testing.assert_allclose(y, np.full(x.shape, 0.125), rtol=1e-5)
+
+
 def test_sixteen_threads_get_their_own_answers():
     program = mlirfuse.compile(Softmax(), (torch.randn(4, 8),), guard="recompile")
     wrong = []

@@ -194,7 +194,7 @@ class Exchange:
         on_host = place.type == "cpu"
         where = _HOST if on_host else {"cuda": self.dlpack}.get(place.type)
         if self.dlpack is None or where != self.dlpack:
-            return self._send_numpy(_numpy_of(tensor))
+            return self._send_numpy(numpy_of(tensor))
         if not on_host and not self._waited:
             # What torch queued before must be done: IREE works on a stream of its own.
             torch.cuda.current_stream(place).synchronize()
@@ -267,7 +267,7 @@ class Exchange:
         if self.kind == "numpy" or self.dlpack is None:
             array = self._numpy(view, spec)
             if self.kind == "torch":
-                return _torch_of(array).to(self.home)
+                return torch_of(array).to(self.home)
             if self.kind == "jax":
                 return sys.modules["jax"].device_put(array, self.home)
             return array
@@ -357,10 +357,10 @@ def written(result: Any, out: Any, where: str) -> Any:
     if kind == "numpy":
         if not out.flags.writeable:
             raise CallError(f"{where}: out cannot be written; a writable array would be accepted")
-        array = _numpy_of(result)
+        array = numpy_of(result)
         np.copyto(out, array if array.dtype == out.dtype else array.view(out.dtype))
     else:
-        tensor = result if kind_of(result) == "torch" else _torch_of(np.asarray(result))
+        tensor = result if kind_of(result) == "torch" else torch_of(np.asarray(result))
         out.detach().copy_(tensor if tensor.dtype == out.dtype else tensor.view(out.dtype))
     return out
 
@@ -427,7 +427,7 @@ def _element_type(dtype: np.dtype[Any]) -> Any:
     return int(found)
 
 
-def _numpy_of(array: Any) -> Any:
+def numpy_of(array: Any) -> Any:
     """An array of any kind as one of numpy, on the host; numpy knows fewer types than torch."""
     if kind_of(array) != "torch":
         return np.asarray(array)
@@ -435,7 +435,7 @@ def _numpy_of(array: Any) -> Any:
     return raw.view(numpy_dtype(dtype_name(array))).reshape(array.shape)
 
 
-def _torch_of(array: Any) -> Any:
+def torch_of(array: Any) -> Any:
     """A tensor that shares the memory of an array; torch knows more types than numpy."""
     torch = sys.modules["torch"]
     if not array.flags.writeable:

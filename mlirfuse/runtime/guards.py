@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mlirfuse.core import CallError, UsageError, nearest
 from mlirfuse.frontends.imported import DynamicSize, TensorSpec
+from mlirfuse.runtime import arrays
 
 POLICIES = ("recompile", "fallback", "error", "off")
 """Compile again, call the model itself, raise `CallError`, or do not look."""
@@ -91,21 +95,53 @@ class Guard:
           MlirfuseError: the model cannot be compiled for these arguments.
         """
         if self.policy == "fallback" and self.model is not None:
-            return self.model(*args, **kwargs)
+            return self._called(self.model, args, kwargs)
         if self.policy == "recompile" and self.compile is not None and not (args and kwargs):
             return self._program(args or kwargs)(*args, **kwargs)
         raise error
+
+    def _called(
+        self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """What the model returns, in arrays of the caller's kind."""
+        results = model(*self._taken(args), **self._taken(kwargs))
+        given = [*_leaves(args), *_leaves(kwargs)]
+        if arrays.common_kind(given) != "numpy":
+            return results
+        return _mapped(results, lambda v: arrays.numpy_of(v) if arrays.kind_of(v) else v)
+
+    def _taken(self, values: Any) -> Any:
+        """The arguments as the model takes them: a PyTorch module takes no arrays of numpy."""
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(self.model, torch.nn.Module):
+            return values
+        return _mapped(values, lambda v: arrays.torch_of(v) if isinstance(v, np.ndarray) else v)
 
     def _program(self, given: tuple[Any, ...] | Mapping[str, Any]) -> Program:
         assert self.compile is not None
         key = describe(given)
         with self._lock:
             if key not in self._programs:
-                self._programs[key] = self.compile(given)
+                self._programs[key] = self.compile(self._taken(given))
             self._programs.move_to_end(key)
             while len(self._programs) > MOST_PROGRAMS:
                 self._programs.popitem(last=False)
             return self._programs[key]
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The structure with each leaf changed."""
+    if isinstance(value, Mapping):
+        return {k: _mapped(v, change) for k, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(v, change) for v in value)
+    return change(value)
+
+
+def _leaves(value: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(value, found.append)
+    return found
 
 
 def describe(value: Any) -> str:
