@@ -281,7 +281,7 @@ def models() -> str:
             "([iree.md](iree.md)), and queries, keys and values are products with a packed weight",
             "each. `--enable-pass=flash_attention_fusion_v1` makes attention one: 10 dispatches for",
             "`bert_block`, 12 for `llama_block`. In f16 packing the operands is a dispatch each, and",
-            "pays: products were up to three times faster with it.\n",
+            "pays: a block of width 1024 took 27 ms with it and 48 without.\n",
             "`python tests/models/records.py` compiles them all again, which takes a quarter of an",
             "hour on two cores, and writes the records that this page is made of. To compare every",
             "model on every target and every result with them, run `pytest -m sweep`. The tests",
