@@ -92,7 +92,9 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     limit = ctx.target.shared_memory
     used = max(kernel.shared_memory for kernel in kernels)
     if limit is not None and used > limit:
-        return NoMatch(Reason.FELL_BACK, f"{used} bytes of workgroup memory, the limit is {limit}")
+        return NoMatch(
+            Reason.TARGET_UNSUPPORTED, f"{used} bytes of workgroup memory, the limit is {limit}"
+        )
     return None
 
 
