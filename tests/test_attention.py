@@ -19,14 +19,7 @@ from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured import attention, masks, ops
 from mlirfuse.structured.domains import common_domain, digits
-from mlirfuse.structured.expressions import (
-    Apply,
-    Const,
-    Element,
-    IndexOf,
-    delinearize,
-    linearize,
-)
+from mlirfuse.structured.expressions import Apply, Const, Element, IndexOf, delinearize, linearize
 from mlirfuse.structured.reshapes import step
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from mlirfuse.structured import activations, norms, ops
+from mlirfuse.structured import activations, arithmetic, comparison, norms, ops
 from mlirfuse.structured import expressions as ex
 
 SECONDS = 2.0
@@ -170,9 +170,9 @@ def test_one_op_is_looked_at_once(monkeypatch):
     )
     f = chain(20)
     element = ex.start(f.result)
-    assert ex.same(element, element)
+    assert comparison.same(element, element)
     for _ in range(3):
-        list(ex.factors(element))
+        list(arithmetic.factors(element))
     assert len(looked) == len(set(looked)) <= 22
 
 
@@ -319,7 +319,7 @@ def product(name: str, left: str, right: str, maps: str = "#id, #id, #id") -> st
 
 def compare(body: str, arguments: str, left: str, right: str) -> bool:
     f = function(body, arguments, f"{left}, {right}")
-    return ex.same(ex.start(f.results[0]), ex.start(f.results[1]))
+    return comparison.same(ex.start(f.results[0]), ex.start(f.results[1]))
 
 
 TWO = f"{X}, %y: tensor<4x8xf32>"
@@ -389,8 +389,8 @@ def test_reduction_loops_are_bound_to_what_stands_at_their_place():
         "  return %s, %p : tensor<4xf32>, tensor<4x8xf32>\n}"
     )
     arg, element = squares(f)
-    binding: ex.Binding = {}
-    assert ex.same(arg, element, binding)
+    binding: comparison.Binding = {}
+    assert comparison.same(arg, element, binding)
     assert [(loop.number, index) for loop, index in binding.items()] == [(1, 1)]
 
 
@@ -412,8 +412,8 @@ def test_a_loop_stands_for_one_index_only():
             "  return %s, %q : tensor<8xf32>, tensor<8x8xf32>\n}"
         )
         arg, element = squares(f)
-        binding: ex.Binding = {}
-        assert ex.same(arg, element, binding) is expected
+        binding: comparison.Binding = {}
+        assert comparison.same(arg, element, binding) is expected
         assert list(binding.values()) == [1] * expected
 
 
@@ -467,8 +467,8 @@ func.func @f(%z: tensor<4x4x8xf32>, %y: tensor<4x4xf32>) -> (tensor<4xf32>, tens
 def test_a_binding_made_inside_a_nested_reduction_holds_outside(second, expected):
     f = Parsed(NESTED.replace("SECOND", second))
     arg, element = squares(f)
-    binding: ex.Binding = {}
-    assert ex.same(arg, element, binding) is expected
+    binding: comparison.Binding = {}
+    assert comparison.same(arg, element, binding) is expected
     assert [index for loop, index in binding.items() if loop.size == 4] == [1] * expected
 
 
@@ -482,9 +482,9 @@ def test_factors_name_the_rest_of_the_product():
     )  # fmt: skip
     f = function(body, f"{TWO}, %z: {T48}", "%q")
     x, y, z = (ex.start(a) for a in f.arguments)
-    found = [(ex.define(inner), others) for inner, others in ex.factors(ex.start(f.result))]
-    assert found[1][1] == (ex.Divisor(z),)
-    assert found[2:] == [(x, (y, ex.Divisor(z))), (y, (x, ex.Divisor(z)))]
+    found = [(ex.define(inner), others) for inner, others in arithmetic.factors(ex.start(f.result))]
+    assert found[1][1] == (arithmetic.Divisor(z),)
+    assert found[2:] == [(x, (y, arithmetic.Divisor(z))), (y, (x, arithmetic.Divisor(z)))]
 
 
 def test_addends_in_both_orders():
@@ -494,8 +494,8 @@ def test_addends_in_both_orders():
     )  # fmt: skip
     f = function(body, TWO, "%s")
     x, y = (ex.start(a) for a in f.arguments)
-    assert ex.addends(ex.start(f.result)) == [(x, y), (y, x)]
-    assert ex.addends(x) == []
+    assert arithmetic.addends(ex.start(f.result)) == [(x, y), (y, x)]
+    assert arithmetic.addends(x) == []
 
 
 def averaged(op: str, number: str, dtype: str = "f32", inside: bool = False) -> Parsed:
@@ -533,7 +533,7 @@ def averaged(op: str, number: str, dtype: str = "f32", inside: bool = False) -> 
 )
 def test_mean(op, number, expected, inside):
     f = averaged(op, number, inside=inside)
-    found = ex.mean(ex.start(f.result))
+    found = arithmetic.mean(ex.start(f.result))
     assert (found is not None) is expected
     if found is not None:
         assert found.count == 8
@@ -541,8 +541,8 @@ def test_mean(op, number, expected, inside):
 
 def test_a_sum_is_no_mean():
     f = function(reduction("s", "%x"), X, "%s", "tensor<4xf32>")
-    assert ex.mean(ex.start(f.result)) is None
-    total = ex.scaled_sum(ex.start(f.result))
+    assert arithmetic.mean(ex.start(f.result)) is None
+    total = arithmetic.scaled_sum(ex.start(f.result))
     assert total is not None
     assert (total.count, total.scale, total.type) == (8, 1.0, "")
 
@@ -558,20 +558,20 @@ def test_the_size_may_be_rounded_to_its_type(dtype):
     wrong = exact * (1.0 + 2.0 * float(ml_dtypes.finfo(kind).eps))
     for number, expected in ((exact, True), (wrong, False)):
         f = averaged("arith.mulf", f"{number:.12e}", dtype)
-        node = ex.scaled_sum(ex.start(f.result))
+        node = arithmetic.scaled_sum(ex.start(f.result))
         assert node is not None
         assert node.type == dtype
         longer = Parsed(str(f.module).replace("x8x", "x30x"))
-        found = ex.mean(ex.start(longer.result))
+        found = arithmetic.mean(ex.start(longer.result))
         assert (found is not None) is expected
 
 
 def test_a_mean_over_a_dynamic_size_has_no_count():
     f = Parsed(str(averaged("arith.divf", "8.0").module).replace("4x8x", "4x?x"))
-    total = ex.scaled_sum(ex.start(f.result))
+    total = arithmetic.scaled_sum(ex.start(f.result))
     assert total is not None
     assert total.count is None
-    assert ex.mean(ex.start(f.result)) is None
+    assert arithmetic.mean(ex.start(f.result)) is None
 
 
 # --- shared parts --------------------------------------------------------------------------------
@@ -617,7 +617,7 @@ def quick():
 @pytest.mark.parametrize("make", [chain, body_chain])
 def test_sixty_doublings_are_compared_quickly(make, quick):
     f = make(60, 2)
-    assert ex.same(ex.start(f.results[0]), ex.start(f.results[1]))
+    assert comparison.same(ex.start(f.results[0]), ex.start(f.results[1]))
 
 
 @pytest.mark.parametrize("make", [chain, body_chain])
@@ -625,7 +625,7 @@ def test_sixty_doublings_are_walked_quickly(make, quick):
     f = make(60)
     element = ex.start(f.result)
     node = ex.define(element)
-    assert len(list(ex.factors(element))) == ex.PRODUCT_NODES
+    assert len(list(arithmetic.factors(element))) == arithmetic.PRODUCT_NODES
     assert ex.loops(node) == {0, 1}
     assert len(set(ex.tensors(node))) == 1
     assert norms.find_norm(f.result) is None
@@ -647,7 +647,7 @@ def test_sixty_doublings_of_sums_are_no_norm(quick):
 def test_a_chain_of_a_thousand_ops_is_walked_without_recursion(make):
     f = make(1000, 2)
     first, second = (ex.start(r) for r in f.results)
-    assert not ex.same(first, second), "deeper than the limit counts as another computation"
+    assert not comparison.same(first, second), "deeper than the limit counts as another computation"
     node = ex.define(first)
     assert ex.loops(node) == {0, 1}
     assert len(set(ex.tensors(node))) == 1

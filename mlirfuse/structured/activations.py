@@ -13,14 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from iree.compiler import ir
 
 from mlirfuse.structured import ops
-from mlirfuse.structured.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    define,
-    same,
-)
+from mlirfuse.structured.comparison import same
+from mlirfuse.structured.expressions import Apply, Const, Element, Expr, define
 
 Function = Callable[[float], float]
 

@@ -16,16 +16,7 @@ from iree.compiler import ir
 from mlirfuse.core import Match, NoMatch, Reason
 from mlirfuse.structured import above, facts, masks, ops, reshapes, slices
 from mlirfuse.structured.domains import Base, Domain, SizeOf, common_domain, holds
-from mlirfuse.structured.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Lin,
-    Loop,
-    number,
-    start,
-)
+from mlirfuse.structured.expressions import Apply, Element, Expr, Index, Lin, Loop, number, start
 from mlirfuse.structured.scores import (
     NearScores,
     Product,

@@ -10,9 +10,9 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import activations, facts, ops, slices
+from mlirfuse.structured.arithmetic import PRODUCT_NODES
 from mlirfuse.structured.domains import product
 from mlirfuse.structured.expressions import (
-    PRODUCT_NODES,
     Apply,
     Element,
     Expr,

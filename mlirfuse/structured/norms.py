@@ -15,22 +15,15 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import above, facts, ops, slices
+from mlirfuse.structured.arithmetic import Divisor, Factor, Mean, addends, factors, mean, scaled_sum
+from mlirfuse.structured.comparison import Binding, same
 from mlirfuse.structured.expressions import (
     CASTS,
     Apply,
-    Binding,
-    Divisor,
     Element,
     Expr,
-    Factor,
-    Mean,
-    addends,
-    factors,
     loops,
-    mean,
     number,
-    same,
-    scaled_sum,
     source,
     start,
     step_through,

@@ -16,6 +16,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import ops
+from mlirfuse.structured.comparison import same
 from mlirfuse.structured.expressions import (
     Apply,
     Element,
@@ -23,7 +24,6 @@ from mlirfuse.structured.expressions import (
     define,
     loops,
     number,
-    same,
     source,
     start,
     tensors,

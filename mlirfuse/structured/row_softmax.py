@@ -14,9 +14,9 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured import above, ops, slices
+from mlirfuse.structured.comparison import Binding, same
 from mlirfuse.structured.expressions import (
     Apply,
-    Binding,
     Const,
     Element,
     Expr,
@@ -25,7 +25,6 @@ from mlirfuse.structured.expressions import (
     Reduce,
     define,
     number,
-    same,
     start,
     step_through,
     tensors,

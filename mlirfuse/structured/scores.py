@@ -10,16 +10,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured import masks, ops, reshapes
 from mlirfuse.structured.domains import holds
-from mlirfuse.structured.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-)
+from mlirfuse.structured.expressions import Apply, Const, Element, Expr, Index, Loop, Reduce, number
 
 SCORE_NODES = 64
 """Nodes between the softmax and the first contraction that are looked at; usual are five."""

@@ -11,17 +11,16 @@ import dataclasses
 import math
 
 from mlirfuse.structured import ops, reshapes
+from mlirfuse.structured.comparison import Binding, same
 from mlirfuse.structured.domains import holds
 from mlirfuse.structured.expressions import (
     Apply,
-    Binding,
     Element,
     Expr,
     Index,
     Loop,
     Reduce,
     number,
-    same,
     uncast,
 )
 from mlirfuse.structured.masks import type_of
