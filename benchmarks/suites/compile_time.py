@@ -43,7 +43,10 @@ _TEXT = (
     f"it, and the median of {REPEATS} runs. Part is `first` over IREE. Growth is the exponent of "
     "the median from the row before: 1 is linear."
 )
-_PASSES = "Wall time of each step, and how often each pass rewrote."
+_PASSES = (
+    "Wall time of each step, and how often each pass rewrote. Passes run on three of "
+    "[layers that are alike](engine.md#layers-that-are-alike)."
+)
 
 _log = logging.getLogger(__name__)
 
@@ -174,6 +177,8 @@ def tables(measured: Results) -> list[Table]:
     passes = [["read bytecode", f"{parts['parse']:.1f}", ""]]
     for name, milliseconds in last.details["passes_ms"].items():
         passes.append([name, f"{milliseconds:.1f}", str(rewrites.get(name, 0))])
+    rest = parts["engine"] - sum(last.details["passes_ms"].values())
+    passes.append(["layers, copies, verification", f"{rest:.1f}", ""])
     passes.append(["write bytecode", f"{parts['write']:.1f}", ""])
     return [
         Table("Time to compile", _TEXT, header, rows),

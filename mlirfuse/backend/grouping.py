@@ -133,18 +133,23 @@ def _groups(module: ir.Module) -> Iterator[Group]:
         if marks.PASS_ATTRIBUTE in op.attributes
     ]
     for index, op in enumerate(found):
-        members = [op, *ops.nested_ops(op)]
+        places: dict[ir.Attribute, list[ir.Operation]] = {}
+        for member in (op, *ops.nested_ops(op)):
+            places.setdefault(member.location.attr, []).append(member)
+        locations = {p: ir.Location.from_attr(p, module.context) for p in places}
         yield Group(
             op.attributes[marks.PASS_ATTRIBUTE].value,
             op.attributes[marks.MATCH_ATTRIBUTE].value,
-            frozenset(p for m in members for p in _innermost(m.location)),
+            frozenset(p for location in locations.values() for p in _innermost(location)),
             _form(op),
         )
         mark = [ir.Location.file(MARK, index, 1, context=module.context)]
-        for member in members:
-            # Those of several groups become one.
-            if member.name not in _CONSTANTS:
-                member.location = ir.Location.callsite(member.location, mark)
+        for place, members in places.items():
+            marked = ir.Location.callsite(locations[place], mark)
+            for member in members:
+                # Those of several groups become one.
+                if member.name not in _CONSTANTS:
+                    member.location = marked
 
 
 _VALUE = re.compile(r"%[\w#]+")
@@ -152,7 +157,18 @@ _MATCH = re.compile(rf"{re.escape(marks.MATCH_ATTRIBUTE)} = \d+ : i64")
 
 
 def _form(op: ir.Operation) -> str:
-    text = op.get_asm(enable_debug_info=False, use_local_scope=True, large_elements_limit=16)
+    # To print an op MLIR numbers all values around it: the copy stands alone.
+    read = ops.external_operands(op)
+    with op.context, op.location:
+        home = ir.Operation.create("builtin.module", regions=1).regions[0]
+        block = home.blocks.append(*(value.type for value in read))
+    copy = op.clone(ir.InsertionPoint(block)).operation
+    instead = dict(zip(read, block.arguments, strict=True))
+    for user in (copy, *ops.nested_ops(copy)):
+        for number, value in enumerate(user.operands):
+            if value in instead:
+                user.operands[number] = instead[value]
+    text = copy.get_asm(assume_verified=True, use_local_scope=True, large_elements_limit=16)
     numbers: dict[str, str] = {}
     renamed = _VALUE.sub(lambda v: numbers.setdefault(v[0], f"%{len(numbers)}"), text)
     return _MATCH.sub("", renamed)
