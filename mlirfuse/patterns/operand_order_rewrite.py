@@ -64,5 +64,4 @@ PASS = FusionPass(
     kind=Kind.REWRITE,
     targets=frozenset({"cuda"}),
     source="mlirfuse",
-    contained=True,
 )
