@@ -8,9 +8,12 @@ import test_kernels
 from iree.compiler import ir
 from test_kernels import close, draw, needs_triton, planned, run
 
+from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import building, convolution
 from mlirfuse.kernels.matmul import Tiling
+from mlirfuse.options import FusionOptions
+from mlirfuse.structured import convolutions, ops
 
 interpreter = test_kernels.interpreter
 
@@ -256,3 +259,49 @@ def test_candidates_fit_the_columns():
     tilings = convolution.candidates(plan.key)
     assert tilings
     assert all(isinstance(t, Tiling) and t.width <= 64 for t in tilings)
+
+
+@needs_triton
+def test_sums_that_start_from_a_tensor(interpreter):
+    """The convolution adds to its fourth argument, which the kernel reads after the sums."""
+    case = Conv(2, 5, 6, 20, 7)
+    text = conv_text(case)
+    head, _, tail = text.partition("%s = linalg.fill ins(%zero : f32)")
+    wide = tensor(case.result(), "f32")
+    text = head.replace("%r: ", f"%s: {wide}, %r: ") + tail.partition("\n")[2]
+    x, w, mean, var, residual = arrays_of(case)
+    start = draw(case.result(), "f32", 6)
+    arrays = [x, w, mean, var, start, residual]
+    (found,) = run(interpreter, text, "convolution", arrays, [case.result()])
+    scale = 1 / np.sqrt(var.astype(np.float64) + 0.001)
+    expected = reference(case, x, w, mean, var, residual + start * scale)
+    close(found, expected, "f16")
+
+
+@pytest.mark.parametrize("feature", [(), ("kernels",)])
+def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature):
+    """IREE lets the first convolution read what it is given; the second reads its result."""
+    weight = "tensor<8x8x3x3xf16>"
+    image, between, out = (f"tensor<2x8x{n}x{n}xf16>" for n in (10, 8, 6))
+    source, output = tmp_path / "in.mlir", tmp_path / "out.mlirbc"
+    source.write_text(
+        f"func.func @main(%x: {image}, %w: {weight}, %f: {between}, %g: {out}) -> {out} {{\n"
+        f"%c = linalg.conv_2d_nchw_fchw ins(%x, %w : {image}, {weight}) outs(%f : {between})"
+        f" -> {between}\n"
+        f"%d = linalg.conv_2d_nchw_fchw ins(%c, %w : {between}, {weight}) outs(%g : {out})"
+        f" -> {out}\n"
+        f"return %d : {out}\n}}\n"
+    )
+    options = FusionOptions(enable_feature=feature)
+    Compiler(test_kernels.TARGET, options).normalize(source, output, input_type="none")
+    with ir.Context():
+        module = ir.Module.parse(output.read_bytes())
+        _, second = [
+            convolutions.sliding(view.operation)
+            for function in ops.functions(module)
+            for block in ops.blocks(function)
+            for view in block.operations
+            if convolutions.is_convolution(view.operation)
+        ]
+        channels_last = second.terms[-1] == ((second.channel, 1),)
+    assert channels_last == bool(feature)

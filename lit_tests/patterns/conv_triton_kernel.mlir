@@ -172,3 +172,91 @@ util.func public @no_kernel_dynamic_width(%x: tensor<2x12x?x16xf16>, %w: tensor<
   }
   util.return %y : tensor<2x10x?x24xf16>
 }
+
+// -----
+
+// What the image is computed from would be computed again for every place of the window.
+// WHY-LABEL: @no_kernel_computed_image
+// WHY: conv_triton_kernel
+// WHY-NEXT: an image or filter that the group computes
+// CHECK-LABEL: @no_kernel_computed_image
+// CHECK-NOT: hal.dispatch.extern
+#x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
+#w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
+#y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
+#id = affine_map<(b, h, w, c) -> (b, h, w, c)>
+util.func public @no_kernel_computed_image(%x: tensor<2x12x10x16xf16>, %w: tensor<3x16x24xf16>, %s: tensor<2x10x10x24xf16>) -> tensor<2x10x10x24xf16> {
+  %y = flow.dispatch.region -> (tensor<2x10x10x24xf16>) {
+    %e = tensor.empty() : tensor<2x12x10x16xf16>
+    %n = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<2x12x10x16xf16>) outs(%e : tensor<2x12x10x16xf16>) {
+    ^bb0(%i: f16, %o: f16):
+      %t = arith.negf %i : f16
+      linalg.yield %t : f16
+    } -> tensor<2x12x10x16xf16>
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%n, %w : tensor<2x12x10x16xf16>, tensor<3x16x24xf16>) outs(%s : tensor<2x10x10x24xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %m = arith.mulf %i, %j : f16
+      %t = arith.addf %o, %m : f16
+      linalg.yield %t : f16
+    } -> tensor<2x10x10x24xf16>
+    flow.return %c : tensor<2x10x10x24xf16>
+  }
+  util.return %y : tensor<2x10x10x24xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_padded_channels
+// WHY: conv_triton_kernel
+// WHY-NEXT: a padding of channels or of a dynamic dimension
+// CHECK-LABEL: @no_kernel_padded_channels
+// CHECK-NOT: hal.dispatch.extern
+#x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
+#w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
+#y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
+util.func public @no_kernel_padded_channels(%x: tensor<2x12x10x14xf16>, %w: tensor<3x16x24xf16>, %s: tensor<2x10x10x24xf16>) -> tensor<2x10x10x24xf16> {
+  %edge = arith.constant 0.0 : f16
+  %y = flow.dispatch.region -> (tensor<2x10x10x24xf16>) {
+    %p = tensor.pad %x low[0, 0, 0, 1] high[0, 0, 0, 1] {
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %edge : f16
+    } : tensor<2x12x10x14xf16> to tensor<2x12x10x16xf16>
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%p, %w : tensor<2x12x10x16xf16>, tensor<3x16x24xf16>) outs(%s : tensor<2x10x10x24xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %m = arith.mulf %i, %j : f16
+      %t = arith.addf %o, %m : f16
+      linalg.yield %t : f16
+    } -> tensor<2x10x10x24xf16>
+    flow.return %c : tensor<2x10x10x24xf16>
+  }
+  util.return %y : tensor<2x10x10x24xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_two_convolutions
+// WHY: conv_triton_kernel
+// WHY-NEXT: 2 convolutions in one kernel
+// CHECK-LABEL: @no_kernel_two_convolutions
+// CHECK-NOT: hal.dispatch.extern
+#x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
+#w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
+#y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
+util.func public @no_kernel_two_convolutions(%x: tensor<2x12x10x16xf16>, %w: tensor<3x16x24xf16>, %s: tensor<2x10x10x24xf16>) -> tensor<2x10x10x24xf16> {
+  %y = flow.dispatch.region -> (tensor<2x10x10x24xf16>) {
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf16>, tensor<3x16x24xf16>) outs(%s : tensor<2x10x10x24xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %m = arith.mulf %i, %j : f16
+      %t = arith.addf %o, %m : f16
+      linalg.yield %t : f16
+    } -> tensor<2x10x10x24xf16>
+    %d = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf16>, tensor<3x16x24xf16>) outs(%c : tensor<2x10x10x24xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %m = arith.mulf %i, %j : f16
+      %t = arith.addf %o, %m : f16
+      linalg.yield %t : f16
+    } -> tensor<2x10x10x24xf16>
+    flow.return %d : tensor<2x10x10x24xf16>
+  }
+  util.return %y : tensor<2x10x10x24xf16>
+}
