@@ -11,9 +11,10 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import tuning
+from mlirfuse.kernels import building, tuning
 from mlirfuse.kernels.attention_text import (
     BATCH,
+    COMPUTING_WARPS,
     KEY,
     QUERY,
     WIDTH,
@@ -21,6 +22,7 @@ from mlirfuse.kernels.attention_text import (
     Shape,
     Tiling,
     join_parts,
+    overlapped,
     padded,
     store_parts,
     sums,
@@ -48,6 +50,15 @@ PARTS_FILLED = 264
 
 _JOINED = 16
 """Rows of a workgroup that joins parts, at most."""
+
+HOPPER = "sm_90"
+"""Architecture with the asynchronous products of `triton/hopper.py`."""
+
+FEWEST = 48
+"""Queries below which a good part of a tile of 64 would be empty."""
+
+HEADS = (64, 128)
+"""Head sizes of those kernels: a row is one or two lines of 128 bytes in workgroup memory."""
 
 FOLDED = 32
 """Queries of a head up to which the heads that share keys are computed together."""
@@ -130,9 +141,10 @@ def _plan(
     kinds = {ops.element_type(x) for x in (q, k, v)}
     if kinds not in ({"f16"}, {"bf16"}):
         return NoMatch(Reason.ELEMENT_TYPE, f"attention in {' and '.join(sorted(kinds))}")
-    scale = ops.constant(op.operands[3])
-    if scale is None:
+    given = ops.constant(op.operands[3])
+    if given is None:
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the scale is not a constant")
+    scale, body = _scale(op, float(given))
     sizes = _sizes(op)
     batch = tuple(sizes[n] for n in parts.batch)
     rows = tuple(sizes[n] for n in parts.rows)
@@ -151,6 +163,22 @@ def _plan(
     form = "causal" if causal else "open" if parts.mask is None else "masked"
     key = Key("attention", form, (queries, keys, max(depth, width), known_product(batch)))
     chosen = tiling or _tiling(target, key)
+    shape = Shape(depth, width, keys, queries)
+    overlaps = (
+        target.arch == HOPPER
+        and form != "masked"
+        and not (after or body or queries > known_product(rows[-1:]))
+        and scale > 0
+        and _whole_heads(parts, shape)
+    )
+    span = 0 if causal else _span(key, chosen)
+    gluon = chosen.overlapped and overlaps and not span
+    if gluon and chosen.warps > COMPUTING_WARPS and (queries % chosen.tall or keys % chosen.block):
+        # The kernel with loaders was checked on a device for whole tiles alone.
+        chosen = dataclasses.replace(chosen, tall=64, block=64, warps=COMPUTING_WARPS)
+    if chosen.overlapped and not gluon:
+        chosen = _plain(target, key)
+        span = 0 if causal else _span(key, chosen)
     space = Space(
         (
             Group("batch", batch),
@@ -169,10 +197,12 @@ def _plan(
         **mask_loops,
         **loop_axes(space, after, result_axes, written={op.results[0]: result_axes}),
     }
-    shape = Shape(depth, width, keys, queries)
-    span = 0 if causal else _span(key, chosen)
-    scores = Scores(tiles, op, float(scale), parts.mask, mask_axes, before)
-    lines = sums(places, scores, shape, chosen, causal, span)
+    if gluon:
+        lines = _overlapped(tiles, parts, axes, scale, shape, chosen, causal)
+        chosen = dataclasses.replace(chosen, warps=COMPUTING_WARPS)
+    else:
+        scores = Scores(tiles, op, scale, body, parts.mask, mask_axes, before)
+        lines = sums(places, scores, shape, chosen, causal, span)
     grid = [Extent(queries, chosen.tall), Extent(known_product(batch))]
     if chosen.heads_first:
         grid.reverse()
@@ -197,17 +227,18 @@ def _plan(
         )
         tiles = Tiles(Space(tuple(groups)), tiles.loops)
         lines = join_parts(shape, chosen, known_product(batch), parts_of)
-    else:
+    elif not gluon:
         lines.append("total = total / weight")
     results = returned(region)
-    lines += _epilogue(tiles, op, after, results, tuple(result_axes))
+    if not gluon:
+        lines += _epilogue(tiles, op, after, results, tuple(result_axes))
     read = [*tiles.operands, *(first.operands if first else ()), *results]
     dynamic_dimension(read, {})
     total = max(ops.num_elements(x) for x in read)
     if total >= MAX_INDEX:
         return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {total} elements")
     written_types = [POINTERS[ops.element_type(x)] for x in results]
-    program = _program(tiles, lines, chosen, written_types, 3 if first else 0)
+    program = _program(tiles, lines, chosen, written_types, 3 if first else 0, gluon=gluon)
     return Plan(
         program,
         tuple(tiles.operands),
@@ -239,7 +270,13 @@ def _epilogue(
 
 
 def _program(
-    tiles: Tiles, lines: list[str], tiling: Tiling, written: list[str], scratch: int = 0
+    tiles: Tiles,
+    lines: list[str],
+    tiling: Tiling,
+    written: list[str],
+    scratch: int = 0,
+    *,
+    gluon: bool = False,
 ) -> Program:
     """The program of some lines.
 
@@ -249,6 +286,7 @@ def _program(
       tiling: its tiling.
       written: the types of what it writes.
       scratch: tensors of f32 that a kernel before it wrote.
+      gluon: whether the lines are Gluon's.
     """
     arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
     arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
@@ -256,7 +294,7 @@ def _program(
     note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
     if scratch:
         note = "Joins what was summed over parts of the keys."
-    text = text_of(ENTRY, arguments, lines, note)
+    text = text_of(ENTRY, arguments, lines, note, gluon=gluon)
     return Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
 
 
@@ -275,11 +313,22 @@ def _tiling(target: Target, key: Key) -> Tiling:
     queries, _, head, _ = key.sizes
     numbers = tuning.tiling(target, key)
     if numbers is not None:
-        tall, block, warps, stages, heads_first = numbers
-        found = Tiling(tall, block, warps, stages, bool(heads_first))
+        tall, block, warps, stages, *flags = numbers
+        found = Tiling(tall, block, warps, stages, *map(bool, flags))
+    elif head > HEADS[0] and queries > 64:
+        found = Tiling(128, 128, 8, 2, overlapped=True)
     else:
-        found = Tiling(64, 64, 4, 2 if head > 128 or target.name == "rocm" else 3)
+        found = Tiling(64, 64, 4, 2, overlapped=True)
+    if found.overlapped and (queries < FEWEST or not building.has_gluon()):
+        return _plain(target, key)
     return dataclasses.replace(found, tall=min(found.tall, max(16, power_of_two(queries))))
+
+
+def _plain(target: Target, key: Key) -> Tiling:
+    """The tiling where nothing was measured, of a kernel that does not overlap; an estimate."""
+    queries, _, head, _ = key.sizes
+    stages = 2 if head > 128 or target.name == "rocm" else 3
+    return Tiling(min(64, max(16, power_of_two(queries))), 64, 4, stages)
 
 
 def candidates(key: Key) -> list[Tiling]:
@@ -301,7 +350,11 @@ def candidates(key: Key) -> list[Tiling]:
     else:
         shapes += [(64, 32, 4, 4), (128, 128, 8, 2), (128, 32, 4, 3), (128, 32, 8, 4)]
     orders = (False, True) if key.form == "causal" else (False,)
-    return [Tiling(*shape, order) for order in orders for shape in shapes]
+    found = [Tiling(*shape, order) for order in orders for shape in shapes]
+    if key.form != "masked" and head in HEADS:
+        shapes = [(64, 64, 4, 2), (64, 128, 4, 2), (128, 64, 8, 2), (128, 128, 8, 2)]
+        found += [Tiling(*shape, order, True) for order in orders for shape in shapes]
+    return found
 
 
 def _sizes(op: ir.Operation) -> dict[int, int | None]:
@@ -312,6 +365,62 @@ def _sizes(op: ir.Operation) -> dict[int, int | None]:
             if loop is not None:
                 sizes[loop] = size
     return sizes
+
+
+def _scale(op: ir.Operation, scale: float) -> tuple[float, ir.Block | None]:
+    """The factor of the scores, and what else becomes of them."""
+    block = op.regions[0].blocks[0]
+    (score,) = block.arguments
+    *body, last = (view.operation for view in block.operations)
+    body = [inner for inner in body if inner.name != "arith.constant"]
+    if not body and last.operands[0] == score:
+        return scale, None
+    if [inner.name for inner in body] == ["arith.mulf"] and last.operands[0] == body[0].results[0]:
+        factors = [ops.constant(v) for v in body[0].operands if v != score]
+        if len(factors) == 1 and factors[0] is not None:
+            return scale * float(factors[0]), None
+    return scale, block
+
+
+def _whole_heads(parts: _Parts, shape: Shape) -> bool:
+    """Whether heads are of a size of `HEADS`, and dense in q, k, v and the results."""
+    maps = [*ops.indexing_maps(parts.op)[:3], ops.indexing_maps(parts.op)[-1]]
+    last = (parts.depth, parts.depth, parts.width, parts.width)
+    return (
+        shape.depth == shape.width
+        and shape.width in HEADS
+        and all(
+            index_map is not None and index_map[-1] == loop
+            for index_map, loop in zip(maps, last, strict=True)
+        )
+    )
+
+
+def _overlapped(
+    tiles: Tiles,
+    parts: _Parts,
+    axes: dict[int, Axis],
+    scale: float,
+    shape: Shape,
+    tiling: Tiling,
+    causal: bool,
+) -> list[str]:
+    """The lines of a kernel in Gluon, which writes the results itself."""
+    op, query = parts.op, parts.rows[-1]
+    maps = ops.plain_maps(op)
+    places, steps = [], []
+    for value, index_map, loop in (
+        (op.operands[0], maps[0], query),
+        (op.operands[1], maps[1], parts.key),
+        (op.operands[2], maps[2], parts.key),
+        (op.results[0], maps[-1], query),
+    ):
+        sizes = ops.shape(value)
+        heads = [None if d not in parts.batch else axes[d] for d in index_map]
+        pointer = "y0" if value == op.results[0] else tiles.pointer(value)
+        places.append(f"{pointer} + {tiles.space.offset(sizes, heads)}")
+        steps.append(known_product(sizes[index_map.index(loop) + 1 :]))
+    return overlapped(places, steps, scale, shape, tiling, causal)
 
 
 def _place(

@@ -12,6 +12,9 @@ from mlirfuse.kernels.space import Axis, Space
 from mlirfuse.kernels.tiles import Tiles
 from mlirfuse.structured import ops
 
+COMPUTING_WARPS = 4
+"""Of each group that computes in `triton/hopper.py`; where there are two, a third one loads."""
+
 BATCH, QUERY, KEY, WIDTH = 0, 1, 2, 3
 """The groups of the iteration space; WIDTH is that of v."""
 
@@ -31,6 +34,8 @@ class Tiling:
       warps: subgroups.
       stages: blocks of keys in workgroup memory.
       heads_first: whether workgroups of all heads run before those of the next queries.
+      overlapped: whether products run under the softmax, see `triton/hopper.py`; where that kernel
+        cannot compute the group, the plain one has the same tiles.
     """
 
     tall: int
@@ -38,6 +43,7 @@ class Tiling:
     warps: int
     stages: int
     heads_first: bool = False
+    overlapped: bool = False
 
 
 def padded(size: int) -> int:
@@ -53,6 +59,7 @@ class Scores:
       tiles: the kernel that is written.
       op: the attention.
       scale: of the scores.
+      body: what else becomes of a score; None for nothing.
       mask: None, or which keys are open, or what is added.
       axes: of the mask.
       before: the ops that compute the mask.
@@ -61,6 +68,7 @@ class Scores:
     tiles: Tiles
     op: ir.Operation
     scale: float
+    body: ir.Block | None
     mask: ir.Value | None
     axes: tuple[Axis | None, ...]
     before: list[ir.Operation]
@@ -78,13 +86,14 @@ class Scores:
         groups[KEY] = dataclasses.replace(groups[KEY], mask="key_inside" if ragged else "")
         tiles.space = Space(tuple(groups))
         start = len(tiles.body.lines)
-        block = self.op.regions[0].blocks[0]
         score = "score"
         number = self.mask is not None and masked and ops.element_type(self.mask) != "i1"
-        if number or scale <= 0 or len(list(block.operations)) > 1:
+        if number or scale <= 0 or self.body is not None:
             tiles.body.lines.append(f"score = score * {scale!r}")
-            known = tiles.body.block(block, ["score"], lambda loop: "0")
-            score, scale = known[list(block.operations)[-1].operation.operands[0]], 1.0
+            scale = 1.0
+        if self.body is not None:
+            known = tiles.body.block(self.body, ["score"], lambda loop: "0")
+            score = known[list(self.body.operations)[-1].operation.operands[0]]
         opened = ["key_inside"] if ragged else []
         if self.mask is not None and masked:
             for other in self.before:
@@ -140,16 +149,10 @@ def sums(
     tall, block = tiling.tall, tiling.block
     inner, columns = padded(shape.depth), padded(shape.width)
     q, q_step = places[0]
-    tile, batch = (1, 0) if tiling.heads_first else (0, 1)
-    ordered = f"tl.program_id({tile})"
-    if causal:
-        # The last queries have the most keys, and start first.
-        ordered = f"tl.num_programs({tile}) - 1 - {ordered}"
     inside = _condition("query_inside" if shape.queries % tall else "", shape.depth, "[None, :]")
     whole = shape.keys // block * block
     lines = [
-        f"batch = tl.program_id({batch})",
-        f"tile = {ordered}",
+        *_placed(tiling, causal),
         f"query = (tile * {tall} + tl.arange(0, {tall}))[:, None]",
         f"query_inside = query < {shape.queries}",
         f"column = tl.arange(0, {columns})[None, :]",
@@ -174,6 +177,40 @@ def sums(
         bounds = f"{f'tl.maximum({whole}, part)' if span else first}, {last}, {block}"
         lines += _loop(places, scores, shape, tiling, bounds, masked=True, ragged=True)
     return lines
+
+
+def _placed(tiling: Tiling, causal: bool) -> list[str]:
+    """The lines that say which queries of which head a workgroup has."""
+    tile, batch = (1, 0) if tiling.heads_first else (0, 1)
+    ordered = f"tl.program_id({tile})"
+    if causal:
+        # The last queries have the most keys, and start first.
+        ordered = f"tl.num_programs({tile}) - 1 - {ordered}"
+    return [f"batch = tl.program_id({batch})", f"tile = {ordered}"]
+
+
+def overlapped(
+    places: list[str],
+    steps: list[int],
+    scale: float,
+    shape: Shape,
+    tiling: Tiling,
+    causal: bool,
+) -> list[str]:
+    """The lines of a kernel in Gluon.
+
+    Args:
+      places: where a head's q, k, v and results start.
+      steps: elements from one query or key to the next in each.
+      scale: of the scores.
+      shape: the sizes; heads of q, k and v are of one.
+      tiling: the tiles.
+      causal: whether a query sees no keys after it.
+    """
+    entry = "attention_with_loaders" if tiling.warps > COMPUTING_WARPS else "attention"
+    arguments = [*places, *steps, "tile", shape.queries, shape.keys, tiling.block, shape.width]
+    arguments += [causal, scale * LOG2E]
+    return [*_placed(tiling, causal), f"hopper.{entry}({', '.join(map(str, arguments))})"]
 
 
 def store_parts(shape: Shape, batch: int, masked: bool) -> list[str]:

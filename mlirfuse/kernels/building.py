@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlirfuse.core import CompileFailedError, NoMatch, Reason
@@ -51,6 +52,19 @@ channels last. The transposes for it move to the ends of the program, through po
 
 BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
+
+
+_GLUON = (3, 9)
+"""The first version of Triton whose Gluon has the words of `triton/hopper.py`."""
+
+
+def has_gluon() -> bool:
+    """Whether kernels in Gluon can be built by the Triton that is installed."""
+    try:
+        major, minor, *_ = version("triton").split(".")
+    except PackageNotFoundError:
+        return False
+    return (int(major), int(minor)) >= _GLUON
 
 
 def supports(target: Target) -> bool:

@@ -142,6 +142,7 @@ def candidates(key: Key) -> list[Tiling]:
                 (32, 256, 4, 3),
                 (16, 256, 4, 4),
                 (16, 512, 4, 3),
+                (32, 256, 4, 4),
                 (32, 256, 8, 4),
                 (64, 256, 8, 3),
             )
@@ -158,7 +159,7 @@ def candidates(key: Key) -> list[Tiling]:
     if rows > 64:
         shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
     found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
-    if rows > 1024:
+    if rows >= 1024:
         found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
     return found
 

@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 
 def load(source: str, name: str) -> ModuleType:
@@ -76,6 +77,17 @@ def amdgcn_for_iree(text: str, count: int) -> str:
     return text[: listed.start(2) + end] + text[listed.end(2) :]
 
 
+def _source_class(entry: Any) -> Any:
+    """What Triton takes a kernel as: one of its own language, or of Gluon."""
+    if entry.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    from triton.compiler import ASTSource
+
+    return ASTSource
+
+
 def main() -> None:
     """Reads the request, compiles, writes the object."""
     request = json.load(sys.stdin)
@@ -83,7 +95,6 @@ def main() -> None:
     os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     module = load(request["source"], request["entry"])
     arguments = request["arguments"]
@@ -93,7 +104,8 @@ def main() -> None:
         if kind.startswith("*")
     }
     hip = request["backend"] == "hip"
-    source = ASTSource(getattr(module, request["entry"]), dict(arguments), {}, attributes)
+    entry = getattr(module, request["entry"])
+    source = _source_class(entry)(entry, dict(arguments), {}, attributes)
     options = {"num_warps": request["warps"], "num_stages": request["stages"]}
     done = triton.compile(
         source,

@@ -1,0 +1,122 @@
+"""Attention kernels in Gluon: which groups get one, and that they are built."""
+
+import dataclasses
+
+import pytest
+from attention_text import write
+from iree.compiler import ir
+from test_kernels import KERNEL_PASSES, needs_triton
+
+from mlirfuse import targets
+from mlirfuse.kernels import attention, building
+from mlirfuse.kernels.attention_text import Tiling
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.structured import ops
+from mlirfuse.targets.base import Tuned
+
+HOPPER = targets.parse("cuda:sm_90")
+
+
+def planned(extents, mask="", dtype="f16", target=HOPPER, tiling=None):
+    """What is planned for an attention, while its context lives."""
+    text, _ = write("main", extents, dtype=dtype, mask=mask)
+    options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+    grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
+    (region,) = [
+        view.operation
+        for function in ops.functions(grouped)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if view.operation.name == ops.REGION
+    ]
+    return attention.supports(region, target, tiling)
+
+
+@pytest.fixture
+def gluon(monkeypatch):
+    monkeypatch.setattr(building, "has_gluon", lambda: True)
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize(
+    ("extents", "mask", "called"),
+    [
+        # Loops: batch, heads of k, heads of q for each, queries, widths of v and q, keys.
+        ((2, 3, 1, 197, 64, 64, 197), "", "hopper.attention("),
+        ((2, 3, 1, 197, 64, 64, 197), "causal", "hopper.attention("),
+        ((2, 3, 2, 256, 128, 128, 384), "", "hopper.attention_with_loaders("),
+        ((2, 3, 2, 130, 128, 128, 384), "", "hopper.attention("),
+        ((2, 3, 2, 256, 128, 128, 70), "", "hopper.attention("),
+        ((2, 3, 1, 130, 128, 128, 70), "boolean", "library.attend("),
+        ((2, 3, 1, 130, 128, 128, 70), "bias", "library.attend("),
+        ((2, 3, 1, 130, 96, 96, 70), "", "library.attend("),
+        ((2, 3, 1, 130, 64, 128, 70), "", "library.attend("),
+        ((2, 3, 1, 40, 64, 64, 70), "", "library.attend("),
+        ((1, 1, 1, 64, 64, 64, 4096), "", "library.attend("),
+    ],
+)
+def test_groups_that_overlap(extents, mask, called):
+    with ir.Context():
+        program = planned(extents, mask).program
+        source = program.source
+        before = planned(extents, mask).before
+        assert called in (source if before is None else before.program.source)
+        assert ("gluon" in source) == ("hopper" in called)
+
+
+def test_groups_elsewhere_do_not_overlap(monkeypatch):
+    extents = (2, 3, 1, 197, 64, 64, 197)
+    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    with ir.Context():
+        other = targets.parse("cuda:sm_80")
+        assert "hopper" not in planned(extents, target=other).program.source
+        monkeypatch.setattr(building, "has_gluon", lambda: False)
+        assert "hopper" not in planned(extents).program.source
+
+
+@pytest.mark.usefixtures("gluon")
+def test_steps_and_places_are_those_of_memory():
+    """Heads behind the queries: a query is three heads of 64 after the one before."""
+    with ir.Context():
+        source = planned((2, 3, 1, 128, 64, 64, 192), "causal").program.source
+    call = next(line for line in source.splitlines() if "hopper.attention(" in line)
+    assert ", 64, 64, 64, 64, tile, 128, 192, 64, 64, True, " in call
+
+
+@pytest.mark.usefixtures("gluon")
+def test_stored_tiles_choose_the_kernel():
+    """Tables of five numbers are those of kernels that do not overlap."""
+    extents, key = (2, 3, 1, 256, 128, 128, 256), (256, 256, 128, 6)
+    found = {
+        (128, 128, 8, 2, 0, 1): "hopper.attention_with_loaders(",
+        (64, 64, 4, 2, 0, 1): "hopper.attention(",
+        (64, 64, 4, 2, 0): "library.attend(",
+    }
+    with ir.Context():
+        for numbers, called in found.items():
+            tuned = (Tuned("attention", "open", key, numbers, 1.0),)
+            target = dataclasses.replace(HOPPER, tuned=tuned)
+            assert called in planned(extents, target=target).program.source
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("extents", "mask", "dtype", "threads"),
+    [
+        ((1, 2, 1, 100, 64, 64, 70), "causal", "bf16", 128),
+        ((1, 2, 1, 128, 128, 128, 256), "causal", "f16", 384),
+    ],
+)
+def test_object_code(extents, mask, dtype, threads):
+    if not building.has_gluon():
+        pytest.skip("this Triton has an older Gluon")
+    tilings = {128: Tiling(64, 64, 4, 2, False, True), 384: Tiling(128, 128, 8, 2, False, True)}
+    tiling = tilings[threads]
+    with ir.Context():
+        kernel = building.build(planned(extents, mask, dtype, tiling=tiling).program, "sm_90")
+    text = kernel.code.decode()
+    assert ".target sm_90a" in text
+    assert "wgmma.mma_async" in text
+    assert ("setmaxnreg" in text) == (threads == 384)
+    assert kernel.workgroup_size == (threads, 1, 1)
