@@ -87,7 +87,7 @@ def make(
     for variant in wanted:
         axes = CHANNELS_LAST if variant in IMAGES_LAST else {}
         inputs = tuple(
-            with_torch.moved(torch.empty(a.shape, dtype=dtype), axes.get(a.layout)).contiguous()
+            torch.empty([a.shape[n] for n in axes.get(a.layout, range(len(a.shape)))], dtype=dtype)
             for a in row.arguments
         )
         try:

@@ -163,7 +163,7 @@ class _Xla(Contender):
         for index, array in enumerate(found if isinstance(found, tuple) else (found,)):
             tensor = torch.from_dlpack(array)
             order = self._axes.get(self._row.layout(index))
-            made.append(with_torch.restored(tensor, order).clone())
+            made.append(with_torch.restored(tensor.clone(), order))
         return made
 
 
