@@ -1,4 +1,4 @@
-"""Results of a region that are equal become one.
+"""Results of a region that are equal become one, and one that is an operand that operand.
 
     %g:3 = flow.dispatch.region { %a; %b reads %a; %c = %b * 1; flow.return %a, %b, %c }
     readers of %g#2
@@ -6,8 +6,9 @@
     readers of %g#1
 
 IREE folds what computes `%c`, sees `%b` returned twice, and gives readers of the second one the
-*first result of the region*, `%a`. Elementwise ops are followed as scalar computations, which MLIR
-folds and compares; what other ops compute is taken as it is.
+*first result of the region*, `%a`. An operand that is returned beside another result does not
+compile. Elementwise ops are followed as scalar computations, which MLIR folds and compares; what
+other ops compute is taken as it is.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from iree.compiler import ir, passmanager
 from mlirfuse.builders.tensors import scalar_constant
 from mlirfuse.structured import ops
 
-_FEWEST_RESULTS = 3
-"""Of two equal results one is the first: IREE's mistake cannot be seen."""
+_FEWEST_RESULTS = 2
+"""A result that stands alone is no problem."""
 
 
 def drop_equal_results(module: ir.Module) -> None:
-    """Lets readers of a region's result read an earlier one that is equal to it."""
+    """Lets readers of a region's result read an earlier one or an operand that is equal to it."""
     for function in ops.functions(module):
         for block in ops.blocks(function):
             for op in block.operations:
@@ -36,12 +37,15 @@ def drop_equal_results(module: ir.Module) -> None:
 def _drop(region: ir.Operation) -> None:
     inner = region.regions[0].blocks[0]
     returned = list(inner.operations[len(inner.operations) - 1].operation.operands)
-    sizes = _sizes(region)
+    scalars = _Scalars(inner)
     first: dict[object, ir.Value] = {}
-    for result, number, size in zip(
-        region.results, _Scalars(inner).of(returned), sizes, strict=True
+    for result, scalar, size in zip(
+        region.results, scalars.of(returned), _sizes(region), strict=True
     ):
-        kept = first.setdefault((number, result.type, size), result)
+        kept = first.setdefault((scalar, result.type, size), result)
+        operand = scalars.whole(scalar)
+        if operand is not None and operand.type == result.type and ops.block_of(operand) != inner:
+            kept = operand
         if kept != result:
             result.replace_all_uses_with(kept)
 
@@ -70,11 +74,12 @@ class _Scalars:
                 )
             self.block = self.function.regions[0].blocks.append()
             self.known: dict[tuple[ir.Value, ops.IndexMap], ir.Value] = {}
+            self.given: list[tuple[ir.Value, ops.IndexMap]] = []
             with ir.InsertionPoint(self.block):
                 for op in block.operations:
                     self.follow(op.operation)
 
-    def of(self, values: list[ir.Value]) -> list[object]:
+    def of(self, values: list[ir.Value]) -> list[ir.Value]:
         """What each tensor holds at one place: equal objects where it is the same."""
         with self.scratch.context, ir.Location.unknown():
             with ir.InsertionPoint(self.block):
@@ -90,6 +95,13 @@ class _Scalars:
         function = ops.functions(self.scratch)[0]
         block = function.regions[0].blocks[0]
         return list(block.operations[len(block.operations) - 1].operation.operands)
+
+    def whole(self, scalar: ir.Value) -> ir.Value | None:
+        """The value that the scalar is an element of, at the same place."""
+        if not isinstance(scalar.owner, ir.Block):
+            return None
+        value, index_map = self.given[ir.BlockArgument(scalar).arg_number]
+        return value if index_map == tuple(range(len(ops.shape(value)))) else None
 
     def follow(self, op: ir.Operation) -> None:
         """Computes an element of the op's results, where it is elementwise."""
@@ -123,6 +135,7 @@ class _Scalars:
             tensor = ops.ranked(value)
             kind = value.type if tensor is None else tensor.element_type
             made = self.block.add_argument(kind, ir.Location.current)
+            self.given.append((value, index_map))
         else:
             made = scalar_constant(number, ops.element_type(value))
         self.known[value, index_map] = made
