@@ -37,6 +37,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "gather": ("tensor.extract %", "stablehlo.gather"),
     "linalg.softmax": ("linalg.softmax",),
     "norm": ("1.000000e-02",),
+    "layers that are alike": ("// layer",),
     "constant data": ("dense<[",),
 }
 """Kind -> texts, one of which a program of it has."""

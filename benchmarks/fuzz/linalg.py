@@ -262,6 +262,10 @@ class _Linalg(Text):
         x = self.pick(lambda v: v.rank > 1 and v.is_float and v.shape[-1] not in (0, None))
         if x is None:
             return self.unary()
+        made = self.normed(x)
+        return self.keep(made.name, made.shape, made.dtype) + 2
+
+    def normed(self, x: Value) -> Value:
         t, axes, size = x.dtype, [x.rank - 1], x.shape[-1]
         count, epsilon = self.scalar(float(size or 1), t), self.scalar(1e-2, t)
         centered = x
@@ -278,7 +282,19 @@ class _Linalg(Text):
             maps = [(made, self.dims(x.rank)), (gamma, f"d{x.rank - 1}")]
             name = self.generic(maps, x.shape, t, self.body("%r = arith.mulf %i0, %i1", t))
             made = Value(name, x.shape, t)
-        return self.keep(made.name, made.shape, t) + 2
+        return made
+
+    def layer(self, x: Value) -> Value:
+        t, maps = x.dtype, self.dims(x.rank)
+        found = self.normed(x) if self.chance.random() < 0.6 else x
+        if self.chance.random() < 0.7:
+            found = self.product(found, self.argument((x.shape[1], x.shape[1]), t))
+        if self.chance.random() < 0.4:
+            found = self.softmax_of(found)
+        body = self.body(self.chance.choice(_UNARY), t)
+        found = Value(self.generic([(found, maps)], x.shape, t, body), x.shape, t)
+        body = self.body("%s = arith.addf %i0, %i1; %r = arith.mulf %s, HALF", t)
+        return Value(self.generic([(x, maps), (found, maps)], x.shape, t, body), x.shape, t)
 
     def matmul(self) -> int:
         x = self.pick(lambda v: v.rank in (2, 3) and v.dtype not in ("i1", "i8", "i64"))
@@ -508,7 +524,7 @@ class _Linalg(Text):
 
     steps = (
         *(unary, unary, unary, binary, binary, binary, binary),
-        *(select, cast, reduce, reduce, softmax, softmax, norm, norm),
+        *(select, cast, reduce, reduce, softmax, softmax, norm, norm, Text.layers),
         *(matmul, matmul, attention, transpose, reshape, slice),
         *(concat, pad, gather, constant, control, integers),
     )

@@ -165,6 +165,9 @@ class _StableHlo(Text):
         x = self.pick(lambda v: v.rank > 1 and v.is_float and _static(v) and 0 not in v.shape)
         if x is None:
             return self.unary()
+        return self.kept(self.normed(x)) + 2
+
+    def normed(self, x: Value) -> Value:
         t, axis, kept = x.dtype, x.rank - 1, list(range(x.rank - 1))
         count = self.number(float(x.shape[-1] or 1), t, x.shape[:-1])
         centered = x
@@ -179,7 +182,16 @@ class _StableHlo(Text):
         if self.chance.random() < 0.5:
             gamma = self.spread(self.argument(x.shape[-1:], t), [axis], x.shape)
             made = self.same("multiply", made, gamma)
-        return self.kept(made) + 2
+        return made
+
+    def layer(self, x: Value) -> Value:
+        found = self.normed(x) if self.chance.random() < 0.6 else x
+        if self.chance.random() < 0.7:
+            found = self.product(found, self.argument((x.shape[1], x.shape[1]), x.dtype), 0)
+        if self.chance.random() < 0.4:
+            found = self.softmax_of(found, 1)
+        mixed = self.same("add", x, self.mapped(found))
+        return self.same("multiply", mixed, self.number(0.5, x.dtype, x.shape))
 
     def product(self, x: Value, y: Value, batch: int) -> Value:
         """X times y over the last axis of x and the one after the batch of y."""
@@ -380,7 +392,7 @@ class _StableHlo(Text):
 
     steps = (
         *(unary, unary, unary, binary, binary, binary, binary),
-        *(select, convert, reduce, reduce, softmax, norm, norm),
+        *(select, convert, reduce, reduce, softmax, norm, norm, Text.layers),
         *(dot, dot, attention, transpose, reshape, slice, dynamic_slice),
         *(concatenate, pad, gather, constant, control, called, integers),
     )

@@ -153,3 +153,23 @@ class Text:
     def columns(self) -> int:
         """A random size of one axis."""
         return self.chance.choice(SIZES[:7])
+
+    # --- layers ----------------------------------------------------------------------------------
+
+    def layer(self, x: Value) -> Value:
+        """Some ops on a matrix, with a result of its shape."""
+        raise NotImplementedError
+
+    def layers(self) -> int:
+        """Several layers that are alike, each with weights of its own."""
+        x = self.pick(lambda v: v.rank == 2 and v.is_float and not {None, 0} & {*v.shape})
+        if x is None:
+            shape = (self.columns(), self.columns())
+            x = self.argument(shape, self.chance.choice(FLOATS))
+        chance, seed = self.chance, self.chance.random()
+        for _ in range(self.chance.randint(4, 7)):
+            self.chance = random.Random(seed)
+            self.emit("// layer")
+            x = self.layer(x)
+        self.chance = chance
+        return self.keep(x.name, x.shape, x.dtype) + 5
