@@ -7,10 +7,11 @@ import pytest
 import test_kernels
 from iree.compiler import ir
 from linalg_text import Function
-from test_kernels import close, draw, needs_triton, planned, run
+from test_kernels import TARGET, close, draw, needs_triton, planned, run
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, nests
+from mlirfuse.kernels import building, elementwise, nests
+from mlirfuse.structured import ops
 
 interpreter = test_kernels.interpreter
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -250,6 +251,57 @@ def test_a_bias_is_read_once_for_the_rows_of_a_tile():
     assert program.warps * 32 * nests.VECTOR == 1024
 
 
+def test_halves_of_a_row_need_no_division():
+    whole, half = "tensor<64x2048xf16>", "tensor<64x1024xf16>"
+    cut = f"[64, 1024] [1, 1] : {whole} to {half}"
+    body = f"""
+    %a = tensor.extract_slice %x[0, 0] {cut}
+    %b = tensor.extract_slice %x[0, 1024] {cut}
+    %out = linalg.generic {{indexing_maps = [#id, #id, #id], {PARALLEL}}}
+        ins(%a, %b : {half}, {half}) outs(%e : {half}) {{
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %n = arith.mulf %i, %j : f16
+      linalg.yield %n : f16
+    }} -> {half}"""
+    assert "column //" not in plan_of(region_text(f"%x: {whole}", half, body)).program.source
+
+
+def test_views_of_one_tensor_are_one_operand():
+    text = """
+#id = affine_map<(a, b) -> (a, b)>
+func.func @main(%x: tensor<40xf16>) -> tensor<5x8xf16> {
+  %a = tensor.expand_shape %x [[0, 1]] output_shape [5, 8] : tensor<40xf16> into tensor<5x8xf16>
+  %b = tensor.expand_shape %x [[0, 1]] output_shape [5, 8] : tensor<40xf16> into tensor<5x8xf16>
+  %y = flow.dispatch.region -> (tensor<5x8xf16>) {
+    %e = tensor.empty() : tensor<5x8xf16>
+    %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+        ins(%a, %b : tensor<5x8xf16>, tensor<5x8xf16>) outs(%e : tensor<5x8xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %n = arith.mulf %i, %j : f16
+      linalg.yield %n : f16
+    } -> tensor<5x8xf16>
+    flow.return %z : tensor<5x8xf16>
+  }
+  return %y : tensor<5x8xf16>
+}
+"""
+    with ir.Context():
+        _, (plan,) = planned(text, "elementwise")
+        assert len(plan.operands) == 1
+
+
+def test_offsets_of_dynamic_rows_are_wide():
+    assert "tl.program_id(0).to(tl.int64)" in plan_of(gelu_text((None, 8), "f16")).program.source
+
+
+@pytest.mark.parametrize(("axes", "kind"), [((1, 0), "transpose"), ((0, 1), "elementwise")])
+def test_tiles_of_a_transposition_have_their_own_kind(axes, kind):
+    f = Function("main", (64, 40))
+    x, y = f.argument(axes, "f16"), f.argument((0, 1), "f16")
+    plan = plan_of(f.finish(f.apply("arith.addf", f.apply("arith.mulf", y, 2.0), x, axes=(0, 1))))
+    assert plan.key.kind == kind
+
+
 @pytest.mark.parametrize(("sizes", "axes"), [((20, 3), (1, 0)), ((3, 20), (1, 0))])
 def test_no_kernel_for_a_narrow_transposition(sizes, axes):
     f = Function("main", sizes)
@@ -281,3 +333,75 @@ def test_object_code(arch):
         assert kernel.code.count(b"global_buffer") == 5
     else:
         assert f".target {arch}" in kernel.code.decode()
+
+
+PLAIN = "tensor<4x8xf16>"
+
+
+def absolute(name, source, result=PLAIN):
+    return f"""
+    {name} = linalg.generic {{indexing_maps = [#id, #id], {PARALLEL}}}
+        ins({source} : {result}) outs(%e : {result}) {{
+    ^bb0(%i: f16, %o: f16):
+      %n = math.absf %i : f16
+      linalg.yield %n : f16
+    }} -> {result}"""
+
+
+GATHERED_INSIDE = f"""
+    %out = linalg.generic {{indexing_maps = [#row, #id], {PARALLEL}}}
+        ins(%ids : tensor<4xi32>) outs(%e : {PLAIN}) {{
+    ^bb0(%i: i32, %o: f16):
+      %row = arith.index_cast %i : i32 to index
+      %d = linalg.index 1 : index
+      %v = tensor.extract %t[%row, %d] : {PLAIN}
+      linalg.yield %v : f16
+    }} -> {PLAIN}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "result", "detail"),
+    [
+        (
+            absolute("%t", "%x")
+            + f"\n%s = tensor.extract_slice %t[0, 0] [4, 8] [1, 1] : {PLAIN} to {PLAIN}"
+            + absolute("%out", "%s"),
+            PLAIN,
+            "a slice of what the group computes",
+        ),
+        (absolute("%t", "%x") + GATHERED_INSIDE, PLAIN, f"a gather from {PLAIN}"),
+        (
+            absolute("%out", "%z", "tensor<0x8xf16>"),
+            "tensor<0x8xf16>",
+            "an empty tensor<0x8xf16>",
+        ),
+        (
+            absolute("%t", "%x")
+            + f"\n%out = tensor.insert_slice %t into %x[0, 0] [4, 8] [1, 1] : {PLAIN} into {PLAIN}",
+            PLAIN,
+            "the kernel has no tensor.insert_slice",
+        ),
+        (
+            absolute("%t", "%x") + f"\n%out = tensor.extract_slice %x[0, 0] [4, 8] [1, 1]"
+            f" : {PLAIN} to {PLAIN}",
+            PLAIN,
+            "a result that no op of the region computes",
+        ),
+    ],
+)
+def test_no_kernel(body, result, detail):
+    arguments = f"%x: {PLAIN}, %z: tensor<0x8xf16>, %ids: tensor<4xi32>"
+    with ir.Context():
+        module = ir.Module.parse(region_text(arguments, result, body))
+        (function,) = ops.functions(module)
+        regions = [o.operation for b in ops.blocks(function) for o in b.operations]
+        region = next(r for r in regions if r.name == ops.REGION)
+        plan = elementwise.supports(region, TARGET)
+    assert isinstance(plan, NoMatch)
+    assert detail in plan.detail
+
+
+def test_no_kernel_where_nothing_is_elementwise():
+    f = Function("main", (4, 8))
+    text = f.finish(f.reduce("arith.addf", f.argument((0, 1), "f32"), (1,)))
+    assert plan_of(text) is None

@@ -53,6 +53,31 @@ func.func @heads_bf16(%x: tensor<8x2048x32x128xbf16>) -> tensor<8x32x2048x128xbf
 
 // -----
 
+// CHECK-LABEL: @read_by_a_group_f32
+// CHECK-SAME: %[[X:.*]]: tensor<8192x4096xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: flow.return %[[S]]
+// CHECK: %[[G:.*]] = flow.dispatch.region
+// CHECK: ins(%[[Y]] :
+// CHECK: return %[[G]]
+#id = affine_map<(r, c) -> (r, c)>
+func.func @read_by_a_group_f32(%x: tensor<8192x4096xf32>) -> tensor<8192x4096xf32> {
+  %e = tensor.empty() : tensor<8192x4096xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8192x4096xf32>) outs(%e : tensor<8192x4096xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.absf %i : f32
+    linalg.yield %r : f32
+  } -> tensor<8192x4096xf32>
+  %g = flow.dispatch.region -> (tensor<8192x4096xf32>) {
+    %s = linalg.softmax dimension(1) ins(%y : tensor<8192x4096xf32>) outs(%e : tensor<8192x4096xf32>) -> tensor<8192x4096xf32>
+    flow.return %s : tensor<8192x4096xf32>
+  }
+  return %g : tensor<8192x4096xf32>
+}
+
+// -----
+
 // IREE makes one dispatch of both.
 // WHY-LABEL: @no_fusion_sum_of_rows
 // WHY: lone_elementwise_fusion

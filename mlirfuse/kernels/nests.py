@@ -106,8 +106,6 @@ class Nest:
         anchor = main.owner.operation
         order = _order(anchor, main)
         self.sizes = tuple(ops.loop_sizes(anchor)[loop] for loop in order)
-        if None in self.sizes[1:]:
-            raise Unsupported("dynamic dimensions behind the first")
         if 0 in self.sizes:
             raise Unsupported(f"an empty {main.type}")
         axes: list[Axis] = [(0, order.index(n)) for n in range(len(order))]
