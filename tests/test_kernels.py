@@ -260,6 +260,33 @@ def test_layer_norm_over_two_axes(interpreter, dtype):
     close(found, centered / np.sqrt(variance + 1e-5) * gamma + beta, dtype)
 
 
+@needs_triton
+def test_long_rows_compute_late(interpreter):
+    """Where registers are few, a sum is stored at once, and weights are loaded after the sums."""
+    shape = (2, 32768)
+    f = Function("main", shape)
+    x, r = f.argument((0, 1), "f16"), f.argument((0, 1), "f16")
+    g, b = f.argument((1,), "f16"), f.argument((1,), "f16")
+    total = f.apply("arith.addf", x, r)
+    text = f.finish(layer_norm(f, total, (1,), g, b, "f32"), total)
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        lines = plan.program.source.splitlines()
+    first = {word: next(n for n, s in enumerate(lines) if word in s) for word in ("store", "sum")}
+    weights = [n for n, s in enumerate(lines) if "tl.load" in s and "row *" not in s]
+    assert first["store"] < first["sum"] < min(weights)
+    arrays = [draw(shape, "f16", 1), draw(shape, "f16", 2)]
+    arrays += [draw(shape[1:], "f16", 3), draw(shape[1:], "f16", 4)]
+    results = run(interpreter, text, "rows", arrays, [shape, shape])
+    kept = (arrays[0] + arrays[1]).astype(np.float64)
+    centered = kept - kept.mean(1, keepdims=True)
+    normed = centered / np.sqrt((centered**2).mean(1, keepdims=True) + 1e-5)
+    normed = normed * arrays[2].astype(np.float64) + arrays[3].astype(np.float64)
+    for expected in (kept, normed):
+        number = int(np.argmin([np.abs(r - expected).max() for r in results]))
+        close(results.pop(number), expected, "f16")
+
+
 def product_text(sizes, left, right, out, dtype, residual):
     """A product with a bias, tanh, a cast and a residual; loops are batch, row, column, term."""
     f = Function("main", sizes)

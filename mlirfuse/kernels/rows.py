@@ -28,6 +28,9 @@ TILE_ELEMENTS = 2048
 THREAD_ELEMENTS = 16
 """Elements of a tile for each thread; an estimate."""
 
+CROWDED = 32
+"""Elements of a tile for each thread from which its 64 registers hold only what is needed next."""
+
 UNKNOWN_ROWS = 4096
 """What a dynamic number of rows counts as, where measurements are looked up."""
 
@@ -103,7 +106,9 @@ def _plan(
     results = returned(region)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
-    for op in group:
+    warps = _warps(target, width * height)
+    crowded = width * height >= CROWDED * warps * (64 if target.name == "rocm" else 32)
+    for op in _late(group, results) if crowded else group:
         if "reduction" in ops.iterator_types(op):
             _reduce(tiles, op)
         else:
@@ -136,7 +141,7 @@ def _plan(
             ENTRY,
             text_of(ENTRY, arguments, [*lines, *tiles.body.lines], note),
             tuple(arguments),
-            warps=_warps(target, width * height),
+            warps=warps,
             stages=1,
         ),
         tuple(tiles.operands),
@@ -147,6 +152,26 @@ def _plan(
             "rows", _form(reductions, tiles, results), (UNKNOWN_ROWS if dynamic else rows, columns)
         ),
     )
+
+
+def _late(group: list[ir.Operation], results: list[ir.Value]) -> list[ir.Operation]:
+    """The ops in an order in which each stands just before the first that needs it."""
+    members, order = set(group), []
+
+    def place(op: ir.Operation) -> None:
+        if op in order:
+            return
+        for value in op.operands:
+            producer = ops.defining_op(value)
+            if producer in members:
+                place(producer)
+        order.append(op)
+
+    owners = [value.owner for value in results]
+    for op in group:
+        if "reduction" in ops.iterator_types(op) or op in owners:
+            place(op)
+    return order
 
 
 def _form(reductions: list[ir.Operation], tiles: Tiles, results: list[ir.Value]) -> str:
