@@ -266,7 +266,7 @@ def test_long_rows_compute_late(interpreter):
     shape = (2, 32768)
     f = Function("main", shape)
     x, r = f.argument((0, 1), "f16"), f.argument((0, 1), "f16")
-    g, b = f.argument((1,), "f16"), f.argument((1,), "f16")
+    g, b = (f.cast(f.argument((1,), "f16"), "f32") for _ in "gb")
     total = f.apply("arith.addf", x, r)
     text = f.finish(layer_norm(f, total, (1,), g, b, "f32"), total)
     with ir.Context():
