@@ -47,11 +47,15 @@ CONVOLUTIONS = (
 )
 """Images, their side, input and output channels, side of the window, stride."""
 
+ELEMENTWISE = ((16384, 4096, "id"), (16384, 4096, "nm"))
+"""Rows and columns of a sum with a bias and its error function, and how the operand lies."""
+
 _MAPS = """#a = affine_map<(b, m, n, k) -> (b, m, k)>
 #nk = affine_map<(b, m, n, k) -> (b, n, k)>
 #kn = affine_map<(b, m, n, k) -> (b, k, n)>
 #c = affine_map<(b, m, n, k) -> (b, m, n)>
 #id = affine_map<(b, m, n) -> (b, m, n)>
+#nm = affine_map<(b, m, n) -> (b, n, m)>
 #n = affine_map<(b, m, n) -> (n)>
 #q = affine_map<(h, g, m, n, d, k) -> (h, g, m, d)>
 #k = affine_map<(h, g, m, n, d, k) -> (h, k, d)>
@@ -73,6 +77,8 @@ def modules() -> Iterator[ir.Module]:
         yield _module(*_attention(*attention))
     for convolution in CONVOLUTIONS:
         yield _module(*_convolution(*convolution))
+    for elementwise in ELEMENTWISE:
+        yield _module(*_elementwise(*elementwise))
 
 
 def _module(arguments: str, result: str, region: str) -> ir.Module:
@@ -133,6 +139,21 @@ def _gated(rows: int, columns: int, depth: int) -> tuple[str, str, str]:
         f"linalg.yield %r : f16\n}} -> {out}"
     )
     return f"%a: {left}, %g: {right}, %u: {right}", out, region
+
+
+def _elementwise(rows: int, columns: int, layout: str) -> tuple[str, str, str]:
+    sizes = f"{columns}x{rows}" if layout == "nm" else f"{rows}x{columns}"
+    x, bias = f"tensor<1x{sizes}xf16>", f"tensor<{columns}xf16>"
+    out = f"tensor<1x{rows}x{columns}xf16>"
+    region = (
+        f"%e = tensor.empty() : {out}\n"
+        f"%out = linalg.generic {{indexing_maps = [#{layout}, #n, #id],"
+        ' iterator_types = ["parallel", "parallel", "parallel"]}'
+        f" ins(%x, %bias : {x}, {bias}) outs(%e : {out}) {{\n"
+        "^bb0(%i: f16, %c: f16, %o: f16):\n%s = arith.addf %i, %c : f16\n"
+        f"%r = math.erf %s : f16\nlinalg.yield %r : f16\n}} -> {out}"
+    )
+    return f"%x: {x}, %bias: {bias}", out, region
 
 
 def _attention(
