@@ -50,7 +50,8 @@ fusion_limit = 4
 single_op_groups = true
 """
 
-Command = Callable[[list[str]], int]
+Command = Callable[[], int]
+"""A command line that reads the arguments of the process."""
 
 Case = Callable[[int], list[str]]
 """Writes the files of the case of that number, and returns the arguments."""
@@ -214,7 +215,8 @@ def _call(command: Command, case: Case, number: int) -> None:
             os.dup2(said.fileno(), 2)
             os.dup2(nothing.fileno(), 1)
         with contextlib.redirect_stderr(os.fdopen(2, "w", closefd=False)) as shown:
-            code = command(case(number))
+            sys.argv = ["command", *case(number)]
+            code = command()
             shown.flush()
     except SystemExit as stop:
         code = stop.code

@@ -143,6 +143,28 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     return code
 
 
+def in_child(prog: str) -> int | None:
+    """Lets a child do the work, since MLIR's parser dies of some damaged files.
+
+    Returns:
+      The exit code of the child; None in the child, which goes on.
+    """
+    if not hasattr(os, "fork"):
+        return None
+    child = os.fork()
+    if child == 0:
+        return None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code >= 0:
+        return code
+    died = signal.Signals(-code)
+    if died in (signal.SIGINT, signal.SIGTERM):
+        return 128 + died
+    return _say(f"{prog}: error: MLIR died with {died.name} on what it was given", 1)
+
+
 def _internal(prog: str, error: Exception, debug: bool) -> int:
     text = f"{type(error).__name__}: {one_line(str(error))}"
     hint = "" if debug else "; --debug shows where"

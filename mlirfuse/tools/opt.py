@@ -17,6 +17,7 @@ from mlirfuse.tools.diagnostics import (
     DiagnosedError,
     Diagnostic,
     guard,
+    in_child,
     located,
     refused,
     required,
@@ -80,7 +81,9 @@ def parser() -> arguments.Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
+    """Entry point; returns the exit code. As a command it works in a child."""
+    if argv is None and (code := in_child(PROG)) is not None:
+        return code
     return guard(PROG, _work, argv)
 
 

@@ -32,6 +32,25 @@ def test_damaged_inputs_are_refused_in_one_line(tmp_path):
     assert all(kind["refused"] for kind in json.loads(done.stdout).values())
 
 
+TRANSPOSE = """
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %z = linalg.transpose ins(%x : tensor<2x3xf32>) outs(%y : tensor<3x2xf32>) permutation = [1< 0]
+  return %z : tensor<3x2xf32>
+}
+"""
+
+
+def test_what_the_parser_dies_of_is_an_error(tmp_path):
+    path = tmp_path / "damaged.mlir"
+    path.write_text(TRANSPOSE)
+    command = "from mlirfuse.tools.opt import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", command, path], capture_output=True, text=True, check=False
+    )
+    said = "error: MLIR died with SIGSEGV on what it was given\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"mlirfuse-opt: {said}")
+
+
 def refusal(call, *args, **kwargs):
     """What was said; nothing when it was taken."""
     try:
