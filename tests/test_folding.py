@@ -165,13 +165,27 @@ def test_a_weight_of_numbers_that_can_be_seen_is_compared():
 # --- runs -------------------------------------------------------------------------------------
 
 
+SEARCH = {"pipeline": "elementwise_fusion,horizontal_fusion"}
+
+
+def one_name(source):
+    """The layers come from the same lines of a model."""
+    return re.sub(r'"layer\d/(\w+)"', r'"\1.py"', source)
+
+
 @pytest.mark.parametrize("target", ["cpu:x86-64-v4", "cuda:sm_90"])
 @pytest.mark.parametrize(
-    "switches",
-    [{}, {"pipeline": "elementwise_fusion,horizontal_fusion"}, {"pipeline": "norms_only"}],
+    ("source", "switches"),
+    [
+        (text(), {}),
+        (one_name(text()), {}),
+        (one_name(text()), SEARCH),
+        (text(), {"pipeline": "norms_only"}),
+    ],
+    ids=["named", "lines", "search", "norms"],
 )
-def test_it_is_the_same_as_a_run_on_all(target, switches):
-    module, options = ir.Module.parse(text()), FusionOptions.resolve(**switches)
+def test_it_is_the_same_as_a_run_on_all(source, switches, target):
+    module, options = ir.Module.parse(source), FusionOptions.resolve(**switches)
     told = []
     done = engine._folded(module, targets.parse(target), options, told.append)
     assert done is not None
@@ -180,6 +194,20 @@ def test_it_is_the_same_as_a_run_on_all(target, switches):
     assert done[1].decisions == report.decisions
     assert done[1].counts() == report.counts()
     assert told == done[1].passes
+
+
+def test_a_search_that_orders_by_the_layers_names_is_run_on_all():
+    module, options = ir.Module.parse(text()), FusionOptions.resolve(**SEARCH)
+    assert engine._folded(module, targets.parse("cpu"), options, None) is None
+
+
+def test_what_is_from_three_layers_is_not_understood():
+    short = folding.fold(ir.Module.parse(text()), engine.clone)
+    places = {short.layer(o.location): o.location for o in folding.held_in(short.module, "main")}
+    assert set(places) == {None, 0, 1, 2, folding.KEPT}
+    assert short.layer(ir.Location.fused([places[1], places[2]])) == 2
+    with pytest.raises(folding.Uneven):
+        short.layer(ir.Location.fused([places[0], places[1], places[2]]))
 
 
 def test_each_layer_keeps_its_weights_and_lines():
@@ -203,7 +231,7 @@ def test_each_layer_keeps_its_weights_and_lines():
 def test_ops_without_a_location_have_no_name():
     source = re.sub(r' loc\(".*?"[:\d]*\)', " loc(unknown)", text())
     module = ir.Module.parse(source)
-    options = FusionOptions.resolve(pipeline="elementwise_fusion,horizontal_fusion")
+    options = FusionOptions.resolve(**SEARCH)
     done = engine._folded(module, targets.parse("cpu"), options, None)
     assert done is not None
     assert {name for d in done[1].decisions for name in d.ops} == {"-"}
@@ -246,13 +274,15 @@ def test_what_is_alike_is_told_of_all():
     assert unfold(*short_run(module))
 
 
-@pytest.mark.parametrize("change", ["lacks", "twice", "detail"])
+@pytest.mark.parametrize("change", ["lacks", "twice", "detail", "far"])
 def test_a_decision_that_is_another_in_one_layer(change):
     short, grouped, report, made = short_run(ir.Module.parse(text()))
     place = [short.layer(m.places[-1]) for m in made].index(0)
     other = dataclasses.replace(made[place].decision, detail="other")
     instead = {"lacks": [], "twice": [made[place]] * 2}
     instead["detail"] = [dataclasses.replace(made[place], decision=other)]
+    far = next(m for m in made if short.layer(m.places[-1]) == 2)
+    instead["far"] = [made[place], dataclasses.replace(far, places=far.places + made[place].places)]
     assert not unfold(short, grouped, report, [*made[:place], *instead[change], *made[place + 1 :]])
 
 

@@ -507,7 +507,11 @@ class _PassRun:
             gain_us=round(gain.microseconds, 3),
         )
         self.run.report.decisions.append(decision)
-        self.run.made.append(folding.Made(len(self.run.report.passes), decision, places))
+        ordered = self.fusion.rules is not None
+        root = group[-1] if ordered or self.root is None else self.root
+        self.run.made.append(
+            folding.Made(len(self.run.report.passes), decision, places, root.location, ordered)
+        )
 
 
 def mark(group: ir.Operation, name: str, number: int) -> None:

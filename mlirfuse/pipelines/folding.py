@@ -53,11 +53,15 @@ class Made:
       pass_run: number of the pass in the pipeline.
       decision: what was decided.
       places: locations of the decision's ops.
+      root: location of the op at which the pass looked.
+      ordered: whether the decisions of the pass are in the order of what messages call the ops.
     """
 
     pass_run: int
     decision: Decision
     places: tuple[ir.Location, ...]
+    root: ir.Location
+    ordered: bool
 
 
 def parts(op: ir.Operation) -> list[Part]:
@@ -109,7 +113,7 @@ class Folding:
         self._tags: dict[ir.Attribute, tuple[int, int]] = {}
         self._moved: dict[tuple[ir.Attribute, int], ir.Location] = {}
         self._names: dict[tuple[ir.Attribute, int], str] = {}
-        self._layer: dict[ir.Attribute, int | None] = {}
+        self._layers: dict[ir.Attribute, frozenset[int]] = {}
         self._cut(held_in(short, self.symbol))
 
     def _cut(self, held: list[ir.Operation]) -> None:
@@ -152,17 +156,31 @@ class Folding:
     # --- whose a location is --------------------------------------------------------------------
 
     def layer(self, location: ir.Location) -> int | None:
-        """The last layer that the location is from, of the short module; None for no layer."""
+        """The last layer that the location is from, `KEPT` for what stands behind; None before.
+
+        Raises:
+          Uneven: it is from more than two that follow each other.
+        """
+        found = self.layers_of(location)
+        if found and max(found) - min(found) > 1:
+            raise Uneven
+        return max(found, default=None)
+
+    def layers_of(self, location: ir.Location) -> frozenset[int]:
+        """All layers of the short module that the location is from."""
         key = location.attr
-        if key not in self._layer:
+        if key not in self._layers:
             if key in self._tags:
-                found = self.layers.number(self._tags[key][0])
+                number = self._number(self._tags[key][0])
+                self._layers[key] = frozenset(() if number is None else {number})
             else:
                 inside, _ = ops.taken_apart(location)
-                numbers = [n for part in inside if (n := self.layer(part)) is not None]
-                found = max(numbers, default=None)
-            self._layer[key] = found
-        return self._layer[key]
+                self._layers[key] = frozenset().union(*map(self.layers_of, inside))
+        return self._layers[key]
+
+    def _number(self, place: int) -> int | None:
+        reader, _ = self.layers.weights.get(place, (place, 0))
+        return KEPT if reader >= self.layers.end else self.layers.number(reader)
 
     def behind(self, layer: int) -> int:
         """How many layers later a layer of the short module is in the whole one."""

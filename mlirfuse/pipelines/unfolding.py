@@ -56,6 +56,7 @@ class _Told:
       taken: how many were, by pass.
       numbers: of the matches, by pass, number on the short module and layers later.
       twins: of the matches in layer 0, those in layer 1: by pass and number.
+      matched: the decisions with a number, by pass and number.
     """
 
     def __init__(self, folding: Folding, made: Sequence[Made], passes: int) -> None:
@@ -64,13 +65,50 @@ class _Told:
         self.taken = [0] * passes
         self.numbers: dict[tuple[str, int, int], int] = {}
         self.twins: dict[tuple[str, int], int] = {}
+        self.matched: dict[tuple[str, int], Made] = {}
         for number, group in itertools.groupby(made, key=lambda m: m.pass_run):
             self._of_pass(number, list(group))
 
+    def number(self, name: str, match: int, layers: int) -> int:
+        """The number, among all layers, of a match of the short module that many layers later."""
+        layer = self._layer(self.matched[name, match])
+        if layer is None:
+            layers = 0
+        elif layer == 0 and layers:
+            match, layers = self.twins[name, match], layers - 1
+        if (name, match, layers) not in self.numbers:
+            raise Uneven
+        return self.numbers[name, match, layers]
+
+    def follows(self, name: str, one: int, other: int) -> bool:
+        """Whether one match of a pass was made of what another was made of a layer before."""
+        a, b = self.matched.get((name, one)), self.matched.get((name, other))
+        return a is not None and b is not None and self._follows(a, b)
+
+    def _follows(self, a: Made, b: Made) -> bool:
+        detail = self.folding.text(a.decision.detail, self.folding.follower)
+        match = None if a.decision.match is None else b.decision.match
+        same = dataclasses.replace(a.decision, ops=b.decision.ops, match=match, detail=detail)
+        return (
+            same == b.decision
+            and len(a.places) == len(b.places)
+            and self.folding.follows(a.root, b.root)
+            and all(map(self.folding.follows, a.places, b.places))
+        )
+
     def _layer(self, made: Made) -> int | None:
-        """The last layer that the decision is about."""
-        numbers = (self.folding.layer(place) for place in made.places)
-        return max((n for n in numbers if n is not None), default=None)
+        """The layer of the op at which the pass looked."""
+        for place in made.places:
+            self.folding.layer(place)
+        spread = frozenset[int]().union(*map(self.folding.layers_of, made.places))
+        if spread and max(spread) - min(spread) > 1:
+            raise Uneven
+        layer = self.folding.layer(made.root)
+        if made.ordered and layer is not None and layer < KEPT:
+            names = [[self.folding.name(place, n) for place in made.places] for n in (0, 1)]
+            if names[0] != names[1]:
+                raise Uneven
+        return layer
 
     def _of_pass(self, number: int, made: list[Made]) -> None:
         """Repeats what was decided about layer 1."""
@@ -79,25 +117,17 @@ class _Told:
             match = None if m.decision.match is None else next(matches)
             if match is not None and m.decision.match is not None:
                 self.numbers[m.decision.pass_name, m.decision.match, shift] = match
+                self.matched[m.decision.pass_name, m.decision.match] = m
             told = self._seen(m, shift, match)
             self.taken[number] += told.taken
             self.decisions.append(told)
 
     def _compare(self, first: list[Made], second: list[Made]) -> None:
-        if len(first) != len(second):
+        if len(first) != len(second) or not all(map(self._follows, first, second)):
             raise Uneven
         for a, b in zip(first, second, strict=True):
-            here, there = a.decision.match, b.decision.match
-            if (here is None) != (there is None) or len(a.places) != len(b.places):
-                raise Uneven
-            if not all(map(self.folding.follows, a.places, b.places)):
-                raise Uneven
-            detail = self.folding.text(a.decision.detail, self.folding.follower)
-            twin = dataclasses.replace(a.decision, ops=b.decision.ops, match=there, detail=detail)
-            if twin != b.decision:
-                raise Uneven
-            if here is not None and there is not None:
-                self.twins[a.decision.pass_name, here] = there
+            if a.decision.match is not None and b.decision.match is not None:
+                self.twins[a.decision.pass_name, a.decision.match] = b.decision.match
 
     def _seen(self, made: Made, layers: int, match: int | None) -> Decision:
         """The same decision that many layers later, with another number."""
@@ -190,8 +220,9 @@ class _Unfolded:
         for name, attribute in mine.items():
             other = others[name]
             if name == marks.MATCH_ATTRIBUTE:
-                key = (mine[marks.PASS_ATTRIBUTE].value, attribute.value)
-                alike = bool(self.told.twins.get(key) == other.value)
+                alike = self.told.follows(
+                    mine[marks.PASS_ATTRIBUTE].value, attribute.value, other.value
+                )
             elif attribute == other:
                 alike = True
             elif name == "global":
@@ -249,16 +280,16 @@ class _Unfolded:
 
     def _check_layers(self, op: ir.Operation, place: int) -> None:
         """Sees that groups, and the globals that are loaded, are of the layer where they stand."""
-        wanted: tuple[int | None, ...] = (None, KEPT - 1)
+        wanted: tuple[int | None, ...] = (None, KEPT - 1, KEPT)
         if place < self.rest:
             wanted = (None if place < self.first else int(place >= self.second),)
         for part in parts(op):
+            layer = self.folding.layer(part.location)
             if isinstance(part, ir.BlockArgument):
                 continue
-            if marks.MATCH_ATTRIBUTE in part.attributes:
-                if self.folding.layer(part.location) not in wanted:
-                    raise Uneven
-            elif part.name == "util.global.load":
+            if marks.MATCH_ATTRIBUTE in part.attributes and layer not in wanted:
+                raise Uneven
+            if part.name == "util.global.load":
                 symbol = part.attributes["global"].value
                 if symbol in self.globals.made:
                     self.loaded.add(symbol)
@@ -349,16 +380,9 @@ class _Unfolded:
 
     def _number(self, group: ir.Operation, layers: int) -> None:
         """Writes the number of the match on a group."""
-        layer = self.folding.layer(group.location)
-        number = group.attributes[marks.MATCH_ATTRIBUTE]
-        key = (
-            group.attributes[marks.PASS_ATTRIBUTE].value,
-            number.value,
-            0 if layer is None else layers,
-        )
-        group.attributes[marks.MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
-            number.type, self.told.numbers[key]
-        )
+        match = group.attributes[marks.MATCH_ATTRIBUTE]
+        number = self.told.number(group.attributes[marks.PASS_ATTRIBUTE].value, match.value, layers)
+        group.attributes[marks.MATCH_ATTRIBUTE] = ir.IntegerAttr.get(match.type, number)
 
 
 class _Globals:
@@ -397,8 +421,11 @@ class _Globals:
         return self._layers[symbol]
 
     def _last_layer(self, initializer: ir.Operation) -> int | None:
-        numbers = (self.folding.layer(part.location) for part in parts(initializer))
-        return max((n for n in numbers if n is not None), default=None)
+        places = [part.location for part in parts(initializer)]
+        found = frozenset[int]().union(*map(self.folding.layers_of, places))
+        if found and max(found) > min(found):
+            raise Uneven
+        return max(found, default=None)
 
     def _compare(self, first: list[str], second: list[str]) -> None:
         if len(first) != len(second):
