@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ def text(folder: Path = results.FOLDER) -> str:
     """The page."""
     runs = json.loads((folder / "fuzz.json").read_text(encoding="utf-8"))
     counted = json.loads((folder / "reliability.json").read_text(encoding="utf-8"))
-    return "\n".join([_HEAD, *_fuzz(runs), "", *_faults(counted), "", *_bisect(counted), ""])
+    inputs = json.loads((folder / "damaged.json").read_text(encoding="utf-8"))
+    parts = (_fuzz(runs), _damaged(inputs), _models(counted), _faults(counted), _bisect(counted))
+    return "\n".join([_HEAD, *(line for part in parts for line in [*part, ""])])
 
 
 def _fuzz(runs: list[dict[str, Any]]) -> list[str]:
@@ -81,9 +84,73 @@ def _fuzz(runs: list[dict[str, Any]]) -> list[str]:
         f"`python -m benchmarks.fuzz`, until {runs[-1]['date']}: {graphs} random programs compiled",
         f"for the CPU, {switched} of them with random switches; {groups} groups were formed.",
         *others,
+        *_made_of(runs),
         f"What fails is kept as a test: {kept} programs did, and do not any more.\n",
         "| what became of it | programs |",
         "| --- | ---: |",
+        *rows,
+    ]
+
+
+def _made_of(runs: list[dict[str, Any]]) -> list[str]:
+    """How many programs are of which dialect, and what was counted in them."""
+    dialects: collections.Counter[str] = collections.Counter()
+    found: collections.Counter[str] = collections.Counter()
+    for run in runs:
+        dialects.update(run.get("dialects", {"linalg": run["graphs"]}))
+        found.update(run.get("kinds", {}))
+    counted = sum(run["graphs"] for run in runs if "kinds" in run)
+    shown = ", ".join(f"{kind} {number}" for kind, number in found.items())
+    said = (
+        f"{dialects['linalg']} are linalg, {dialects['stablehlo']} StableHLO. What {counted} of"
+        f" them are made of: {shown}."
+    )
+    return textwrap.wrap(said, 100)
+
+
+def _damaged(found: list[dict[str, Any]]) -> list[str]:
+    kinds: dict[str, collections.Counter[str]] = {}
+    for run in found:
+        for kind, numbers in run["inputs"].items():
+            counts = kinds.setdefault(kind, collections.Counter())
+            counts.update(tried=numbers["tried"], refused=numbers["refused"])
+            counts.update(failed=len(numbers["failed"]))
+    rows = [
+        f"| {kind} | {counts['tried']} | {counts['refused']} | {counts['failed']} |"
+        for kind, counts in kinds.items()
+    ]
+    return [
+        "## Damaged and hostile inputs\n",
+        f"`python -m benchmarks.fuzz --damaged=N`, until {found[-1]['date']}: bits turned, pieces",
+        "gone, doubled or cut off; switches and pipelines of random words. A command fails when it",
+        "dies, hangs, shows a traceback, or ends with another exit code than 0, 1 and 2.\n",
+        "| input | tried | refused | failed |",
+        "| --- | ---: | ---: | ---: |",
+        *rows,
+    ]
+
+
+def _models(counted: dict[str, Any]) -> list[str]:
+    runs = collections.defaultdict(list)
+    for run in counted["models"]:
+        runs[run["model"], run["target"]].append(run)
+    rows = []
+    for (model, target), found in sorted(runs.items()):
+        outcomes = collections.Counter(run["outcome"] for run in found)
+        switched = sum(run["switches"] for run in found)
+        groups = sum(run["groups"] for run in found)
+        failed = len(found) - outcomes["equal"] - outcomes["fell_back"]
+        rows.append(
+            f"| {model} | {target} | {len(found)} | {switched} | {groups} |"
+            f" {outcomes['fell_back']} | {failed} |"
+        )
+    return [
+        "## Models and switches\n",
+        f"`python -m benchmarks.reliability`, {counted['date']}: models of the",
+        "[tests](models.md) with random switches. What is compiled for the CPU is run and compared",
+        "with the unfused program and float64.\n",
+        "| model | target | compiled | with switches | groups | fell back | failed |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
         *rows,
     ]
 
