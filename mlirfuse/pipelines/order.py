@@ -33,8 +33,9 @@ class Order:
             self.after[other].add(unit)
 
     def path(self, first: int, last: int) -> int | None:
-        """A unit that reads `first` and feeds `last`, however far away; None when there is none."""
-        return next((u for u in self._following(first, last) if last in self.after[u]), None)
+        """The first unit that depends on `first` and feeds `last`; None when there is none."""
+        found = (u for u in self._following(first, last) if last in self.after[u])
+        return min(found, key=self.place.__getitem__, default=None)
 
     def _following(self, first: int, last: int) -> set[int]:
         """What depends on `first` and stands before `last`."""

@@ -129,7 +129,7 @@ def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | No
     if found is None or (found.mask is not None) != masked:
         return None
     core = _between(found.first, found.final)
-    for op in core - {found.final}:
+    for op in slices.in_order(core - {found.final}):
         for user in (u for result in op.results for u in ops.users(result)):
             if ops.ancestor_in(root.block, user) not in core:
                 return NoMatch(Reason.EXTRA_USERS, f"{op.name} is read by {user.name} too")
