@@ -11,6 +11,8 @@ from test_kernels import TARGET, close, draw, needs_triton, planned, run
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import building, elementwise, nests
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
 from mlirfuse.structured import ops
 
 interpreter = test_kernels.interpreter
@@ -405,3 +407,29 @@ def test_no_kernel_where_nothing_is_elementwise():
     f = Function("main", (4, 8))
     text = f.finish(f.reduce("arith.addf", f.argument((0, 1), "f32"), (1,)))
     assert plan_of(text) is None
+
+
+DEAD = """
+#id = affine_map<(d0) -> (d0)>
+func.func @f(%x: tensor<64xf32>) -> tensor<64xf32> {
+  flow.dispatch.region {
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+        ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %a = math.exp %i : f32
+      linalg.yield %a : f32
+    } -> tensor<64xf32>
+    flow.return
+  }
+  return %x : tensor<64xf32>
+}
+"""
+
+
+def test_a_region_without_results_is_left_alone():
+    options = FusionOptions(enable_feature=("kernels",))
+    with ir.Context():
+        module = ir.Module.parse(DEAD)
+        _, report = engine.run(module, target=TARGET, options=options)
+    assert not any("kernel" in name for name in report.counts())

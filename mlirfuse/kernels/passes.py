@@ -57,9 +57,10 @@ def kernel_pass(
 def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match | NoMatch | None:
     """The match of a kernel pass at a region.
 
-    On a target for which no kernels are built nothing is a match, and nothing is recorded.
+    On a target for which no kernels are built nothing is a match, and nothing is recorded; neither
+    is a region whose results nobody reads.
     """
-    if not building.supports(ctx.target):
+    if not building.supports(ctx.target) or not region.results:
         return None
     if len(set(region.operands)) > 1:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")

@@ -31,7 +31,7 @@ _VIEWS = ops.RESHAPES | {"tensor.extract_slice"}
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds an op for which there is a kernel."""
-    if not building.supports(ctx.target):
+    if not building.supports(ctx.target) or not ops.users(root.results[0]):
         return None
     read = sum(ops.num_bytes(value) for value in ops.inputs(root))
     if read < sum(ops.num_bytes(value) for value in root.results):
