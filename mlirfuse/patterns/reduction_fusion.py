@@ -23,6 +23,12 @@ from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
 from mlirfuse.structured import growth, ops
 
 
+DEEPEST = 8
+"""Reductions of a group that wait for each other. IREE computes what a reduction and a later op both
+read once for each of them, all the way up: ten take a second for the CPU, twelve eight, fourteen
+more than a minute."""
+
+
 def takes(op: ir.Operation) -> bool | NoMatch:
     """Arithmetic on whole tensors or rows of known length, contractions and epilogues left out."""
     if not ops.is_generic(op) or not growth.has_scalar_body(op) or ops.is_contraction(op):
@@ -59,7 +65,7 @@ def joins(
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:
-    """All reductions cover the same rows, and the group ends in one op.
+    """All reductions cover the same rows, few wait for each other, and the group ends in one op.
 
     IREE's code generation tiles one op and what feeds it; on the CPU it fails where a reduction and
     an elementwise op end a group side by side.
@@ -67,11 +73,22 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
     reductions = [op for op in group if not ops.is_elementwise(op)]
     if len({_reduced(op) for op in reductions}) > 1:
         return NoMatch(Reason.SHAPE_MISMATCH, "the reductions cover different rows")
+    if len(reductions) > DEEPEST and _depth(group) > DEEPEST:
+        return NoMatch(Reason.TOO_MANY_OPS, f"more than {DEEPEST} reductions one after the other")
     read = {value for op in group for value in op.operands}
     ends = [op for op in group if read.isdisjoint(op.results)]
     if reductions and len(ends) > 1:
         return NoMatch(Reason.EXTRA_USERS, f"{ends[0].name} and {ends[1].name} both end the group")
     return None
+
+
+def _depth(group: list[ir.Operation]) -> int:
+    """How many reductions of a group, in block order, wait for each other."""
+    depths: dict[ir.Value, int] = {}
+    for op in group:
+        depth = max((depths.get(value, 0) for value in op.operands), default=0) + _is_reduction(op)
+        depths.update(dict.fromkeys(op.results, depth))
+    return max(depths.values(), default=0)
 
 
 def _is_reduction(op: ir.Operation) -> bool:
