@@ -23,9 +23,9 @@ from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
 from mlirfuse.structured import growth, ops
 
 DEEPEST = 8
-"""Reductions of a group that wait for each other. IREE computes what a reduction and a later op read
-once for each of them, all the way up: ten take a second for the CPU, twelve eight, fourteen more
-than a minute."""
+"""Reductions of a group that wait for each other. IREE computes what a reduction and a later op
+read once for each of them, all the way up: ten take a second for the CPU, twelve eight, fourteen
+more than a minute."""
 
 
 def takes(op: ir.Operation) -> bool | NoMatch:
