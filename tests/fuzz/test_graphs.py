@@ -3,7 +3,9 @@
 import collections
 import itertools
 import json
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -74,7 +76,13 @@ def dies_of_two(batch):
     return [Checked(Outcome.EQUAL) for _ in batch.seeds]
 
 
+def fresh_processes(jobs):
+    """A pool without a fork, of which JAX warns once another test has imported it."""
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+
+
 def test_a_process_that_dies_is_a_failure_of_one_program(monkeypatch):
+    monkeypatch.setattr(fuzzing, "_pool", fresh_processes)
     monkeypatch.setattr(fuzzing, "_batch", dies_of_two)
     found = fuzzing._all([fuzzing._Batch((1, 2, 3), 4, "cpu", "linalg")], 1)
     outcomes = [checked.outcome for checked in found[0]]
