@@ -31,8 +31,8 @@ from mlirfuse.kernels.matmul import FILLED
 from mlirfuse.kernels.provider import Extent, Key, Plan, Program
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported
-from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
-from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.kernels.space import Axis, Group, Space, known_product, loop_axes
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, dynamic_dimension, returned, text_of
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -100,12 +100,9 @@ def supports(
         return NoMatch(
             Reason.STRUCTURE, f"the kernel has no {ops.described((others or found)[-1])}"
         )
-    try:
-        return _plan(region, group, _parts(found[0]), target, tiling)
-    except Conflict:
-        return NoMatch(Reason.WRONG_AXIS, "the ops do not share queries, keys and widths")
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return attempted(
+        lambda: _plan(region, group, _parts(found[0]), target, tiling), "queries, keys and widths"
+    )
 
 
 def _parts(op: ir.Operation) -> _Parts:

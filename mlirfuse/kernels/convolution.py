@@ -15,12 +15,12 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling
-from mlirfuse.kernels.provider import Extent, Key, Plan, Program
+from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling, placed
+from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
-from mlirfuse.kernels.scalars import POINTERS, WIDE, Unsupported
-from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
-from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.kernels.scalars import WIDE, Unsupported
+from mlirfuse.kernels.space import Axis, Group, Space, known_product, loop_axes
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import convolutions, ops
 from mlirfuse.structured.convolutions import Sliding
 from mlirfuse.targets.base import Target
@@ -128,12 +128,9 @@ def supports(
     refusal = _refused(op)
     if refusal is not None:
         return refusal
-    try:
-        return _Planner(region, group, op, loops, pad).plan(target, tiling)
-    except Conflict:
-        return NoMatch(Reason.WRONG_AXIS, "the ops do not share places and channels")
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return attempted(
+        lambda: _Planner(region, group, op, loops, pad).plan(target, tiling), "places and channels"
+    )
 
 
 def _core(op: ir.Operation, pad: ir.Operation | None) -> list[ir.Operation]:
@@ -221,7 +218,7 @@ class _Planner:
         image = self.tiles.pointer(self.image)
         weight = self.tiles.pointer(self.filter)
         lines = self.tiles.body.lines
-        lines += self._start(known, dynamic, columns)
+        lines += self._start(dynamic)
         lines += self._sums(image, weight)
         self._around()
         for number, value in enumerate(self.results):
@@ -230,12 +227,6 @@ class _Planner:
 
     def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
         tiles, chosen = self.tiles, self.tiling
-        allowed = {v: dims.index((ROWS, 0)) for v, dims in tiles.axes.items() if (ROWS, 0) in dims}
-        size = dynamic_dimension([*tiles.operands, *self.results], allowed)
-        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
-        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(self.results)]
-        if dynamic:
-            arguments.append(("size", "i32"))
         grid = (
             Extent(known, chosen.height, dynamic, -(-columns // chosen.width)),
             Extent(1),
@@ -246,9 +237,17 @@ class _Planner:
             f"Windows of {window} over {self.channels} channels, tiles of {chosen.height} by "
             f"{chosen.width}."
         )
-        text = text_of(ENTRY, arguments, tiles.body.lines, note)
-        program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
-        return Plan(program, tuple(tiles.operands), tuple(self.results), grid, size, key)
+        return tiles.plan(
+            ENTRY,
+            tiles.body.lines,
+            self.results,
+            note,
+            grid=grid,
+            key=key,
+            first=(ROWS, 0),
+            warps=chosen.warps,
+            stages=chosen.stages,
+        )
 
     def _key(self, rows: int, columns: int) -> Key:
         """What the tiling is chosen by."""
@@ -278,23 +277,11 @@ class _Planner:
         self.tiles.axes[self.image] = tuple(plain)
         self.main = tuple(main)
 
-    def _start(self, known: int, dynamic: bool, columns: int) -> list[str]:
+    def _start(self, dynamic: bool) -> list[str]:
         """The lines that place the tile."""
-        height, width = self.tiling.height, self.tiling.width
-        bound = f"size * {known}" if dynamic else str(known)
         whole = max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
-        to64 = ".to(tl.int64)" if dynamic or whole >= MAX_INDEX else ""
-        lines = [
-            f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
-            f"{height}), {-(-columns // width)}, {self.tiling.band})",
-            f"row = (row_tile * {height} + tl.arange(0, {height})){to64}[:, None]",
-            f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
-        ]
-        if self.space.groups[ROWS].mask:
-            lines.append(f"row_inside = row < {bound}")
-        if self.space.groups[COLUMNS].mask:
-            lines.append(f"column_inside = column < {columns}")
-        return lines
+        wide = dynamic or whole >= MAX_INDEX
+        return placed(self.space, ROWS, COLUMNS, self.tiling, wide=wide)
 
     def _sums(self, image: str, weight: str) -> list[str]:
         """The lines that compute the sums of the tile."""

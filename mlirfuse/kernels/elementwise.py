@@ -17,11 +17,11 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
 from mlirfuse.kernels.nests import VECTOR, Nest, count, tile_width
-from mlirfuse.kernels.provider import Extent, Key, Plan, Program
+from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import POINTERS, TYPES, WIDE, Unsupported
-from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product
-from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.kernels.space import Group, Space, known_product
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -104,12 +104,9 @@ def _planned(
     target: Target,
     tiling: Tiling | None = None,
 ) -> Plan | NoMatch:
-    try:
-        return _Planner(group, results).plan(target, tiling)
-    except Conflict:
-        return NoMatch(Reason.WRONG_AXIS, "the ops do not share the axes of the largest result")
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return attempted(
+        lambda: _Planner(group, results).plan(target, tiling), "the axes of the largest result"
+    )
 
 
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
@@ -166,34 +163,21 @@ class _Planner:
         lines = _numbers(holder, counts, (1, height, width))
         if dynamic or self._most() >= MAX_INDEX:
             lines[0] += ".to(tl.int64)"
-        for name, total, masked, unknown in zip(
-            _NAMES, (batch, rows, columns), cut, endless, strict=True
-        ):
-            if masked:
-                lines.append(f"{name}_inside = {name} < {'size * ' if unknown else ''}{total}")
-        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
-        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(self.results)]
-        if dynamic:
-            arguments.append(("size", "i32"))
+        lines += space.inside(BATCH, ROWS, COLUMNS)
         extents = (
             Extent(batch, 1, endless[BATCH], repeat=counts[ROWS] * counts[COLUMNS]),
             Extent(rows, height, endless[ROWS], repeat=counts[COLUMNS]),
             Extent(columns, width, endless[COLUMNS]),
         )
-        note = f"Tiles of {height} by {width}."
-        return Plan(
-            Program(
-                ENTRY,
-                text_of(ENTRY, arguments, [*lines, *tiles.body.lines], note),
-                tuple(arguments),
-                warps=warps,
-                stages=1,
-            ),
-            tuple(tiles.operands),
-            tuple(self.results),
-            (extents[holder], Extent(1), Extent(1)),
-            self._dynamic(tiles, (holder, 0)),
-            key,
+        return tiles.plan(
+            ENTRY,
+            [*lines, *tiles.body.lines],
+            self.results,
+            f"Tiles of {height} by {width}.",
+            grid=(extents[holder], Extent(1), Extent(1)),
+            key=key,
+            first=(holder, 0),
+            warps=warps,
         )
 
     def _tiles(self, space: Space, *, wide: bool) -> Tiles:
@@ -219,10 +203,6 @@ class _Planner:
         """Elements of the largest tensor."""
         results = [ops.shape(value) for value in self.results]
         return max(map(known_product, [*results, *(read.sizes for read in self.nest.reads)]))
-
-    def _dynamic(self, tiles: Tiles, axis: Axis) -> tuple[ir.Value, int] | None:
-        allowed = {value: dims.index(axis) for value, dims in tiles.axes.items() if axis in dims}
-        return dynamic_dimension([*tiles.operands, *self.results], allowed)
 
     def _key(self) -> Key:
         """What tells such kernels, and IREE's code for the same region, apart."""

@@ -14,19 +14,18 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.provider import Extent, Key, Plan, Program
+from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
-from mlirfuse.kernels.scalars import POINTERS, TYPES, WIDE, Unsupported
+from mlirfuse.kernels.scalars import TYPES, WIDE, Unsupported
 from mlirfuse.kernels.space import (
     Axis,
-    Conflict,
     Group,
     Space,
     known_product,
     loop_axes,
     product_text,
 )
-from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -164,6 +163,31 @@ def candidates(key: Key) -> list[Tiling]:
     return found
 
 
+def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool) -> list[str]:
+    """The lines that say which rows and columns a workgroup has.
+
+    Args:
+      space: the iteration space.
+      rows: number of its group of rows.
+      columns: the same of the columns, which are static.
+      tiling: the tile.
+      wide: whether 32 bits do not number the elements.
+    """
+    height, width = tiling.height, tiling.width
+    bound, whole = (
+        product_text(space.groups[rows].sizes),
+        known_product(space.groups[columns].sizes),
+    )
+    return [
+        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
+        f"{height}), {-(-whole // width)}, {tiling.band})",
+        f"row = (row_tile * {height} + tl.arange(0, {height}))"
+        f"{'.to(tl.int64)' if wide else ''}[:, None]",
+        f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
+        *space.inside(rows, columns),
+    ]
+
+
 def supports(
     region: ir.Operation, target: Target, tiling: Tiling | None = None
 ) -> Plan | NoMatch | None:
@@ -183,12 +207,9 @@ def supports(
     others = [op for op in group if op != contractions[0] and not ops.is_elementwise(op)]
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
-    try:
-        return _Planner(region, group, contractions[0]).plan(target, tiling)
-    except Conflict:
-        return NoMatch(Reason.WRONG_AXIS, "the ops do not share rows and columns")
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return attempted(
+        lambda: _Planner(region, group, contractions[0]).plan(target, tiling), "rows and columns"
+    )
 
 
 def takes(contraction: ir.Operation) -> bool:
@@ -380,23 +401,25 @@ class _Planner:
                 del tiles.body.lines[before:]
                 tiles.body.lines.append(f"if tl.program_id(2) == {number}:")
                 tiles.body.lines += [f"    {line}" for line in lines]
-        allowed = {v: dims.index((ROWS, 0)) for v, dims in tiles.axes.items() if (ROWS, 0) in dims}
-        size = dynamic_dimension([*tiles.operands, *self.results], allowed)
-        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
-        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(self.results)]
-        if rows is None:
-            arguments.append(("size", "i32"))
         tile_columns = -(-columns // chosen.width)
         grid = (
             Extent(1 if rows is None else rows, chosen.height, rows is None, tile_columns),
             Extent(count),
             Extent(len(parts)),
         )
-        lines = [*self._start(chosen, rows, columns), *tiles.body.lines]
+        lines = [*self._start(chosen), *tiles.body.lines]
         note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
-        text = text_of(ENTRY, arguments, lines, note)
-        program = Program(ENTRY, text, tuple(arguments), chosen.warps, chosen.stages)
-        return Plan(program, tuple(tiles.operands), tuple(self.results), grid, size, key)
+        return tiles.plan(
+            ENTRY,
+            lines,
+            self.results,
+            note,
+            grid=grid,
+            key=key,
+            first=(ROWS, 0),
+            warps=chosen.warps,
+            stages=chosen.stages,
+        )
 
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
         """What the tiling is chosen by; a dynamic number of rows counts as `UNKNOWN_ROWS`."""
@@ -468,23 +491,10 @@ class _Planner:
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
 
-    def _start(self, tiling: Tiling, rows: int | None, columns: int) -> list[str]:
+    def _start(self, tiling: Tiling) -> list[str]:
         """The lines that place the tile."""
-        height, width = tiling.height, tiling.width
-        bound = product_text((rows,))
-        to64 = ".to(tl.int64)" if self.wide else ""
-        lines = [
-            f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
-            f"{height}), {-(-columns // width)}, {tiling.band})",
-            f"batch = tl.program_id(1){to64}",
-            f"row = (row_tile * {height} + tl.arange(0, {height})){to64}[:, None]",
-            f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
-        ]
-        if self.space.groups[ROWS].mask:
-            lines.append(f"row_inside = row < {bound}")
-        if self.space.groups[COLUMNS].mask:
-            lines.append(f"column_inside = column < {columns}")
-        return lines
+        batch = f"batch = tl.program_id(1){'.to(tl.int64)' if self.wide else ''}"
+        return [batch, *placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
 
     def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""

@@ -10,10 +10,10 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.provider import Extent, Key, Plan, Program
-from mlirfuse.kernels.scalars import POINTERS, TYPES, Unsupported, literal
+from mlirfuse.kernels.provider import Extent, Key, Plan
+from mlirfuse.kernels.scalars import TYPES, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
-from mlirfuse.kernels.tiles import Tiles, computing, dynamic_dimension, returned, text_of
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -66,12 +66,7 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
     if len(generics) != len(group):
         other = next(op for op in group if op not in generics)
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
-    try:
-        return _plan(region, group, reductions, target)
-    except Conflict:
-        return NoMatch(Reason.WRONG_AXIS, "the ops do not share rows and columns")
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return attempted(lambda: _plan(region, group, reductions, target), "rows and columns")
 
 
 def _plan(
@@ -117,40 +112,23 @@ def _plan(
         for number, value in enumerate(results):
             if value.owner == op:
                 tiles.store(f"y{number}", value, tiles.written_axes(value))
-    first = {value: dims.index((0, 0)) for value, dims in tiles.axes.items() if (0, 0) in dims}
-    size = dynamic_dimension([*tiles.operands, *results], first)
     wide = dynamic or rows * columns >= MAX_INDEX
     lines = [
         f"row = tl.program_id(0){'.to(tl.int64)' if wide else ''} * {height}"
         f" + tl.arange(0, {height})[:, None]",
         f"column = tl.arange(0, {width})[None, :]",
+        *space.inside(0, 1),
     ]
-    if space.groups[0].mask:
-        inner = known_product(row_sizes)
-        bound = f"size * {inner}" if dynamic else str(rows)
-        lines.append(f"row_inside = row < {bound}")
-    if space.groups[1].mask:
-        lines.append(f"column_inside = column < {columns}")
-    arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in tiles.operands.items()]
-    arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-    if dynamic:
-        arguments.append(("size", "i32"))
-    note = f"Rows of {columns}, {height} at a time."
-    return Plan(
-        Program(
-            ENTRY,
-            text_of(ENTRY, arguments, [*lines, *tiles.body.lines], note),
-            tuple(arguments),
-            warps=warps,
-            stages=1,
-        ),
-        tuple(tiles.operands),
-        tuple(results),
-        (Extent(rows, height, dynamic), Extent(1), Extent(1)),
-        size,
-        Key(
-            "rows", _form(reductions, tiles, results), (UNKNOWN_ROWS if dynamic else rows, columns)
-        ),
+    known = (UNKNOWN_ROWS if dynamic else rows, columns)
+    return tiles.plan(
+        ENTRY,
+        [*lines, *tiles.body.lines],
+        results,
+        f"Rows of {columns}, {height} at a time.",
+        grid=(Extent(rows, height, dynamic), Extent(1), Extent(1)),
+        key=Key("rows", _form(reductions, tiles, results), known),
+        first=(0, 0),
+        warps=warps,
     )
 
 

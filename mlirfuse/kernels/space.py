@@ -64,6 +64,11 @@ class Space:
         text = f"({flat} // {inner})" if inner != 1 else flat
         return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
 
+    def inside(self, *groups: int) -> list[str]:
+        """The lines that compute the masks of these groups."""
+        given = (self.groups[number] for number in groups)
+        return [f"{g.mask} = {g.flat} < {product_text(g.sizes)}" for g in given if g.mask]
+
     def offset(
         self,
         shape: Sequence[int | None],

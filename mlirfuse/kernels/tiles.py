@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
-from mlirfuse.kernels.space import Axis, Space, known_product, product_text
+from mlirfuse.kernels.space import SIZE, Axis, Conflict, Space, known_product, product_text
 from mlirfuse.structured import ops, slices
 
 _VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
 """Ops that change nothing in memory."""
+
+
+def attempted(plan: Callable[[], Plan | NoMatch], shared: str) -> Plan | NoMatch:
+    """What a planner answers, or the refusal that it raises.
+
+    Args:
+      plan: the planner.
+      shared: what the ops of its regions have in common.
+    """
+    try:
+        return plan()
+    except Conflict:
+        return NoMatch(Reason.WRONG_AXIS, f"the ops do not share {shared}")
+    except Unsupported as reason:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
 
 
 def computing(region: ir.Operation) -> list[ir.Operation]:
@@ -69,16 +86,8 @@ def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
 
 def _same_elements(one: ir.Value, other: ir.Value) -> bool:
     """Whether two tensors are one in memory: a swapped half is read beside the whole."""
-    return one.type == other.type and None not in ops.shape(one) and _memory(one) == _memory(other)
-
-
-def _memory(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
-    op = ops.defining_op(value)
-    while op is not None and op.name in _VIEWS:
-        value = op.operands[0]
-        op = ops.defining_op(value)
-    return value
+    static = one.type == other.type and None not in ops.shape(one)
+    return static and ops.behind(one, _VIEWS) == ops.behind(other, _VIEWS)
 
 
 class Tiles:
@@ -236,6 +245,46 @@ class Tiles:
         stored = "tl.int8" if kind == "i1" else TYPES[kind]
         text = f"{self._inside[result]}.to({stored})"
         self.body.lines.append(f"tl.store({pointer} + {offset}, {text}{guard})")
+
+    def plan(
+        self,
+        entry: str,
+        lines: Sequence[str],
+        results: Sequence[ir.Value],
+        note: str,
+        *,
+        grid: tuple[Extent, Extent, Extent],
+        key: Key,
+        first: Axis,
+        warps: int,
+        stages: int = 1,
+    ) -> Plan:
+        """The plan of the kernel, when all is written.
+
+        Args:
+          entry: name of the kernel.
+          lines: its body.
+          results: what it writes.
+          note: what it computes, in one line.
+          grid: its workgroups.
+          key: what its tiles were chosen by.
+          first: the axis that may be dynamic.
+          warps: subgroups of a workgroup.
+          stages: depth of the software pipeline of loads.
+
+        Raises:
+          Unsupported: another axis is dynamic.
+        """
+        allowed = {value: dims.index(first) for value, dims in self.axes.items() if first in dims}
+        size = dynamic_dimension([*self.operands, *results], allowed)
+        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
+        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
+        if size is not None:
+            arguments.append((SIZE, "i32"))
+        program = Program(
+            entry, text_of(entry, arguments, lines, note), tuple(arguments), warps, stages
+        )
+        return Plan(program, tuple(self.operands), tuple(results), grid, size, key)
 
 
 _TRITON = """\

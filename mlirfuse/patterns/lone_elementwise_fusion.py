@@ -43,19 +43,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves to IREE what it fuses with another op."""
     root = match.root
-    near = [*map(_owner, ops.inputs(root)), *(r for v in root.results for r in _readers(v))]
+    sources = [ops.defining_op(ops.behind(v, _VIEWS)) for v in ops.inputs(root)]
+    near = [*sources, *(r for v in root.results for r in _readers(v))]
     for op in near:
         if op is not None and op.name.startswith(_COMPUTING) and not ops.in_region(op):
             return NoMatch(Reason.LEFT_TO_PRODUCER, f"{ops.described(op)} is in no group")
     return None
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    """The op that computes a value, or what it is a view of."""
-    op = ops.defining_op(value)
-    while op is not None and op.name in _VIEWS:
-        op = ops.defining_op(op.operands[0])
-    return op
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:

@@ -105,9 +105,11 @@ def _folded(
     module: ir.Module, target: Target, options: FusionOptions, listener: Listener | None
 ) -> tuple[ir.Module, Report] | None:
     """A run on a few of many like layers; None when that is not the same as a run on all."""
+    if not _treats_layers_alike(options):
+        return None
     with facts.remembering():
         marked = marks.any_in(module)
-    short = folding.fold(module, clone) if _treats_layers_alike(options) and not marked else None
+    short = None if marked else folding.fold(module, clone)
     if short is None:
         return None
     state = _Run.of(short.module, target, options, None, None)

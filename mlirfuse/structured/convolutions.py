@@ -241,11 +241,8 @@ def _filter(root: ir.Operation, loops: tuple[int, ...]) -> int | NoMatch:
 
 def constant_root(value: ir.Value) -> ir.Value | None:
     """The constant that the value is, or is a reshape of; None for what is no constant."""
-    op = ops.defining_op(value)
-    while op is not None and op.name in ops.RESHAPES:
-        value = op.operands[0]
-        op = ops.defining_op(value)
-    return value if ops.is_constant_data(value) else None
+    root = ops.behind(value, ops.RESHAPES)
+    return root if ops.is_constant_data(root) else None
 
 
 # --- windows --------------------------------------------------------------------------------------

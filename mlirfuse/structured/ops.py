@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from iree.compiler import ir
 
@@ -48,6 +48,15 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that defines the value; None for a block argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def behind(value: ir.Value, views: Collection[str]) -> ir.Value:
+    """What a value is a view of, through ops of these names."""
+    op = defining_op(value)
+    while op is not None and op.name in views:
+        value = op.operands[0]
+        op = defining_op(value)
+    return value
 
 
 def block_of(value: ir.Value) -> ir.Block:
