@@ -18,6 +18,7 @@ import numpy as np
 from mlirfuse.core import CallError, UsageError, nearest
 from mlirfuse.frontends.imported import DynamicSize, TensorSpec
 from mlirfuse.runtime import arrays
+from mlirfuse.runtime.structure import leaves
 
 POLICIES = ("recompile", "fallback", "error", "off")
 """Compile again, call the model itself, raise `CallError`, or do not look."""
@@ -105,8 +106,7 @@ class Guard:
     ) -> Any:
         """What the model returns, in arrays of the caller's kind."""
         results = model(*self._taken(args), **self._taken(kwargs))
-        given = [*_leaves(args), *_leaves(kwargs)]
-        if arrays.common_kind(given) != "numpy":
+        if arrays.common_kind(leaves((args, kwargs))) != "numpy":
             return results
         return _mapped(results, lambda v: arrays.numpy_of(v) if arrays.kind_of(v) else v)
 
@@ -136,12 +136,6 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_mapped(v, change) for v in value)
     return change(value)
-
-
-def _leaves(value: Any) -> list[Any]:
-    found: list[Any] = []
-    _mapped(value, found.append)
-    return found
 
 
 def describe(value: Any) -> str:

@@ -7,7 +7,7 @@ A mapping of any class comes back as a `dict`, a named tuple as a tuple.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -74,6 +74,18 @@ def restore(description: Mapping[str, Any] | None, results: Sequence[Any]) -> An
         return {key: restore(entry, results) for key, entry in value.items()}
     parts = [restore(entry, results) for entry in value]
     return tuple(parts) if kind == "tuple" else parts
+
+
+def leaves(results: Any) -> Iterator[Any]:
+    """What is in a structure, in order, whatever containers it is in; None counts for nothing."""
+    if isinstance(results, Mapping):
+        results = results.values()
+    elif not isinstance(results, list | tuple):
+        if results is not None:
+            yield results
+        return
+    for entry in results:
+        yield from leaves(entry)
 
 
 def _encode(tree: Any) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import UsageError
@@ -124,23 +124,12 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
     import numpy as np
 
     from mlirfuse.runtime import load
+    from mlirfuse.runtime.structure import leaves
 
     program = load(name, function=args.function, device=args.device, guard=args.guard)
     if args.verbose:
         print(program, file=sys.stderr)
-    return [np.asarray(leaf) for leaf in _leaves(program(*inputs))]
-
-
-def _leaves(results: Any) -> Iterator[Any]:
-    """The results of a program in order, whatever containers the model returns them in."""
-    if isinstance(results, Mapping):
-        results = results.values()
-    elif not isinstance(results, list | tuple):
-        if results is not None:
-            yield results
-        return
-    for entry in results:
-        yield from _leaves(entry)
+    return [np.asarray(leaf) for leaf in leaves(program(*inputs))]
 
 
 def _file(text: str) -> str:
