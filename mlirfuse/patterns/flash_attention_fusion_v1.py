@@ -14,13 +14,12 @@ numerics as in flash_attention_fusion_v2. Source: MindSpore FlashAttentionFusion
 
 from __future__ import annotations
 
-import dataclasses
-
 from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.structured.attention import (
+    Options,
     legal_attention,
     match_attention,
     may_end_attention,
@@ -29,35 +28,9 @@ from mlirfuse.structured.attention import (
 from mlirfuse.structured.contractions import ROOTS
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the pass.
-
-    Attributes:
-      dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
-      any_size: take sizes for which the target is faster with the parts, too.
-    """
-
-    dynamic_keys: bool = False
-    any_size: bool = False
-
-
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the attention whose contraction with v is `root`."""
     return match_attention(root, masked=True)
-
-
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types, dynamic head sizes and too many operands."""
-    return legal_attention(match, ctx.target.max_operands)
-
-
-def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what the target is slow for, unless an option says otherwise."""
-    allowed = ctx.options
-    return profitable_attention(
-        match, ctx.target, dynamic_keys=allowed.dynamic_keys, any_size=allowed.any_size
-    )
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -71,8 +44,8 @@ PASS = FusionPass(
     roots=ROOTS,
     where=may_end_attention,
     match=match,
-    legal=legal,
-    profitable=profitable,
+    legal=legal_attention,
+    profitable=profitable_attention,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
     options=Options,

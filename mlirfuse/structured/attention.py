@@ -13,7 +13,7 @@ import itertools
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, NoMatch, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured import above, facts, masks, ops, reshapes, slices
 from mlirfuse.structured.domains import Base, Domain, SizeOf, common_domain, holds
 from mlirfuse.structured.expressions import Apply, Element, Expr, Index, Lin, Loop, number, start
@@ -25,7 +25,6 @@ from mlirfuse.structured.scores import (
     find_scores,
 )
 from mlirfuse.structured.softmax import Softmax, all_closed, find_softmax
-from mlirfuse.targets.base import Target
 
 VIEW_STEPS = 16
 """Ops between a contraction and the tensor in memory that are looked through."""
@@ -140,8 +139,21 @@ def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | No
     return Match(found.final, tuple(slices.in_order(core)), found)
 
 
-def legal_attention(match: Match, max_operands: int) -> NoMatch | None:
-    """The guards that the attention passes share: element types, head sizes, operands."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the attention passes.
+
+    Attributes:
+      dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
+      any_size: take sizes for which the target is faster with the parts, too.
+    """
+
+    dynamic_keys: bool = False
+    any_size: bool = False
+
+
+def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The `legal` of the attention passes: element types, head sizes, operands."""
     found: Attention = match.data
     for operand in (found.q, found.k, found.v, found.result):
         if not ops.is_float(operand.value):
@@ -151,27 +163,27 @@ def legal_attention(match: Match, max_operands: int) -> NoMatch | None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
     bound = 4 + len({e.value for e in found.mask_tensors})
     bound += (found.closed is not None) + (found.open is not None)
-    if bound > max_operands:
+    limit = ctx.target.max_operands
+    if bound > limit:
         return NoMatch(
-            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
+            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
         )
     return None
 
 
-def profitable_attention(
-    match: Match, target: Target, *, dynamic_keys: bool, any_size: bool
-) -> NoMatch | None:
-    """Refuses what the target's code for attention is slow for, unless allowed.
+def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The `profitable` of the attention passes: what the target's code is slow for, unless allowed.
 
     IREE 3.13.0 tiles the keys' loop with whole tiles only. For a dynamic one it writes 20000 lines
     of LLVM IR without matrix instructions, f16 and heads of 64: 9 s to compile for sm_80 and 66 to
     111 s for gfx942, against 0.5 s for a static one.
     """
     found: Attention = match.data
-    if not dynamic_keys and found.domain.dims[found.key].size is None:
+    target, allowed = ctx.target, ctx.options
+    if not allowed.dynamic_keys and found.domain.dims[found.key].size is None:
         return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
     few, most = target.attention_multiple, target.attention_heads
-    if any_size or target.kernels or few is None or most is None:
+    if allowed.any_size or target.kernels or few is None or most is None:
         return None
     sizes = [dim.size for dim in found.domain.dims]
     heads = [sizes[d] or 0 for d in found.of_heads]
