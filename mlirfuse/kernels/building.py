@@ -101,6 +101,7 @@ def build(program: Program, arch: str) -> Kernel:
             "arguments": program.arguments,
             "warps": program.warps,
             "stages": program.stages,
+            "cluster": program.cluster,
             "backend": known.backend,
             "arch": known.name,
             "subgroup": known.subgroup,

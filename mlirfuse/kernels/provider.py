@@ -42,6 +42,7 @@ class Program:
       arguments: name and type (`*fp16`, `i32`) of each: the operands, the results, the sizes.
       warps: subgroups of one workgroup.
       stages: depth of the software pipeline of loads.
+      cluster: workgroups along x that run together and read each other's memory.
     """
 
     entry: str
@@ -49,6 +50,7 @@ class Program:
     arguments: tuple[tuple[str, str], ...]
     warps: int
     stages: int
+    cluster: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -258,6 +258,7 @@ class Tiles:
         first: Axis,
         warps: int,
         stages: int = 1,
+        cluster: int = 1,
     ) -> Plan:
         """The plan of the kernel, when all is written.
 
@@ -271,6 +272,7 @@ class Tiles:
           first: the axis that may be dynamic.
           warps: subgroups of a workgroup.
           stages: depth of the software pipeline of loads.
+          cluster: workgroups along x that run together.
 
         Raises:
           Unsupported: another axis is dynamic.
@@ -281,9 +283,8 @@ class Tiles:
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
         if size is not None:
             arguments.append((SIZE, "i32"))
-        program = Program(
-            entry, text_of(entry, arguments, lines, note), tuple(arguments), warps, stages
-        )
+        text = text_of(entry, arguments, lines, note)
+        program = Program(entry, text, tuple(arguments), warps, stages, cluster)
         return Plan(program, tuple(self.operands), tuple(results), grid, size, key)
 
 
@@ -291,7 +292,7 @@ _TRITON = """\
 import triton
 import triton.language as tl
 
-from mlirfuse.kernels.triton import library
+from mlirfuse.kernels.triton import cluster, library
 
 
 @triton.jit

@@ -40,8 +40,10 @@ ALIGNMENT = 16
 """Bytes to which every buffer of IREE is aligned, at least."""
 
 
-def ptx_for_iree(ptx: str, entry: str, pointers: int) -> str:
+def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
     """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
+
+    The size of a cluster is said in the text, too: IREE does not launch with one.
 
     Raises:
       ValueError: the kernel reads a parameter that Triton added.
@@ -58,6 +60,8 @@ def ptx_for_iree(ptx: str, entry: str, pointers: int) -> str:
     for position in added:
         if re.search(rf"{re.escape(first)}{position}\b", text):
             raise ValueError(f"the kernel reads scratch memory, parameter {position}")
+    if cluster > 1:
+        text = re.sub(r"^\.reqntid .*", rf"\g<0>\n.reqnctapercluster {cluster}", text, flags=re.M)
     return re.sub(rf"({re.escape(first)}{pointers - 1}),(?=\s*\))", r"\1", text)
 
 
@@ -126,7 +130,7 @@ def main() -> None:
         chip = SimpleNamespace(arch=request["arch"])
         output.write_bytes(HIPBackend.make_hsaco(text, {}, chip))
     else:
-        ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments))
+        ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments), request["cluster"])
         output.write_text(ptx, encoding="utf-8")
     json.dump({"shared": done.metadata.shared, "warps": done.metadata.num_warps}, sys.stdout)
 
