@@ -15,7 +15,14 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling, placed
+from mlirfuse.kernels.matmul import (
+    FILLED,
+    UNKNOWN_ROWS,
+    Tiling,
+    combined,
+    has_clusters,
+    placed,
+)
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import WIDE, Unsupported
@@ -205,7 +212,8 @@ class _Planner:
         key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
         chosen = tiling or _tiling(target, key)
         width = min(chosen.width, max(16, power_of_two(columns)))
-        chosen = dataclasses.replace(chosen, width=width)
+        split = chosen.split if has_clusters(target) else 1
+        chosen = dataclasses.replace(chosen, width=width, split=split)
         self.tiling = chosen
         exact = not dynamic and known % chosen.height == 0
         self.space = Space(
@@ -220,15 +228,20 @@ class _Planner:
         lines = self.tiles.body.lines
         lines += self._start(dynamic)
         lines += self._sums(image, weight)
+        if chosen.split > 1:
+            lines.append(f"total0 = {combined('total0', chosen)}")
+        before = len(lines)
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
+        if chosen.split > 1:
+            lines[before:] = ["if rank == 0:", *(f"    {line}" for line in lines[before:])]
         return self._finished(known, dynamic, columns, key)
 
     def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
         tiles, chosen = self.tiles, self.tiling
         grid = (
-            Extent(known, chosen.height, dynamic, -(-columns // chosen.width)),
+            Extent(known, chosen.height, dynamic, -(-columns // chosen.width) * chosen.split),
             Extent(1),
             Extent(1),
         )
@@ -247,6 +260,7 @@ class _Planner:
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
+            cluster=chosen.split,
         )
 
     def _key(self, rows: int, columns: int) -> Key:
@@ -292,10 +306,16 @@ class _Planner:
         blocks = -(-depth // block)
         first, checks = self._places()
         steps = blocks if flat else blocks * taps
+        bounds = f"0, {steps}"
+        if chosen.split > 1:
+            share = -(-steps // chosen.split)
+            end = f"rank * {share} + {share}"
+            whole = steps % chosen.split == 0
+            bounds = f"rank * {share}, {end if whole else f'tl.minimum({end}, {steps})'}"
         lines = [
             *first,
             f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
-            f"for step in range(0, {steps}):",
+            f"for step in range({bounds}):",
         ]
         inner = self._terms(flat, block, blocks)
         inside = f"term < {depth}" if depth % block else ""

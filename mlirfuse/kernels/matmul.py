@@ -53,12 +53,13 @@ class Tiling:
     """How a workgroup computes its tile.
 
     Attributes:
-      height: rows of the tile.
+      height: rows of the tile; with one, terms are multiplied and summed without matrix units.
       width: columns of the tile.
       block: terms of the sums at a time.
       warps: subgroups.
       stages: blocks of the operands in workgroup memory.
       band: rows of tiles whose workgroups run together and share columns of the right operand.
+      split: workgroups of a cluster that share the terms of a tile.
     """
 
     height: int
@@ -67,6 +68,7 @@ class Tiling:
     warps: int
     stages: int
     band: int = 8
+    split: int = 1
 
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
@@ -110,10 +112,10 @@ def _tiling(target: Target, key: Key, together: int) -> Tiling:
       key: what it is chosen by.
       together: sums that a workgroup holds.
     """
-    numbers = tuning.tiling(target, key)
-    if numbers is not None:
-        return Tiling(*numbers)
     rows, columns, _, batch = key.sizes
+    numbers = tuning.tiling(target, key)
+    if numbers is not None and (rows == 1 or numbers[0] > 1):
+        return Tiling(*numbers)
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
         tilings = _ESTIMATES_AMD
@@ -178,14 +180,28 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
         product_text(space.groups[rows].sizes),
         known_product(space.groups[columns].sizes),
     )
+    number, ranks = "tl.program_id(0)", tiling.split
     return [
-        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
-        f"{height}), {-(-whole // width)}, {tiling.band})",
+        *([f"rank = {number} % {ranks}"] if ranks > 1 else []),
+        f"row_tile, column_tile = library.tile_of({number}{f' // {ranks}' if ranks > 1 else ''}, "
+        f"tl.cdiv({bound}, {height}), {-(-whole // width)}, {tiling.band})",
         f"row = (row_tile * {height} + tl.arange(0, {height}))"
         f"{'.to(tl.int64)' if wide else ''}[:, None]",
         f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
         *space.inside(rows, columns),
     ]
+
+
+def has_clusters(target: Target) -> bool:
+    """Whether workgroups of a target read each other's memory."""
+    return target.name == "cuda" and target.arch == "sm_90"
+
+
+def combined(total: str, tiling: Tiling) -> str:
+    """The text that adds up what the workgroups of a cluster have summed."""
+    threads = 32 * tiling.warps
+    pack = max(4, tiling.height * tiling.width // threads)
+    return f'cluster.combined({total}, "sum", {tiling.split}, {threads}, {pack})'
 
 
 def supports(
@@ -390,6 +406,8 @@ class _Planner:
         parts = self._parts()
         key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
         chosen = tiling or _tiling(target, key, len(parts[0]))
+        if depth % chosen.split or self.sum_type != "f32" or not has_clusters(target):
+            chosen = dataclasses.replace(chosen, split=1)
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
         for number, part in enumerate(parts):
@@ -403,7 +421,12 @@ class _Planner:
                 tiles.body.lines += [f"    {line}" for line in lines]
         tile_columns = -(-columns // chosen.width)
         grid = (
-            Extent(1 if rows is None else rows, chosen.height, rows is None, tile_columns),
+            Extent(
+                1 if rows is None else rows,
+                chosen.height,
+                rows is None,
+                tile_columns * chosen.split,
+            ),
             Extent(count),
             Extent(len(parts)),
         )
@@ -419,6 +442,7 @@ class _Planner:
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
+            cluster=chosen.split,
         )
 
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
@@ -459,12 +483,13 @@ class _Planner:
     ) -> None:
         """Names the axes of every loop."""
         exact = rows is not None and rows % tiling.height == 0
+        rest = depth // tiling.split % tiling.block
         self.space = Space(
             (
                 Group("batch", batch),
                 Group("row", (rows,), "" if exact else "row_inside"),
                 Group("column", (columns,), "column_inside" if columns % tiling.width else ""),
-                Group("term", (depth,), "term_inside" if depth % tiling.block else ""),
+                Group("term", (depth,), "term_inside" if rest else ""),
             )
         )
         loops = self.loops
@@ -498,17 +523,23 @@ class _Planner:
 
     def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
+        share = depth // tiling.split
         if self.prologue or len(part) > 1:
-            self._loop(part, tiling, depth)
+            self._loop(part, tiling, share)
         else:
-            self._product(part[0], tiling, depth)
+            self._product(part[0], tiling, share)
         tiles = self.tiles
+        lines = tiles.body.lines
         known = {product.result for product in part}
         for number, product in enumerate(part):
-            if self.loops.row is None:
-                first = f"tl.where(row == 0, total{number}, 0)"
-                tiles.body.lines.append(f"total{number} = tl.sum({first}, 0, keep_dims=True)")
-            tiles.define(product.result, f"total{number}")
+            total = f"total{number}"
+            if self.loops.row is None and tiling.height > 1:
+                first = f"tl.where(row == 0, {total}, 0)"
+                lines.append(f"{total} = tl.sum({first}, 0, keep_dims=True)")
+            if tiling.split > 1:
+                lines.append(f"{total} = {combined(total, tiling)}")
+            tiles.define(product.result, total)
+        before = len(lines)
         for op in self.epilogue:
             if any(v in known for v in op.operands):
                 tiles.elementwise(op)
@@ -516,9 +547,11 @@ class _Planner:
         for number, value in enumerate(self.results):
             if value in known:
                 tiles.store(f"y{number}", value, tiles.written_axes(value))
+        if tiling.split > 1:
+            lines[before:] = ["if rank == 0:", *(f"    {line}" for line in lines[before:])]
 
-    def _product(self, product: _Product, tiling: Tiling, depth: int) -> None:
-        """Sums of operands that lie in memory."""
+    def _product(self, product: _Product, tiling: Tiling, share: int) -> None:
+        """Sums of operands that lie in memory, over the share of the terms of a workgroup."""
         tiles, term = self.tiles, self.loops.term
         maps = ops.plain_maps(self.contraction)
         places, steps = [], []
@@ -527,34 +560,48 @@ class _Planner:
             known = tuple(None if n is None or n == term else self.axes[n] for n in index_map)
             # A vector is the first row of a tile.
             vector = number == product.left and self.loops.row is None
-            places.append(tiles.place(value, known) + (" + row * 0" if vector else ""))
-            steps.append(tiles.stride(value, index_map.index(term)))
+            step = tiles.stride(value, index_map.index(term))
+            first = f" + rank * {share} * {step}" if tiling.split > 1 else ""
+            places.append(tiles.place(value, known) + (" + row * 0" if vector else "") + first)
+            steps.append(step)
         row, column = (self.space.groups[g].mask or "None" for g in (ROWS, COLUMNS))
-        tiles.body.lines.append(
-            f"total0 = library.product({places[0]}, {places[1]}, {steps[0]}, {steps[1]}, {row}, "
-            f"{column}, {depth}, {tiling.block}, {tiling.height}, {tiling.width}, "
-            f"{TYPES[self.sum_type or 'f32']})"
-        )
+        kind = TYPES[self.sum_type or "f32"]
+        operands = f"{places[0]}, {places[1]}, {steps[0]}, {steps[1]}"
+        size = f"{share}, {tiling.block}"
+        if tiling.height == 1:
+            called = f"row_product({operands}, {column}, {size}, {tiling.width}, {tiling.stages}"
+        else:
+            called = f"product({operands}, {row}, {column}, {size}, {tiling.height}, {tiling.width}"
+        tiles.body.lines.append(f"total0 = library.{called}, {kind})")
 
-    def _loop(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
+    def _loop(self, part: list[_Product], tiling: Tiling, share: int) -> None:
         """Sums of operands that are computed on the way, or share the left one."""
-        tiles, block = self.tiles, tiling.block
-        zeros = f"tl.zeros([{tiling.height}, {tiling.width}], {TYPES[self.sum_type or 'f32']})"
+        tiles, block, kind = self.tiles, tiling.block, TYPES[self.sum_type or "f32"]
+        one = tiling.height == 1
+        zeros = f"tl.zeros([{block if one else tiling.height}, {tiling.width}], {kind})"
         lines = tiles.body.lines
         lines += [f"total{number} = {zeros}" for number in range(len(part))]
-        lines.append(f"for start in range(0, {depth}, {block}):")
+        first, end = "0", str(share)
+        if tiling.split > 1:
+            first, end = f"rank * {share}", f"(rank + 1) * {share}"
+        several = f", num_stages={tiling.stages}" if one else ""
+        lines.append(f"for start in tl.range({first}, {end}, {block}{several}):")
         before = len(lines)
-        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), depth)
+        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), end)
         for number, product in enumerate(part):
-            self._operand(product.right, "b", "[:, None]", (block, tiling.width), depth)
-            lines.append(f"total{number} = tl.dot(a, b, total{number})")
+            self._operand(product.right, "b", "[:, None]", (block, tiling.width), end)
+            total = f"total{number}"
+            sums = f"{total} + tl.trans(a).to({kind}) * b.to({kind})"
+            lines.append(f"{total} = {sums if one else f'tl.dot(a, b, {total})'}")
         lines[before:] = [f"    {line}" for line in lines[before:]]
+        if one:
+            lines += [f"total{n} = tl.sum(total{n}, 0, keep_dims=True)" for n in range(len(part))]
         tiles.forget_loads()
 
     def _operand(
-        self, number: int, name: str, shaped: str, shape: tuple[int, int], depth: int
+        self, number: int, name: str, shaped: str, shape: tuple[int, int], end: str
     ) -> None:
-        """The tile of an operand, computed in the loop over the terms."""
+        """The tile of an operand, computed in the loop over the terms before `end`."""
         tiles = self.tiles
         block = shape[0] if shaped == "[:, None]" else shape[1]
         lines = tiles.body.lines
@@ -562,7 +609,7 @@ class _Planner:
         lines.append(f"term = (start + tl.arange(0, {block})){shaped}")
         inside = self.space.groups[TERMS].mask
         if inside:
-            lines.append(f"{inside} = term < {depth}")
+            lines.append(f"{inside} = term < {end}")
         value = self.contraction.operands[number]
         for op in self._before(value):
             tiles.elementwise(op)

@@ -8,7 +8,15 @@ are combined in the order of the ranks.
 import triton
 import triton.language as tl
 
-COMBINE = {"sum": "add.f32", "max": "max.NaN.f32"}
+COMBINE = {
+    "sum": "add.f32",
+    "max": "max.NaN.f32",
+    "maxnum": "max.f32",
+    "minnum": "min.f32",
+}
+
+MOST = 8192
+"""Numbers that a workgroup exchanges at a time: 32 KiB of its memory."""
 
 
 @triton.constexpr_function
@@ -24,32 +32,37 @@ def exchange(form, ranks, threads, pack):
     lines = [
         ".reg .b32 thread, here, there;",
         ".reg .f32 theirs;",
-        f".shared .align 16 .b8 exchanged[{4 * threads * pack}];",
+        f".shared .align 16 .b8 exchanged[{4 * threads * min(pack, MOST // threads)}];",
         "mov.u32 thread, %tid.x;",
         "mov.u32 here, exchanged;",
         "mad.lo.u32 here, thread, 4, here;",
     ]
-    # A thread's numbers lie a row apart: the lanes of a warp meet no bank twice.
-    lines += [f"st.shared.f32 [here+{4 * threads * n}], ${pack + n};" for n in range(pack)]
-    lines += ["barrier.cluster.arrive.release.aligned;", "barrier.cluster.wait.acquire.aligned;"]
-    for rank in range(ranks):
-        lines.append(f"mapa.shared::cluster.u32 there, here, {rank};")
-        for n in range(pack):
-            place = f"[there+{4 * threads * n}]"
-            if rank:
-                lines.append(f"ld.shared::cluster.f32 theirs, {place};")
-                lines.append(f"{COMBINE[form]} ${n}, ${n}, theirs;")
-            else:
-                lines.append(f"ld.shared::cluster.f32 ${n}, {place};")
-    # Nobody leaves, or writes its next numbers, before all have read.
-    lines += ["barrier.cluster.arrive.relaxed.aligned;", "barrier.cluster.wait.aligned;"]
+    for first in range(0, pack, MOST // threads):
+        some = range(first, min(pack, first + MOST // threads))
+        # A thread's numbers lie a row apart: the lanes of a warp meet no bank twice.
+        lines += [f"st.shared.f32 [here+{4 * threads * (n - first)}], ${pack + n};" for n in some]
+        lines += [
+            "barrier.cluster.arrive.release.aligned;",
+            "barrier.cluster.wait.acquire.aligned;",
+        ]
+        for rank in range(ranks):
+            lines.append(f"mapa.shared::cluster.u32 there, here, {rank};")
+            for n in some:
+                place = f"[there+{4 * threads * (n - first)}]"
+                if rank:
+                    lines.append(f"ld.shared::cluster.f32 theirs, {place};")
+                    lines.append(f"{COMBINE[form]} ${n}, ${n}, theirs;")
+                else:
+                    lines.append(f"ld.shared::cluster.f32 ${n}, {place};")
+        # Nobody leaves, or writes its next numbers, before all have read.
+        lines += ["barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 
 @triton.constexpr_function
 def registers(pack):
     """The registers of `exchange`: those that it writes, and those that it reads."""
-    return ",".join(["=f"] * pack + ["f"] * pack)
+    return ",".join(["=&f"] * pack + ["f"] * pack)
 
 
 @triton.jit
@@ -58,7 +71,7 @@ def combined(x, form: tl.constexpr, ranks: tl.constexpr, threads: tl.constexpr, 
 
     Args:
       x: the tile, the same shape in every workgroup.
-      form: `sum` or `max`.
+      form: a key of `COMBINE`.
       ranks: workgroups of the cluster.
       threads: of a workgroup.
       pack: numbers of a thread that are exchanged together; a power of two.

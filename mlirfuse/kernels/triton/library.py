@@ -135,6 +135,51 @@ def product(
 
 
 @triton.jit
+def row_product(
+    left,
+    right,
+    left_step,
+    right_step,
+    column_inside,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    width: tl.constexpr,
+    stages: tl.constexpr,
+    kind: tl.constexpr,
+):
+    """Sums one row times right over `depth` terms: what `product` does, without matrix units.
+
+    Args:
+      left: pointer to the first term of the row, shape [1, 1].
+      right: pointers to a row of the right operand, shape [1, width].
+      left_step: elements from one term to the next in the left operand.
+      right_step: the same in the right operand.
+      column_inside: which columns exist, shape [1, width]; None where all do.
+      depth: number of terms.
+      block: terms at a time.
+      width: columns of the tile.
+      stages: blocks that are loaded ahead.
+      kind: element type of the sums.
+    """
+    term = tl.arange(0, block)[:, None]
+    left_tile = left + term * left_step
+    right_tile = right + term * right_step
+    total = tl.zeros([block, width], dtype=kind)
+    for _ in tl.range(0, depth // block, num_stages=stages):
+        a = tl.load(left_tile)
+        b = load(right_tile, column_inside)
+        total += a.to(kind) * b.to(kind)
+        left_tile += block * left_step
+        right_tile += block * right_step
+    if depth % block:
+        inside = term < depth % block
+        a = load(left_tile, inside)
+        b = load(right_tile, both(column_inside, inside))
+        total += a.to(kind) * b.to(kind)
+    return tl.sum(total, 0, keep_dims=True)
+
+
+@triton.jit
 def attend(score, scale: tl.constexpr, v, total, weight, highest):
     """Adds a block of keys to an online softmax.
 
