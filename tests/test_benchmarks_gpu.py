@@ -9,7 +9,18 @@ import pytest
 import torch
 
 from benchmarks import results
-from benchmarks.gpu import make, measure, names, programs, rivals, rows, timer, with_torch, worker
+from benchmarks.gpu import (
+    make,
+    measure,
+    names,
+    parameters,
+    programs,
+    rivals,
+    rows,
+    timer,
+    with_torch,
+    worker,
+)
 from benchmarks.gpu.rows import Argument, Row
 from benchmarks.suites import gpu
 from mlirfuse.core import MlirfuseError, UsageError
@@ -388,6 +399,32 @@ def test_torch_holds_weights_as_parameters():
     made = torch.compile(held, backend="eager", fullgraph=True)
     with torch.inference_mode():
         assert torch.allclose(made(arguments[0]), row.program(with_torch, *arguments), atol=1e-5)
+
+
+def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
+    import iree.runtime as rt
+    from iree.compiler import ir
+
+    import mlirfuse
+    from mlirfuse.runtime.devices import open_device
+
+    row = small_blocks()[0]
+    arguments = [t.float() for t in worker.make_arguments(row, "cpu")]
+    program = make.Program(row, {}).eval()
+    imported = mlirfuse.frontends.import_model(program, tuple(arguments))
+    with ir.Context():
+        module = ir.Module.parse(imported.path.read_bytes())
+    parameters.hold(module, row.inputs)
+    mlirfuse.compile(module, cache=False).save(tmp_path / "held.vmfb")
+    image = (tmp_path / "held.vmfb").read_bytes()
+    instance, device = rt.VmInstance(), open_device("local-task")
+    weights = [t.numpy().tobytes() for t in arguments[row.inputs :]]
+    loaded = rt.VmModule.copy_buffer(instance, image)
+    hal = rt.create_hal_module(instance, device)
+    context = rt.VmContext(instance, [hal, parameters.provider(instance, weights), loaded])
+    call = rt.FunctionInvoker(context, device, loaded.lookup_function("main"))
+    found = torch.from_numpy(call(*(t.numpy() for t in arguments[: row.inputs])).to_host())
+    assert torch.allclose(found, row.program(with_torch, *arguments), atol=1e-4)
 
 
 def test_names_of_the_sides():

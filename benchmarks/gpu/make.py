@@ -2,12 +2,13 @@
 
 A word chooses the rows that have it in their name. A program that is in the folder already is left
 alone, unless `--again=VARIANT,...` names its variant: kernels change more often than the rest.
-Programs hold no weights, so all of them together are some megabytes.
+Programs hold no weights, those of blocks are parameters: all programs together are some megabytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import time
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from iree.compiler import ir
 
 import mlirfuse
-from benchmarks.gpu import with_torch
+from benchmarks.gpu import parameters, with_torch
 from benchmarks.gpu.names import IMAGES_LAST
 from benchmarks.gpu.rows import CHANNELS_LAST, DTYPES, Row, select
-from mlirfuse import targets
+from mlirfuse import frontends, targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.targets.base import Target
 
@@ -92,8 +94,8 @@ def make(
         )
         try:
             program = mlirfuse.compile(
-                Program(row, axes).eval(),
-                inputs,
+                _model(row, axes, inputs),
+                None if row.block else inputs,
                 target=_target(variant),
                 timeout=SECONDS,
                 cache=False,
@@ -103,6 +105,18 @@ def make(
         except MlirfuseError as error:
             failed[variant] = (str(error).splitlines() or [repr(error)])[0]
     return failed
+
+
+def _model(row: Row, axes: Mapping[str, Sequence[int]], inputs: Sequence[torch.Tensor]) -> Any:
+    """What is compiled: a module, or the MLIR of a block whose weights are parameters."""
+    program = Program(row, axes).eval()
+    if not row.block:
+        return program
+    imported = frontends.import_model(program, inputs)
+    with imported.workdir or contextlib.nullcontext(), ir.Context():
+        module = ir.Module.parse(imported.path.read_bytes())
+    parameters.hold(module, row.inputs)
+    return module
 
 
 def _target(variant: str) -> Target:

@@ -9,8 +9,7 @@ reduce_overhead          the same with mode `reduce-overhead`; for blocks
 xla                      jax.jit; attention by cuDNN where it takes it
 
 Every side gets its arguments on the device, in the order of axes that it likes best. Weights of
-blocks are bound beforehand on all sides: as parameters, as arrays, as buffers in the list of
-arguments.
+blocks are bound beforehand on all sides: as parameters of PyTorch and IREE, as arrays of JAX.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu import with_torch
+from benchmarks.gpu import parameters, with_torch
 from benchmarks.gpu.names import IMAGES_LAST, OURS, STOCK
 from benchmarks.gpu.rows import CHANNELS_LAST, Row
 from mlirfuse.core import MlirfuseError
@@ -184,21 +183,34 @@ class _Iree(Contender):
         instance = rt.VmInstance()
         self._image = path.read_bytes()
         module = rt.VmModule.copy_buffer(instance, self._image)
-        hal = rt.create_hal_module(instance, self._device)
-        self._context = rt.VmContext(instance, [hal, module])
+        modules = [rt.create_hal_module(instance, self._device)]
+        arguments = len(row.arguments)
+        self._row, self._axes = row, axes
+        if row.block:
+            arguments = row.inputs
+            weights = [t.cpu().contiguous() for t in self._moved(copies[0])[row.inputs :]]
+            bytes_of = [t.reshape(-1).view(torch.uint8).numpy().tobytes() for t in weights]
+            modules.append(parameters.provider(instance, bytes_of))
+        self._context = rt.VmContext(instance, [*modules, module])
         names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
         self._function = module.lookup_function(names[0])
         self._kept: list[Any] = []
-        self._row, self._axes = row, axes
-        self._arguments = [self._list(copy) for copy in copies]
+        self._arguments = [self._list(self._moved(copy)[:arguments]) for copy in copies]
         self.wait(self.call(0))
+
+    def _moved(self, tensors: Tensors) -> Tensors:
+        """The arguments with their axes as the program takes them."""
+        return [
+            with_torch.moved(tensor, self._axes.get(argument.layout))
+            for tensor, argument in zip(tensors, self._row.arguments, strict=True)
+        ]
 
     def _list(self, tensors: Tensors) -> Any:
         import iree.runtime as rt
 
         made = rt.VmVariantList(len(tensors))
-        for tensor, argument in zip(tensors, self._row.arguments, strict=True):
-            made.push_ref(self._view(with_torch.moved(tensor, self._axes.get(argument.layout))))
+        for tensor in tensors:
+            made.push_ref(self._view(tensor))
         return made
 
     def _view(self, tensor: torch.Tensor) -> Any:
