@@ -86,8 +86,7 @@ def test_built_in_tiles_are_candidates():
     for table in MEASURED.values():
         for entry in table:
             tried = kinds[entry.kind].candidates(Key(entry.kind, entry.form, entry.sizes))
-            numbers = [tuple(int(n) for n in search.numbers(tiling)) for tiling in tried]
-            assert entry.tiling in numbers, entry
+            assert type(tried[0])(*entry.tiling) in tried, entry
 
 
 def test_each_common_shape_has_a_plan():
