@@ -512,7 +512,7 @@ def test_object_code(arch):
     text = kernel.code.decode()
     assert f".target {arch}" in text
     assert "_param_1\n)" in text
-    assert kernel.workgroup_size == (128, 1, 1)
+    assert kernel.workgroup_size == (32, 1, 1)
 
 
 @needs_triton
@@ -593,10 +593,6 @@ def refusal(text, kind):
         _, plans = planned(text, kind)
         assert isinstance(plans[0], NoMatch), plans
         return plans[0].reason
-
-
-def test_no_kernel_for_rows_of_40000_columns():
-    assert refusal(softmax_text((2, 40000), "f16"), "rows") is Reason.NOT_PROFITABLE
 
 
 def test_no_kernel_for_products_of_f32():

@@ -1,10 +1,14 @@
 """Kernels for regions that reduce rows: softmax, the norms, and what is done around them.
 
 A workgroup holds some rows whole in registers: every operand is read once, every result written
-once, whatever the region does in between.
+once, whatever the region does in between. On Hopper the workgroups of a cluster share a long row:
+each holds a part of it, and they tell each other their sums.
 """
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -22,14 +26,23 @@ ENTRY = "row_kernel"
 MAX_COLUMNS = 32768
 """Longest row that a workgroup of 32 warps holds: 32 elements of each value in a thread."""
 
-TILE_ELEMENTS = 2048
-"""Elements that a workgroup of short rows has; an estimate."""
+CLUSTERED = "sm_90"
+"""The architecture whose workgroups form clusters."""
 
-THREAD_ELEMENTS = 16
-"""Elements of a tile for each thread; an estimate."""
+MAX_CLUSTER = 8
+"""Workgroups of a cluster that every such device runs at once."""
+
+MAX_THREADS = 1024
+"""Of a workgroup."""
 
 CROWDED = 32
 """Elements of a tile for each thread from which its 64 registers hold only what is needed next."""
+
+MOST_ELEMENTS = 8192
+"""Of several rows in a workgroup."""
+
+LEAST_PART = 2048
+"""Columns of a workgroup in a cluster."""
 
 UNKNOWN_ROWS = 4096
 """What a dynamic number of rows counts as, where measurements are looked up."""
@@ -38,12 +51,46 @@ MAX_INDEX = 1 << 31
 """Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
 
 _SUMS = {
-    "arith.addf": ("tl.sum({0}, 1, keep_dims=True)", 0.0),
-    "arith.maximumf": ("tl.reduce({0}, 1, library.larger, keep_dims=True)", float("-inf")),
-    "arith.maxnumf": ("tl.max({0}, 1, keep_dims=True)", float("-inf")),
-    "arith.minnumf": ("tl.min({0}, 1, keep_dims=True)", float("inf")),
+    "arith.addf": ("tl.sum({0}, 1, keep_dims=True)", "sum", 0.0),
+    "arith.maximumf": ("tl.reduce({0}, 1, library.larger, keep_dims=True)", "max", float("-inf")),
+    "arith.maxnumf": ("tl.max({0}, 1, keep_dims=True)", "maxnum", float("-inf")),
+    "arith.minnumf": ("tl.min({0}, 1, keep_dims=True)", "minnum", float("inf")),
 }
-"""Combining op of a reduction -> the reduction along columns, and its neutral element."""
+"""Combining op of a reduction -> the reduction along columns, that over a cluster, and the neutral
+element of both."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tiling:
+    """How rows of any length are shared out.
+
+    Attributes:
+      tile: elements that a workgroup of short rows has, in several rows.
+      thread: elements of a thread.
+      part: columns of a workgroup at most; a cluster shares longer rows.
+    """
+
+    tile: int
+    thread: int
+    part: int
+
+
+_ESTIMATE = Tiling(2048, 16, MAX_COLUMNS)
+
+
+def candidates(key: Key) -> list[Tiling]:
+    """The tilings that a search measures."""
+    rows, columns = key.sizes
+    width = power_of_two(columns)
+    tiles = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MOST_ELEMENTS] or [width]
+    shapes = [(tile, MAX_COLUMNS) for tile in tiles]
+    shapes += [(width, part) for part in (width // 2, width // 4, width // 8) if part >= LEAST_PART]
+    found: dict[tuple[int, ...], Tiling] = {}
+    for tile, part in shapes:
+        for thread in (8, 16, 32):
+            tiling = Tiling(tile, thread, part)
+            found.setdefault(_shares(tiling, rows, columns, subgroup=32), tiling)
+    return [*found.values()]
 
 
 def power_of_two(number: int) -> int:
@@ -51,12 +98,15 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
+def supports(
+    region: ir.Operation, target: Target, tiling: Tiling | None = None
+) -> Plan | NoMatch | None:
     """Plans a kernel for a region of row reductions; None for another kind of region.
 
     Args:
       region: a group.
       target: what is compiled for.
+      tiling: instead of the chosen one.
     """
     group = computing(region)
     generics = [op for op in group if ops.is_generic(op)]
@@ -66,7 +116,7 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
     if len(generics) != len(group):
         other = next(op for op in group if op not in generics)
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
-    return attempted(lambda: _plan(region, group, reductions, target), "rows and columns")
+    return attempted(lambda: _plan(region, group, reductions, target, tiling), "rows and columns")
 
 
 def _plan(
@@ -74,38 +124,45 @@ def _plan(
     group: list[ir.Operation],
     reductions: list[ir.Operation],
     target: Target,
+    tiling: Tiling | None,
 ) -> Plan | NoMatch:
     anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
     axes, row_sizes, column_sizes = _rows_and_columns(anchor)
     if None in column_sizes or None in row_sizes[1:]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimension of the rows may be dynamic")
     columns = known_product(column_sizes)
-    if columns > MAX_COLUMNS:
+    clustered = target.arch == CLUSTERED
+    most = MAX_COLUMNS * (MAX_CLUSTER if clustered else 1)
+    if columns > most:
         return NoMatch(
-            Reason.NOT_PROFITABLE,
-            f"rows of {columns} columns, more than {MAX_COLUMNS} in registers",
+            Reason.NOT_PROFITABLE, f"rows of {columns} columns, more than {most} in registers"
         )
-    width = power_of_two(columns)
-    height = max(1, TILE_ELEMENTS // width)
     dynamic = None in row_sizes
     rows = known_product(row_sizes)
-    if not dynamic:
-        height = min(height, power_of_two(rows))
-    space = Space(
-        (
-            Group("row", row_sizes, "" if not dynamic and rows % height == 0 else "row_inside"),
-            Group("column", column_sizes, "" if columns == width else "column_inside"),
-        )
-    )
-    tiles = Tiles(space, loop_axes(space, group, axes, anchor=anchor))
+    sizes = Space((Group("row", row_sizes), Group("column", column_sizes)))
+    loops = loop_axes(sizes, group, axes, anchor=anchor)
     results = returned(region)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
-    warps = _warps(target, width * height)
-    crowded = width * height >= CROWDED * warps * (64 if target.name == "rocm" else 32)
+    known = UNKNOWN_ROWS if dynamic else rows, columns
+    key = Key("rows", _form(reductions, loops, results), known)
+    chosen = tiling or _tiling(target, key)
+    height, width, warps, ranks = _shares(chosen, *known, subgroup=_subgroup(target))
+    if ranks > 1 and not clustered:
+        return NoMatch(Reason.TARGET_UNSUPPORTED, f"{target} has no clusters of workgroups")
+    even = not dynamic and rows % height == 0
+    space = Space(
+        (
+            Group("row", row_sizes, "" if even else "row_inside"),
+            Group("column", column_sizes, "" if columns == width * ranks else "column_inside"),
+        )
+    )
+    tiles = Tiles(space, loops)
+    threads = warps * _subgroup(target)
+    crowded = height * width >= CROWDED * threads
     for op in _late(group, results) if crowded else group:
         if "reduction" in ops.iterator_types(op):
-            _reduce(tiles, op)
+            _reduce(tiles, op, ranks, threads)
         else:
             tiles.elementwise(op)
         # At once: registers do not hold two results of a long row.
@@ -113,23 +170,38 @@ def _plan(
             if value.owner == op:
                 tiles.store(f"y{number}", value, tiles.written_axes(value))
     wide = dynamic or rows * columns >= MAX_INDEX
+    first, rank = "tl.program_id(0)", ""
+    if ranks > 1:
+        first, rank = f"({first} // {ranks})", f"{first} % {ranks} * {width} + "
     lines = [
-        f"row = tl.program_id(0){'.to(tl.int64)' if wide else ''} * {height}"
+        f"row = {first}{'.to(tl.int64)' if wide else ''} * {height}"
         f" + tl.arange(0, {height})[:, None]",
-        f"column = tl.arange(0, {width})[None, :]",
+        f"column = {rank}tl.arange(0, {width})[None, :]",
         *space.inside(0, 1),
     ]
-    known = (UNKNOWN_ROWS if dynamic else rows, columns)
+    note = f"{height} at a time" if ranks == 1 else f"{ranks} workgroups for each"
     return tiles.plan(
         ENTRY,
         [*lines, *tiles.body.lines],
         results,
-        f"Rows of {columns}, {height} at a time.",
-        grid=(Extent(rows, height, dynamic), Extent(1), Extent(1)),
-        key=Key("rows", _form(reductions, tiles, results), known),
+        f"Rows of {columns}, {note}.",
+        grid=(Extent(rows, height, dynamic, repeat=ranks), Extent(1), Extent(1)),
+        key=key,
         first=(0, 0),
         warps=warps,
+        cluster=ranks,
     )
+
+
+def _shares(tiling: Tiling, rows: int, columns: int, *, subgroup: int) -> tuple[int, int, int, int]:
+    """Rows, columns and subgroups of a workgroup, and workgroups of a row."""
+    ranks = min(MAX_CLUSTER, -(-columns // tiling.part))
+    width = power_of_two(-(-columns // ranks))
+    # None of them has nothing.
+    ranks = -(-columns // width)
+    height = 1 if ranks > 1 else min(max(1, tiling.tile // width), power_of_two(rows))
+    warps = height * width // (subgroup * tiling.thread)
+    return height, width, min(MAX_THREADS // subgroup, max(1, warps)), ranks
 
 
 def _late(group: list[ir.Operation], results: list[ir.Value]) -> list[ir.Operation]:
@@ -152,14 +224,30 @@ def _late(group: list[ir.Operation], results: list[ir.Value]) -> list[ir.Operati
     return order
 
 
-def _form(reductions: list[ir.Operation], tiles: Tiles, results: list[ir.Value]) -> str:
-    """What tells kernels of rows apart: how they reduce, and how many tensors they move."""
+def _form(
+    reductions: list[ir.Operation],
+    loops: Mapping[ir.Operation, Sequence[Axis]],
+    results: list[ir.Value],
+) -> str:
+    """What tells kernels of rows apart: how they reduce, and which tensors they move."""
     kinds = sorted(list(ops.body(op).operations)[-2].operation.name for op in reductions)
-    whole = [
-        sum({(0, 0), (1, 0)} <= {*tiles.axes[v]} for v in values)
-        for values in (tiles.operands, results)
-    ]
-    return f"{' '.join(kinds)}, {whole[0]} read, {whole[1]} written"
+    inside = {value for op in loops for value in op.results}
+    read, written = set(), []
+    for op, axes in loops.items():
+        maps, arguments = ops.indexing_maps(op), ops.body(op).arguments
+        for value, index_map, argument in zip(op.operands, maps, arguments, strict=True):
+            if value not in inside and _whole(axes, index_map) and list(argument.uses):
+                read.add(value)
+        for value, index_map in zip(op.results, maps[ops.num_inputs(op) :], strict=True):
+            if value in results and _whole(axes, index_map):
+                written.append(ops.element_bits(value))
+    short = ", 8 bits" if 8 in written else ""
+    return f"{' '.join(kinds)}, {len(read)} read, {len(written)} written{short}"
+
+
+def _whole(loops: Sequence[Axis], index_map: ops.IndexMap | None) -> bool:
+    """Whether a tensor has the rows and the columns."""
+    return {(0, 0), (1, 0)} <= {loops[loop] for loop in index_map or () if loop is not None}
 
 
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
@@ -168,10 +256,14 @@ def profitable(plan: Plan, target: Target) -> NoMatch | None:
     return None if found is None else tuning.refusal(found)
 
 
-def _warps(target: Target, elements: int) -> int:
-    """Subgroups for a tile: at most 1024 threads."""
-    subgroup = 64 if target.name == "rocm" else 32
-    return min(1024 // subgroup, max(4, elements // (subgroup * THREAD_ELEMENTS)))
+def _tiling(target: Target, key: Key) -> Tiling:
+    numbers = tuning.tiling(target, key)
+    return _ESTIMATE if numbers is None else Tiling(*numbers)
+
+
+def _subgroup(target: Target) -> int:
+    """Threads of a subgroup."""
+    return 64 if target.name == "rocm" else 32
 
 
 def _rows_and_columns(
@@ -187,8 +279,8 @@ def _rows_and_columns(
     return axes, tuple(sizes[n] for n in rows) or (1,), tuple(sizes[n] for n in columns)
 
 
-def _reduce(tiles: Tiles, op: ir.Operation) -> None:
-    """Reduces all columns of each row."""
+def _reduce(tiles: Tiles, op: ir.Operation, ranks: int, threads: int) -> None:
+    """Reduces all columns of each row, which workgroups of so many threads share."""
     reduced = [
         axis
         for axis, kind in zip(tiles.loops[op], ops.iterator_types(op), strict=True)
@@ -212,12 +304,15 @@ def _reduce(tiles: Tiles, op: ir.Operation) -> None:
         raise Unsupported(f"what {ops.described(op)} starts from")
     arguments = [*tiles.arguments(op)[:inputs], None]
     known = tiles.body.block(block, arguments, lambda loop: tiles.index(op, loop), combine)
-    form, neutral = _SUMS[combine.name]
+    form, shared, neutral = _SUMS[combine.name]
     kind = TYPES[ops.element_type(op.results[0])]
     mask = " & ".join(g.mask for g in tiles.space.groups[1:] if g.mask)
     term = f"{known[terms[0]]}.to(tl.float32)"
     text = f"tl.where({mask or 'column >= 0'}, {term}, {literal(neutral, 'f32')})"
-    text = f"{form.format(text)}.to({kind})"
+    text = form.format(text)
+    if ranks > 1:
+        text = f'cluster.combined({text}, "{shared}", {ranks}, {threads}, 1)'
+    text = f"{text}.to({kind})"
     if start != neutral:
         joined = "tl.maximum" if "max" in combine.name else "tl.minimum"
         begin = literal(float(start), "f32")

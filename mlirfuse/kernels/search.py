@@ -19,7 +19,7 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
-from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, measure
+from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, measure, rows
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target, Tuned
@@ -30,6 +30,7 @@ KINDS: Mapping[str, Any] = {
     "convolution": convolution,
     "elementwise": elementwise,
     "transpose": elementwise,
+    "rows": rows,
 }
 """Kind of a key -> the module that plans such kernels."""
 
@@ -62,10 +63,11 @@ def build(
             for kind in dict.fromkeys(KINDS.values()):
                 plan = kind.supports(region, target)
                 if isinstance(plan, Plan) and plan.key is not None and plan.key not in plans:
-                    plans[plan.key] = [
+                    tried = [
                         (tiling, kind.supports(region, target, tiling))
                         for tiling in kind.candidates(plan.key)
                     ]
+                    plans[plan.key] = [pair for pair in tried if isinstance(pair[1], Plan)]
     flat = [(key, *candidate) for key, found in plans.items() for candidate in found]
     jobs = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -47,6 +47,13 @@ CONVOLUTIONS = (
 )
 """Images, their side, input and output channels, side of the window, stride."""
 
+ROWS = tuple(
+    (rows, columns, kind)
+    for rows, columns in ((16384, 1024), (16384, 4096), (16384, 8192), (2048, 32768))
+    for kind in ("norm", "centered norm", "sum, norm", "sum, centered norm", "i8 norm", "softmax")
+)
+"""Rows, columns, and what is computed of them."""
+
 ELEMENTWISE = ((16384, 4096, "id"), (16384, 4096, "nm"))
 """Rows and columns of a sum with a bias and its error function, and how the operand lies."""
 
@@ -64,6 +71,7 @@ _MAPS = """#a = affine_map<(b, m, n, k) -> (b, m, k)>
 #i = affine_map<(h, g, m, n, d, k) -> (m, k)>
 #o = affine_map<(h, g, m, n, d, k) -> (h, g, m, n)>
 #mk = affine_map<(m, k) -> (m, k)>
+#m = affine_map<(m, k) -> (m)>
 """
 
 
@@ -79,14 +87,19 @@ def modules() -> Iterator[ir.Module]:
         yield _module(*_convolution(*convolution))
     for elementwise in ELEMENTWISE:
         yield _module(*_elementwise(*elementwise))
+    for rows in ROWS:
+        yield _module(*_rows(*rows))
 
 
-def _module(arguments: str, result: str, region: str) -> ir.Module:
+def _module(arguments: str, result: str, region: str, kept: str = "") -> ir.Module:
+    """A module whose region has the result `%out` and, if it has a type, the result `%kept`."""
+    types = f"{result}, {kept}" if kept else result
+    names, results = ("%out, %kept", "%y#0, %y#1") if kept else ("%out", "%y#0")
     return ir.Module.parse(
-        f"{_MAPS}util.func public @main({arguments}) -> {result} {{\n"
+        f"{_MAPS}util.func public @main({arguments}) -> ({types}) {{\n"
         "%zero = arith.constant 0.0 : f32\n%scale = arith.constant 0.125 : f16\n"
-        f"%y = {ops.REGION} -> ({result}) {{\n{region}\nflow.return %out : {result}\n}}\n"
-        f"util.return %y : {result}\n}}"
+        f"%y:{2 if kept else 1} = {ops.REGION} -> ({types}) {{\n{region}\n"
+        f"flow.return {names} : {types}\n}}\nutil.return {results} : {types}\n}}"
     )
 
 
@@ -154,6 +167,58 @@ def _elementwise(rows: int, columns: int, layout: str) -> tuple[str, str, str]:
         f"%r = math.erf %s : f16\nlinalg.yield %r : f16\n}} -> {out}"
     )
     return f"%x: {x}, %bias: {bias}", out, region
+
+
+def _rows(rows: int, columns: int, kind: str) -> tuple[str, str, str, str]:
+    """A softmax or a norm without weights; a sum of two tensors before it is a result too."""
+    sums, narrow = f"tensor<{rows}xf32>", f"tensor<{rows}x{columns}xf16>"
+    wide = narrow.replace("f16", "f32")
+    out = narrow.replace("f16", "i8") if kind == "i8 norm" else narrow
+    types = {"x": narrow, "r": narrow}
+    lines = [f"%n = arith.constant {columns}.0 : f32", "%low = arith.constant 0xFF800000 : f32"]
+
+    def step(name: str, reads: list[str], result: str, body: str, start: str = "") -> None:
+        """An op whose body computes `%z` of `%a`, `%b`, and `%o` where it reduces the columns."""
+        types[name] = result
+        scalars = [types[n][:-1].split("x")[-1] for n in (*reads, name)]
+        names = [*("a", "b")[: len(reads)], "o"]
+        given = ", ".join(f"%{n}: {scalar}" for n, scalar in zip(names, scalars, strict=True))
+        maps = ", ".join("#m" if types[n] == sums else "#mk" for n in (*reads, name))
+        lines.append(f"%{name}_e = tensor.empty() : {result}")
+        if start:
+            lines.append(f"%{name}_f = linalg.fill ins(%{start} : f32) outs(%{name}_e : {result})")
+            lines[-1] += f" -> {result}"
+        lines.append(
+            f"%{name} = linalg.generic {{indexing_maps = [{maps}],"
+            f' iterator_types = ["parallel", "{"reduction" if start else "parallel"}"]}}'
+            f" ins({', '.join(f'%{n}' for n in reads)} : {', '.join(types[n] for n in reads)})"
+            f" outs(%{name}_{'f' if start else 'e'} : {result}) {{\n^bb0({given}):\n{body}\n"
+            f"linalg.yield %z : {scalars[-1]}\n}} -> {result}"
+        )
+
+    if "sum" in kind:
+        step("kept", ["x", "r"], narrow, "%z = arith.addf %a, %b : f16")
+    step("w", ["kept" if "sum" in kind else "x"], wide, "%z = arith.extf %a : f16 to f32")
+    total = "%z = arith.addf %a, %o : f32"
+    if kind == "softmax":
+        step("top", ["w"], sums, "%z = arith.maximumf %a, %o : f32", "low")
+        step("v", ["w", "top"], wide, "%d = arith.subf %a, %b : f32\n%z = math.exp %d : f32")
+        step("all", ["v"], sums, total, "zero")
+        step("y", ["v", "all"], wide, "%z = arith.divf %a, %b : f32")
+    else:
+        mean = "%m = arith.divf %b, %n : f32\n"
+        if "centered" in kind:
+            step("all", ["w"], sums, total, "zero")
+            step("v", ["w", "all"], wide, f"{mean}%z = arith.subf %a, %m : f32")
+        centered = "v" if "centered" in kind else "w"
+        square = "%s = arith.mulf %a, %a : f32\n%z = arith.addf %s, %o : f32"
+        step("square", [centered], sums, square, "zero")
+        scaled = f"{mean}%q = math.rsqrt %m : f32\n%z = arith.mulf %a, %q : f32"
+        step("y", [centered, "square"], wide, scaled)
+    cast = "arith.fptosi %a : f32 to i8" if kind == "i8 norm" else "arith.truncf %a : f32 to f16"
+    step("out", ["y"], out, f"%z = {cast}")
+    arguments = f"%x: {narrow}, %r: {narrow}" if "sum" in kind else f"%x: {narrow}"
+    return arguments, out, "\n".join(lines), narrow if "sum" in kind else ""
 
 
 def _attention(

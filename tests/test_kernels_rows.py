@@ -1,0 +1,150 @@
+"""Kernels of rows: how rows are shared out among workgroups, and among those of a cluster."""
+
+import functools
+
+import numpy as np
+import pytest
+import test_kernels
+from iree.compiler import ir
+from linalg_text import Function
+from test_kernels import (
+    TARGET,
+    close,
+    draw,
+    needs_triton,
+    planned,
+    run,
+    softmax_reference,
+    softmax_text,
+)
+
+from mlirfuse import targets
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import building, rows
+from mlirfuse.kernels.provider import Key
+
+interpreter = test_kernels.interpreter
+
+
+@pytest.fixture
+def share(monkeypatch):
+    """Has kernels of rows planned with a tiling, for a target."""
+
+    def choose(tiling, target=TARGET):
+        chosen = functools.partial(rows.supports, tiling=tiling)
+        monkeypatch.setitem(test_kernels.SUPPORTS, "rows", lambda op, _: chosen(op, target))
+
+    return choose
+
+
+def plan_of(text):
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        return plan
+
+
+@pytest.mark.parametrize(
+    ("tiling", "sizes", "expected"),
+    [
+        ((2048, 16, 32768), (4096, 512), (4, 512, 4, 1)),
+        ((2048, 16, 32768), (3, 500), (4, 512, 4, 1)),
+        ((2048, 16, 32768), (1, 20), (1, 32, 1, 1)),
+        ((2048, 32, 32768), (2048, 32768), (1, 32768, 32, 1)),
+        ((8192, 16, 8192), (16384, 1024), (8, 1024, 16, 1)),
+        ((8192, 16, 8192), (2048, 32768), (1, 8192, 16, 4)),
+        ((8192, 16, 8192), (2048, 32767), (1, 8192, 16, 4)),
+        # Three workgroups hold the row, a fourth one would have nothing.
+        ((8192, 16, 8192), (2048, 20000), (1, 8192, 16, 3)),
+        # A cluster has no more than eight.
+        ((8192, 16, 1024), (2048, 32768), (1, 4096, 8, 8)),
+        ((8192, 16, 4096), (7, 262144), (1, 32768, 32, 8)),
+    ],
+)
+def test_how_rows_are_shared_out(tiling, sizes, expected):
+    assert rows._shares(rows.Tiling(*tiling), *sizes, subgroup=32) == expected
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "ranks"), [((3, 128), 4), ((2, 97), 4), ((1, 70), 3)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks, dynamic):
+    """All rows are alike, so the sums of a whole row are known; each part is in its place."""
+    from mlirfuse.kernels.triton import cluster
+
+    x = np.repeat(draw((1, shape[1]), "f16", spread=4.0), shape[0], 0)
+    exact = x[:1].astype(np.float64)
+    whole = {"max": exact.max(), "sum": np.exp(exact - exact.max()).sum()}
+    asked = []
+
+    def combined(part, form, *how):
+        asked.append((form, *how))
+        return part * 0.0 + float(whole[form])
+
+    monkeypatch.setattr(cluster, "combined", combined)
+    share(rows.Tiling(2048, 8, 32))
+    text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
+    (found,) = run(interpreter, text, "rows", [x], [shape])
+    close(found, softmax_reference(x.astype(np.float64)), "f16")
+    assert asked == [("max", ranks, 32, 1), ("sum", ranks, 32, 1)] * (ranks * shape[0])
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "rocm:gfx942"])
+def test_clusters_are_hoppers_alone(share, target):
+    share(rows.Tiling(2048, 16, 4096), targets.parse(target))
+    plan = plan_of(softmax_text((4, 8192), "f16"))
+    assert isinstance(plan, NoMatch)
+    assert plan.reason is Reason.TARGET_UNSUPPORTED
+    assert plan.detail == f"{target} has no clusters of workgroups"
+    assert plan_of(softmax_text((4, 4096), "f16")).program.cluster == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "most"), [("cuda:sm_90", 262144), ("cuda:sm_80", 32768), ("rocm:gfx942", 32768)]
+)
+def test_no_kernel_for_longer_rows(share, target, most):
+    share(None, targets.parse(target))
+    plan = plan_of(softmax_text((2, most), "f16"))
+    assert plan.program.cluster == most // 32768
+    plan = plan_of(softmax_text((2, most + 1), "f16"))
+    assert plan.reason is Reason.NOT_PROFITABLE
+    assert f"more than {most} in registers" in plan.detail
+
+
+@needs_triton
+def test_object_code_of_a_cluster(share):
+    for part, directive in (
+        (1024, ".reqntid 64\n.reqnctapercluster 4\n"),
+        (4096, ".reqntid 256\n"),
+    ):
+        share(rows.Tiling(2048, 16, part))
+        plan = plan_of(softmax_text((6, 4096), "f16"))
+        code = building.build(plan.program, "sm_90").code.decode()
+        assert directive + "{" in code
+        # Two reductions, each with a barrier before and one after the others' numbers are read.
+        assert code.count("barrier.cluster.arrive") == (4 if part < 4096 else 0)
+        assert plan.grid[0].repeat == 4096 // part
+
+
+@pytest.mark.parametrize(
+    ("combine", "start", "form"),
+    [
+        ("arith.addf", 0.0, "sum"),
+        ("arith.maximumf", float("-inf"), "max"),
+        ("arith.maxnumf", float("-inf"), "maxnum"),
+        ("arith.minnumf", float("inf"), "minnum"),
+    ],
+)
+def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
+    f = Function("main", (6, 4096))
+    x = f.argument((0, 1), "f32")
+    text = f.finish(f.apply("arith.subf", x, f.reduce(combine, x, [1], start)))
+    share(rows.Tiling(2048, 16, 1024))
+    assert f'"{form}", 4, 64, 1)' in plan_of(text).program.source
+
+
+def test_candidates_differ():
+    for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
+        tried = rows.candidates(Key("rows", "", sizes))
+        shares = [rows._shares(tiling, *sizes, subgroup=32) for tiling in tried]
+        assert len({*shares}) == len(shares)
+        assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
