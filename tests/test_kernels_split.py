@@ -79,6 +79,7 @@ def test_large_tiles_are_exchanged_in_parts():
     text = kernel.code.decode()
     assert ".shared .align 16 .b8 exchanged[32768];" in text
     assert text.count("barrier.cluster.wait") == 8
+    assert kernel.workgroup_memory == kernel.shared_memory + 32768
 
 
 @pytest.mark.parametrize(

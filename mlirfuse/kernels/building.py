@@ -110,7 +110,9 @@ def build(program: Program, arch: str) -> Kernel:
         said = _run(json.dumps(request), folder)
         built = json.loads(said)
         threads = built["warps"] * known.subgroup
-        return Kernel(output.read_bytes(), (threads, 1, 1), int(built["shared"]), known.suffix)
+        code, shared = output.read_bytes(), int(built["shared"])
+        declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))
+        return Kernel(code, (threads, 1, 1), shared, known.suffix, declared)
 
 
 def _run(request: str, folder: str) -> str:

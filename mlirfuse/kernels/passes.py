@@ -91,7 +91,7 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     except CompileFailedError as error:
         return NoMatch(Reason.FELL_BACK, str(error))
     limit = ctx.target.shared_memory
-    used = max(kernel.shared_memory for kernel in kernels)
+    used = max(kernel.workgroup_memory for kernel in kernels)
     if limit is not None and used > limit:
         return NoMatch(
             Reason.TARGET_UNSUPPORTED, f"{used} bytes of workgroup memory, the limit is {limit}"

@@ -107,9 +107,16 @@ class Kernel:
       workgroup_size: threads along x, y and z.
       shared_memory: bytes of dynamic workgroup memory.
       suffix: of a file with the code: `ptx`, `hsaco`.
+      declared: bytes of workgroup memory that the code takes beside the dynamic ones.
     """
 
     code: bytes
     workgroup_size: tuple[int, int, int]
     shared_memory: int
     suffix: str
+    declared: int = 0
+
+    @property
+    def workgroup_memory(self) -> int:
+        """Bytes of all its workgroup memory."""
+        return self.shared_memory + self.declared

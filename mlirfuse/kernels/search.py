@@ -74,11 +74,11 @@ def build(
         objects = pool.map(lambda entry: _object(entry[2], target), flat)
         for number, ((key, tiling, plan), kernel) in enumerate(zip(flat, objects, strict=True)):
             said = "no kernel"
-            if kernel is not None and kernel.shared_memory <= (target.shared_memory or 0):
+            if kernel is not None and kernel.workgroup_memory <= (target.shared_memory or 0):
                 name = f"{number}.{kernel.suffix}"
                 (folder / name).write_bytes(kernel.code)
                 jobs.append(_job(key, tiling, plan, kernel, name))
-                said = f"{kernel.shared_memory} bytes of workgroup memory"
+                said = f"{kernel.workgroup_memory} bytes of workgroup memory"
             say(f"[{number + 1}/{len(flat)}] {key.kind} {key.sizes} {tiling}: {said}")
     (folder / "jobs.json").write_text(json.dumps(jobs, indent=1) + "\n", "utf-8")
     shutil.copy(measure.__file__, folder / "measure.py")
