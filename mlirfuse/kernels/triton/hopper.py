@@ -4,6 +4,9 @@ For each block of keys the products with the queries start first, then those of 
 with its values; the softmax needs the former alone. Blocks come by `cp.async`, the last block
 first, so that what a mask closes in part is at the start.
 
+ptxas moves instructions past a wait for products, but not past a branch: waits for the next block
+stand where the softmax has to end before the products are waited for.
+
 `attention` loads with the warps that compute, 64 queries at a time, and several workgroups share a
 multiprocessor. `attention_with_loaders` has two groups of four warps for 64 queries each and four
 more warps that load for both: heads of 128 fill a multiprocessor with one workgroup.
@@ -148,6 +151,8 @@ def attention(
     share, highest, weight = _first(
         q_tile, k_blocks, row, last, highest, weight, keys, block, width, causal, scale
     )
+    async_copy.wait_group(0)
+    fence_async_shared()
     turn = 1
     if causal:
         for _ in range((TALL - 1) // block):
@@ -195,19 +200,21 @@ def _step(
 ):
     """Adds the values of the block before to `total`, and computes the weights of this one."""
     start = (count - 1 - turn) * block
-    async_copy.wait_group(0)
-    fence_async_shared()
-    score = _scores(q_tile, k_blocks.index(turn % PLACES), block, True)
-    total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
     async_copy.async_load(v_blocks.index(turn % PLACES), v_tile + start * v_step)
     before = k_tile + (start - block) * k_step
     more = (turn + 1 < count) & (key >= 0)
     async_copy.async_load(k_blocks.index((turn + 1) % PLACES), before, mask=more)
     async_copy.commit_group()
+    score = _scores(q_tile, k_blocks.index(turn % PLACES), block, True)
+    total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
     score = warpgroup_mma_wait(1, deps=[score])
     score = _closed(score, row, start, keys, block, causal, False)
-    following, factor, highest, weight = _weights(score, highest, weight, scale, sums, share.dtype)
-    total, share = warpgroup_mma_wait(0, deps=[total, share])
+    power, factor, highest, weight = _powers(score, highest, weight, scale)
+    if turn + 1 < count:
+        async_copy.wait_group(0)
+        fence_async_shared()
+    total, share, power = warpgroup_mma_wait(0, deps=[total, share, power])
+    following = _operand(power, sums, share.dtype)
     total = total * gl.convert_layout(factor, gl.SliceLayout(1, sums))[:, None]
     return following, total, highest, weight
 
@@ -400,7 +407,8 @@ def _loaded_step(
     score = warpgroup_mma_wait(1, deps=[score])
     mbarrier.arrive(k_free.index(place), count=1)
     score = _closed(score, row, (count - 1 - turn) * block, keys, block, causal, False)
-    following, factor, highest, weight = _weights(score, highest, weight, scale, sums, share.dtype)
+    power, factor, highest, weight = _powers(score, highest, weight, scale)
+    following = _operand(power, sums, share.dtype)
     total, share = warpgroup_mma_wait(0, deps=[total, share])
     mbarrier.arrive(v_free.index(before), count=1)
     total = total * gl.convert_layout(factor, gl.SliceLayout(1, sums))[:, None]
@@ -434,9 +442,8 @@ def _first(
     """The weights of the first block."""
     score = _scores(q_tile, k_blocks.index(0), block, False)
     score = _closed(score, row, start, keys, block, causal, keys % block != 0)
-    sums: gl.constexpr = _products(width)
-    share, _, highest, weight = _weights(score, highest, weight, scale, sums, q_tile.dtype)
-    return share, highest, weight
+    power, _, highest, weight = _powers(score, highest, weight, scale)
+    return _operand(power, _products(width), q_tile.dtype), highest, weight
 
 
 @gluon.jit
@@ -467,13 +474,17 @@ def _closed(
 
 
 @gluon.jit
-def _weights(score, highest, weight, scale: gl.constexpr, sums: gl.constexpr, dtype: gl.constexpr):
-    """The weights of a block as an operand, and what the sums so far are multiplied with."""
+def _powers(score, highest, weight, scale: gl.constexpr):
+    """The weights of a block, and what the sums so far are multiplied with."""
     next_highest = gl.maximum(highest, gl.max(score, 1) * scale)
     # While every key is closed there is nothing to take a difference from.
     base = gl.where(next_highest == float("-inf"), 0.0, next_highest)
     power = gl.exp2(score * scale - base[:, None])
     factor = gl.exp2(highest - base)
-    weight = weight * factor + gl.sum(power, 1)
-    share = gl.convert_layout(power.to(dtype), gl.DotOperandLayout(0, sums, 2))
-    return share, factor, next_highest, weight
+    return power, factor, next_highest, weight * factor + gl.sum(power, 1)
+
+
+@gluon.jit
+def _operand(power, sums: gl.constexpr, dtype: gl.constexpr):
+    """Weights as an operand of the products with values."""
+    return gl.convert_layout(power.to(dtype), gl.DotOperandLayout(0, sums, 2))
