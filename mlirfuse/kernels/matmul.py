@@ -91,7 +91,7 @@ _ESTIMATES_AMD: tuple[Tiling, ...] = (
     Tiling(128, 128, 32, 8, 2),
     Tiling(64, 64, 64, 4, 2),
 )
-_FEW_ROWS: tuple[Tiling, ...] = (
+_LOW: tuple[Tiling, ...] = (
     Tiling(16, 64, 128, 4, 4),
     Tiling(16, 32, 256, 4, 3),
     Tiling(16, 16, 256, 4, 4),
@@ -102,6 +102,9 @@ FILLED = 100
 
 UNKNOWN_ROWS = 128
 """What a dynamic number of rows counts as."""
+
+FEW_ROWS = 16
+"""Rows of the lowest tile of matrix units."""
 
 
 def _tiling(target: Target, key: Key, together: int) -> Tiling:
@@ -119,8 +122,8 @@ def _tiling(target: Target, key: Key, together: int) -> Tiling:
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
         tilings = _ESTIMATES_AMD
-    if rows <= _FEW_ROWS[0].height:
-        tilings = _FEW_ROWS
+    if rows <= FEW_ROWS:
+        tilings = _LOW
     for tiling in tilings:
         width = max(16, tiling.width // together)
         found = dataclasses.replace(tiling, width=width)
@@ -132,7 +135,7 @@ def _tiling(target: Target, key: Key, together: int) -> Tiling:
 def candidates(key: Key) -> list[Tiling]:
     """The tilings that a search measures."""
     rows = key.sizes[0]
-    if rows <= 16:
+    if rows <= FEW_ROWS:
         return [
             Tiling(16, *numbers)
             for numbers in (
@@ -200,7 +203,8 @@ def has_clusters(target: Target) -> bool:
 def combined(total: str, tiling: Tiling) -> str:
     """The text that adds up what the workgroups of a cluster have summed."""
     threads = 32 * tiling.warps
-    pack = max(4, tiling.height * tiling.width // threads)
+    # Numbers of a thread, of a row the most that it can have.
+    pack = tiling.width if tiling.height == 1 else max(4, tiling.height * tiling.width // threads)
     return f'cluster.combined({total}, "sum", {tiling.split}, {threads}, {pack})'
 
 
@@ -446,7 +450,10 @@ class _Planner:
         )
 
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
-        """What the tiling is chosen by; a dynamic number of rows counts as `UNKNOWN_ROWS`."""
+        """What the tiling is chosen by.
+
+        A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`.
+        """
         maps, term = ops.plain_maps(self.contraction), self.loops.term
         first = self.products[0]
         layouts = (
@@ -459,7 +466,8 @@ class _Planner:
             form.append(f"{together} sums")
         if self.prologue:
             form.append("computed")
-        return Key("matmul", ", ".join(form), (rows or UNKNOWN_ROWS, columns, depth, batch))
+        counted = FEW_ROWS if rows is not None and 1 < rows < FEW_ROWS else rows or UNKNOWN_ROWS
+        return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
 
     def _parts(self) -> list[list[_Product]]:
         """The products, those together whose sums one op reads."""
