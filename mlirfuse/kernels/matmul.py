@@ -8,12 +8,13 @@ in one workgroup where an op reads sums of two of them; else each has its own wo
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import tuning
+from mlirfuse.kernels import hopper_matmul, tuning
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
 from mlirfuse.kernels.scalars import TYPES, WIDE, Unsupported
@@ -60,6 +61,8 @@ class Tiling:
       stages: blocks of the operands in workgroup memory.
       band: rows of tiles whose workgroups run together and share columns of the right operand.
       split: workgroups of a cluster that share the terms of a tile.
+      groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
+      alternate: whether each of these has its own tile.
     """
 
     height: int
@@ -69,6 +72,8 @@ class Tiling:
     stages: int
     band: int = 8
     split: int = 1
+    groups: int = 0
+    alternate: int = 0
 
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
@@ -165,6 +170,11 @@ def candidates(key: Key) -> list[Tiling]:
     found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
     if rows >= 1024:
         found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
+    if key.form.startswith(hopper_matmul.FORM):
+        _, columns, depth, _ = key.sizes
+        sums = 2 if key.form.endswith("2 sums") else 1
+        stay = hopper_matmul.candidates(rows, columns, depth, sums)
+        found += [Tiling(*numbers) for numbers in stay]
     return found
 
 
@@ -193,6 +203,11 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
         f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
         *space.inside(rows, columns),
     ]
+
+
+def _passing(tiling: Tiling, sums: int) -> Tiling:
+    """The tiling of workgroups with one tile each, instead of one whose workgroups stay."""
+    return Tiling(128, max(tiling.width, 128) // sums, 64, 8, 3, tiling.band)
 
 
 def has_clusters(target: Target) -> bool:
@@ -412,8 +427,11 @@ class _Planner:
         chosen = tiling or _tiling(target, key, len(parts[0]))
         if depth % chosen.split or self.sum_type != "f32" or not has_clusters(target):
             chosen = dataclasses.replace(chosen, split=1)
+        if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
+            chosen = _passing(chosen, len(parts[0]))
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
+        which = "part" if chosen.groups else "tl.program_id(2)"
         for number, part in enumerate(parts):
             tiles.forget_loads()
             before = len(tiles.body.lines)
@@ -421,8 +439,10 @@ class _Planner:
             if len(parts) > 1:
                 lines = tiles.body.lines[before:]
                 del tiles.body.lines[before:]
-                tiles.body.lines.append(f"if tl.program_id(2) == {number}:")
+                tiles.body.lines.append(f"if {which} == {number}:")
                 tiles.body.lines += [f"    {line}" for line in lines]
+        if chosen.groups:
+            return self._staying(chosen, parts, key)
         tile_columns = -(-columns // chosen.width)
         grid = (
             Extent(
@@ -447,6 +467,65 @@ class _Planner:
             warps=chosen.warps,
             stages=chosen.stages,
             cluster=chosen.split,
+        )
+
+    def _can_stay(self, target: Target, tiling: Tiling, sums: int) -> bool:
+        """Whether a kernel whose workgroups stay computes this."""
+        loops, sizes, maps = self.loops, self.sizes, ops.plain_maps(self.contraction)
+        numbers = {n for product in self.products for n in (product.left, product.right)}
+        operands = [(self.contraction.operands[n], maps[n]) for n in numbers]
+        tensors = [*(value for value, _ in operands), *self.contraction.results]
+        columns, depth = sizes[loops.column] or 1, sizes[loops.term] or 1
+        return (
+            hopper_matmul.supports(target)
+            and self.sum_type == "f32"
+            and not self.prologue
+            and loops.row is not None
+            and sizes[loops.row] is not None
+            and all(sizes[n] == 1 for n in loops.batch)
+            and hopper_matmul.fits(tiling.width, columns, depth, sums)
+            and all(
+                hopper_matmul.reads(value, index_map, loops.term) for value, index_map in operands
+            )
+            and max(map(ops.num_elements, tensors)) < MAX_INDEX
+        )
+
+    def _staying(self, tiling: Tiling, parts: list[list[_Product]], key: Key) -> Plan:
+        """The plan of a kernel whose workgroups stay, when its epilogue is written."""
+        tiles, maps = self.tiles, ops.plain_maps(self.contraction)
+        products = [product for part in parts for product in part]
+        operands = [products[0].left, *(product.right for product in products)]
+        values = [self.contraction.operands[n] for n in operands]
+        names = [tiles.place(value, tuple(None for _ in ops.shape(value))) for value in values]
+        steps = [
+            tiles.stride(values[n], maps[operands[n]].index(loop))
+            for n, loop in enumerate((self.loops.row, self.loops.column))
+        ]
+        loops = (self.loops.row or 0, self.loops.column, self.loops.term)
+        rows, columns, depth = (self.sizes[n] or 1 for n in loops)
+        count = -(-rows // tiling.height) * (columns // tiling.width) * len(parts)
+        programs = min(hopper_matmul.PROGRAMS, count)
+        text = functools.partial(
+            hopper_matmul.text,
+            left=names[0],
+            rights=names[1:],
+            sizes=(rows, columns, depth),
+            steps=steps,
+            parts=(len(parts), len(parts[0])),
+            tiles=(tiling.height, tiling.width, tiling.stages, tiling.groups, tiling.alternate),
+            order=(tiling.band, programs),
+        )
+        inside = self.space.inside(ROWS, COLUMNS)
+        return tiles.plan(
+            ENTRY,
+            [*hopper_matmul.start(inside, len(parts[0])), *tiles.body.lines],
+            self.results,
+            f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}.",
+            grid=(Extent(programs), Extent(1), Extent(1)),
+            key=key,
+            first=(ROWS, 0),
+            warps=tiling.warps,
+            text=text,
         )
 
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
@@ -520,7 +599,8 @@ class _Planner:
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
         short = all(ops.element_type(v) in _SHORT for v in self.results)
-        self.tiles = Tiles(self.space, named, WIDE, short=short)
+        layout = hopper_matmul.LAYOUT if tiling.groups else ""
+        self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
 
@@ -532,9 +612,9 @@ class _Planner:
     def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
         share = depth // tiling.split
-        if self.prologue or len(part) > 1:
+        if not tiling.groups and (self.prologue or len(part) > 1):
             self._loop(part, tiling, share)
-        else:
+        elif not tiling.groups:
             self._product(part[0], tiling, share)
         tiles = self.tiles
         lines = tiles.body.lines

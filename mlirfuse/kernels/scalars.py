@@ -130,8 +130,8 @@ class Unsupported(Exception):
     """A scalar op, type or value that has no translation; the message names it."""
 
 
-def literal(number: float, element: str, types: Mapping[str, str] = TYPES) -> str:
-    """A constant in a kernel's text."""
+def literal(number: float, element: str, types: Mapping[str, str] = TYPES, layout: str = "") -> str:
+    """A constant in a kernel's text; with a layout, in Gluon's."""
     if element not in types:
         raise Unsupported(f"a constant of type {element}")
     if isinstance(number, float) and not math.isfinite(number):
@@ -142,6 +142,8 @@ def literal(number: float, element: str, types: Mapping[str, str] = TYPES) -> st
         text = "1" if number else "0"
     else:
         text = str(number)
+    if layout:
+        return f"gl.full([1, 1], {text}, {types[element]}, {layout})"
     return f"tl.full([1, 1], {text}, {types[element]})"
 
 
@@ -156,12 +158,16 @@ class Body:
       lines: the lines so far.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
+      layout: of the tiles, where the lines are Gluon's.
     """
 
-    def __init__(self, types: Mapping[str, str] = TYPES, *, short: bool = False) -> None:
+    def __init__(
+        self, types: Mapping[str, str] = TYPES, *, short: bool = False, layout: str = ""
+    ) -> None:
         self.lines: list[str] = []
         self.types = types
         self.short = short
+        self.layout = layout
         self._count = 0
 
     def name(self, text: str) -> str:
@@ -201,7 +207,7 @@ class Body:
                 number = ops.constant(value)
                 if number is None:
                     raise Unsupported("a scalar from outside its op")
-                known[value] = self.name(literal(number, str(value.type), self.types))
+                known[value] = self.name(literal(number, str(value.type), self.types, self.layout))
             return known[value]
 
         for op in (o.operation for o in block.operations):
@@ -212,7 +218,7 @@ class Body:
                 continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
-                zero = literal(0, "index", self.types)
+                zero = literal(0, "index", self.types, self.layout)
                 known[op.results[0]] = self.name(f"{text} + {zero}")
             elif op.name == "tensor.extract" and gather is not None:
                 places = [read(v) for v in list(op.operands)[1:]]

@@ -12,6 +12,9 @@ from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
 from mlirfuse.kernels.space import SIZE, Axis, Conflict, Space, known_product, product_text
 from mlirfuse.structured import ops, slices
 
+TextOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str], str], str]
+"""Makes the module of a kernel, as `text_of` does."""
+
 _VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
 """Ops that change nothing in memory."""
 
@@ -107,10 +110,11 @@ class Tiles:
         types: Mapping[str, str] = TYPES,
         *,
         short: bool = False,
+        layout: str = "",
     ) -> None:
         self.space = space
         self.loops = loops
-        self.body = Body(types, short=short)
+        self.body = Body(types, short=short, layout=layout)
         self.operands: dict[ir.Value, str] = {}
         self.axes: dict[ir.Value, tuple[Axis | None, ...]] = {}
         self._inside: dict[ir.Value, str] = {}
@@ -162,7 +166,7 @@ class Tiles:
         number = ops.constant(value)
         if number is not None:
             kind = ops.element_type(value)
-            return self.body.name(literal(number, kind, self.body.types))
+            return self.body.name(literal(number, kind, self.body.types, self.body.layout))
         owner = ops.defining_op(value)
         if owner is not None and owner.name == "tensor.empty":
             raise Unsupported("a value that nothing has written")
@@ -259,6 +263,7 @@ class Tiles:
         warps: int,
         stages: int = 1,
         cluster: int = 1,
+        text: TextOf | None = None,
     ) -> Plan:
         """The plan of the kernel, when all is written.
 
@@ -273,6 +278,7 @@ class Tiles:
           warps: subgroups of a workgroup.
           stages: depth of the software pipeline of loads.
           cluster: workgroups along x that run together.
+          text: what makes the module of it; `text_of` where it is left out.
 
         Raises:
           Unsupported: another axis is dynamic.
@@ -283,8 +289,8 @@ class Tiles:
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
         if size is not None:
             arguments.append((SIZE, "i32"))
-        text = text_of(entry, arguments, lines, note)
-        program = Program(entry, text, tuple(arguments), warps, stages, cluster)
+        source = (text or text_of)(entry, arguments, lines, note)
+        program = Program(entry, source, tuple(arguments), warps, stages, cluster)
         return Plan(program, tuple(self.operands), tuple(results), grid, size, key)
 
 
@@ -295,7 +301,6 @@ import triton.language as tl
 from mlirfuse.kernels.triton import cluster, library
 
 
-@triton.jit
 """
 
 _GLUON = """\
@@ -305,7 +310,6 @@ from triton.experimental.gluon import language as tl
 from mlirfuse.kernels.triton import hopper
 
 
-@gluon.jit
 """
 
 
@@ -316,6 +320,7 @@ def text_of(
     note: str,
     *,
     gluon: bool = False,
+    functions: str = "",
 ) -> str:
     """The module of a kernel.
 
@@ -325,7 +330,9 @@ def text_of(
       lines: its body.
       note: what it computes, in one line.
       gluon: whether the lines are Gluon's.
+      functions: what the lines call, in the same language, each with its decorator.
     """
-    head = f'"""{note}"""\n\n{_GLUON if gluon else _TRITON}'
+    imported, decorator = (_GLUON, "@gluon.jit\n") if gluon else (_TRITON, "@triton.jit\n")
+    head = f'"""{note}"""\n\n{imported}{functions}{decorator}'
     head += f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
     return head + "".join(f"    {line}\n" for line in lines)

@@ -1,0 +1,341 @@
+"""Products on Hopper, in Gluon: one workgroup stays on each multiprocessor, for tile after tile.
+
+Four warps of a workgroup load, through a ring of places and on into the next tile; groups of four
+others compute. The groups compute the rows of one tile together, or each has its own tile: then
+the end of a tile is under the products of another. Loads go on meanwhile in both cases.
+
+Of each eight columns of the sums a thread holds two. The columns of the right operand are loaded
+in the order that makes these eight side by side: what is read and written beside the sums is 16
+bytes for each thread, and nothing moves between threads.
+"""
+
+import dataclasses
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from mlirfuse.kernels.triton import library
+
+WARPS = gl.constexpr(4)
+"""Of each group."""
+
+BLOCK = gl.constexpr(64)
+"""Terms at a time: 128 bytes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What is computed, and by which tiles.
+
+    Attributes:
+      rows: of the left operand.
+      columns: of each right operand, a multiple of the width.
+      depth: terms of a sum, a multiple of `BLOCK`.
+      left_step: elements from one row of the left operand to the next.
+      right_step: the same of the columns of the right operands.
+      parts: products whose tiles are apart.
+      sums: right operands of a part, one or two, whose sums are needed together.
+      height: rows of a tile.
+      width: columns of a tile, of each sum.
+      stages: places of the ring.
+      groups: groups of warps that compute, two or three.
+      alternate: whether each group has its own tile.
+      band: rows of tiles that follow each other, see `library.tile_of`.
+      programs: workgroups.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    left_step: int
+    right_step: int
+    parts: int
+    sums: int
+    height: int
+    width: int
+    stages: int
+    groups: int
+    alternate: bool
+    band: int
+    programs: int
+
+
+# Triton keeps what it has compiled by the text of such functions, not by that of a class.
+@gluon.constexpr_function
+def shaped(*numbers):
+    """A `Shape`, for a kernel's text."""
+    return Shape(*numbers)
+
+
+@gluon.constexpr_function
+def _shares(shape):
+    """Groups that compute a tile."""
+    return 1 if shape.alternate else shape.groups
+
+
+@gluon.constexpr_function
+def _tall(shape):
+    """Rows of a tile that one group computes."""
+    return shape.height // _shares(shape)
+
+
+@gluon.constexpr_function
+def _ragged(shape):
+    """Whether rows of the last tiles are none."""
+    return shape.rows % shape.height != 0
+
+
+@gluon.constexpr_function
+def _tiles(shape):
+    """Tiles of a part along the rows and the columns."""
+    return -(-shape.rows // shape.height), shape.columns // shape.width
+
+
+@gluon.constexpr_function
+def _registers(shape):
+    """Of a thread, for each group but the first, which gets the rest; the last one loads."""
+    return [208, 80] if shape.groups == 2 else [152, 152, 56]
+
+
+@gluon.constexpr_function
+def _copied():
+    """The layout of tiles on their way from memory: 16 bytes for each thread."""
+    return gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+
+
+@gluon.constexpr_function
+def _summed(shape):
+    """The layout of sums, 16 rows for each warp."""
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.width * shape.sums, 16])
+
+
+@gluon.constexpr_function
+def _written(height, width):
+    """The layout of results: eight columns side by side for each thread."""
+    registers = [[0, 1], [0, 2], [0, 4], [8, 0]]
+    registers += [[0, 32 << n] for n in range((width // 32).bit_length() - 1)]
+    registers += [[64 << n, 0] for n in range((height // 64).bit_length() - 1)]
+    lanes = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]]
+    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [height, width])
+
+
+@gluon.jit
+def _ring(dtype: gl.constexpr, count: gl.constexpr, height: gl.constexpr):
+    """Places for blocks of an operand."""
+    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([height, BLOCK], dtype)
+    return gl.allocate_shared_memory(dtype, [count, height, BLOCK], layout)
+
+
+@gluon.jit
+def _tile(number, shape: gl.constexpr):
+    """Part, row and column of a tile."""
+    rows: gl.constexpr = _tiles(shape)[0]
+    columns: gl.constexpr = _tiles(shape)[1]
+    part = number // (rows * columns)
+    row, column = library.tile_of(number % (rows * columns), rows, columns, shape.band)
+    return part, row, column
+
+
+@gluon.jit
+def products(left, rights, others, epilogue: gl.constexpr, shape: gl.constexpr):
+    """Computes all tiles of a workgroup.
+
+    Args:
+      left: pointer to the left operand, whose terms lie side by side.
+      rights: the same of the right operands, `sums` for each part.
+      others: what the epilogue is given beside.
+      epilogue: a function of the sums of a part, of their rows, shape [tall, 1], and columns, shape
+        [1, width], of the number of the part, and of `others`; it writes the results.
+      shape: see `Shape`.
+    """
+    dtype: gl.constexpr = left.dtype.element_ty
+    stages: gl.constexpr = shape.stages
+    shares: gl.constexpr = _shares(shape)
+    left_ring = _ring(dtype, stages * shares, _tall(shape))
+    right_ring = _ring(dtype, stages, shape.width * shape.sums)
+    loaded = mbarrier.allocate_mbarrier(batch=stages)
+    free = mbarrier.allocate_mbarrier(batch=stages)
+    groups: gl.constexpr = shape.groups
+    turns = mbarrier.allocate_mbarrier(batch=groups)
+    for group in gl.static_range(groups):
+        mbarrier.init(turns.index(group), count=1)
+    for place in gl.static_range(stages):
+        mbarrier.init(loaded.index(place), count=WARPS * 32)
+        mbarrier.init(free.index(place), count=shares)
+    fence_async_shared()
+    if shape.groups == 2:
+        gl.warp_specialize(
+            [
+                (
+                    _compute,
+                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 0, shape),
+                ),
+                (
+                    _compute,
+                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 1, shape),
+                ),
+                (_load, (left, rights, left_ring, right_ring, loaded, free, shape)),
+            ],
+            [WARPS, WARPS],
+            _registers(shape),
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (
+                    _compute,
+                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 0, shape),
+                ),
+                (
+                    _compute,
+                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 1, shape),
+                ),
+                (
+                    _compute,
+                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 2, shape),
+                ),
+                (_load, (left, rights, left_ring, right_ring, loaded, free, shape)),
+            ],
+            [WARPS, WARPS, WARPS],
+            _registers(shape),
+        )
+
+
+@gluon.jit
+def _load(left, rights, left_ring, right_ring, loaded, free, shape: gl.constexpr):
+    """Loads the blocks of all tiles into places as they become free."""
+    shares: gl.constexpr = _shares(shape)
+    tall: gl.constexpr = _tall(shape)
+    parts: gl.constexpr = shape.parts
+    sums: gl.constexpr = shape.sums
+    ragged: gl.constexpr = _ragged(shape)
+    count: gl.constexpr = parts * _tiles(shape)[0] * _tiles(shape)[1]
+    row = gl.arange(0, tall, layout=gl.SliceLayout(1, _copied()))[:, None]
+    column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, _copied()))[:, None]
+    # Of each 32: pairs that a thread holds beside each other come from the pairs of eight columns.
+    inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
+    column = (column & -32) + inner
+    term = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, _copied()))[None, :]
+    place = 0
+    phase = 1
+    for number in range(gl.program_id(0), count, shape.programs):
+        part, row_tile, column_tile = _tile(number, shape)
+        right = rights[0]
+        second = rights[sums - 1]
+        for other in gl.static_range(1, parts):
+            if part == other:
+                right = rights[other * sums]
+                second = rights[other * sums + sums - 1]
+        right += column_tile * (shape.width * shape.right_step)
+        second += column_tile * (shape.width * shape.right_step)
+        right_offset = column * shape.right_step + term
+        if ragged:
+            block = left
+            first = row_tile * shape.height + row
+        else:
+            block = left + row_tile * (shape.height * shape.left_step)
+            first = row
+        for _ in range(shape.depth // BLOCK):
+            mbarrier.wait(free.index(place), phase)
+            for share in gl.static_range(shares):
+                there = first + share * tall
+                if ragged:
+                    there = gl.minimum(there, shape.rows - 1)
+                async_copy.async_load(
+                    left_ring.index(place * shares + share),
+                    block + (there * shape.left_step + term),
+                )
+            ring = right_ring.index(place)
+            async_copy.async_load(ring.slice(0, shape.width), right + right_offset)
+            if sums == 2:
+                async_copy.async_load(ring.slice(shape.width, shape.width), second + right_offset)
+            async_copy.mbarrier_arrive(loaded.index(place), increment_count=False)
+            block += BLOCK
+            right += BLOCK
+            second += BLOCK
+            place += 1
+            if place == shape.stages:
+                place = 0
+                phase ^= 1
+    async_copy.wait_group(0)
+
+
+@gluon.jit
+def _compute(
+    left_ring,
+    right_ring,
+    loaded,
+    free,
+    turns,
+    others,
+    epilogue: gl.constexpr,
+    group: gl.constexpr,
+    shape: gl.constexpr,
+):
+    """Computes the share of a group of all tiles, or all of some."""
+    steps: gl.constexpr = shape.depth // BLOCK
+    shares: gl.constexpr = _shares(shape)
+    share: gl.constexpr = 0 if shape.alternate else group
+    first: gl.constexpr = group if shape.alternate else 0
+    every: gl.constexpr = shape.groups if shape.alternate else 1
+    layout: gl.constexpr = _summed(shape)
+    tall: gl.constexpr = _tall(shape)
+    count: gl.constexpr = shape.parts * _tiles(shape)[0] * _tiles(shape)[1]
+    turn = first * steps
+    tour = 0 if first else 1
+    for number in range(
+        gl.program_id(0) + first * shape.programs,
+        count,
+        every * shape.programs,
+    ):
+        total = gl.zeros([tall, shape.width * shape.sums], gl.float32, layout)
+        if shape.alternate:
+            # Without it a group could take the blocks of another for its own, a round later.
+            mbarrier.wait(turns.index(group), tour & 1)
+            tour += 1
+        before = 0
+        for step in range(steps):
+            place = turn % shape.stages
+            mbarrier.wait(loaded.index(place), (turn // shape.stages) & 1)
+            fence_async_shared()
+            left = left_ring.index(place * shares + share)
+            right = right_ring.index(place).permute((1, 0))
+            total = warpgroup_mma(left, right, total, use_acc=step > 0, is_async=True)
+            total = warpgroup_mma_wait(1, deps=[total])
+            mbarrier.arrive(free.index(before), count=1, pred=step > 0)
+            before = place
+            turn += 1
+        if shape.alternate:
+            mbarrier.arrive(turns.index((group + 1) % shape.groups), count=1)
+        total = warpgroup_mma_wait(0, deps=[total])
+        mbarrier.arrive(free.index(before), count=1)
+        turn += (every - 1) * steps
+        part, row_tile, column_tile = _tile(number, shape)
+        row = row_tile * shape.height + share * tall
+        _finish(total, row, column_tile * shape.width, part, others, epilogue, shape)
+
+
+@gluon.jit
+def _finish(total, row, column, part, others, epilogue: gl.constexpr, shape: gl.constexpr):
+    """Calls the epilogue for the sums of a group, from a row and a column on."""
+    tall: gl.constexpr = _tall(shape)
+    layout: gl.constexpr = _written(tall, shape.width)
+    rows = row + gl.arange(0, tall, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = column + gl.arange(0, shape.width, layout=gl.SliceLayout(0, layout))[None, :]
+    if shape.sums == 1:
+        total = total.reshape([tall, shape.width // 32, 4, 4, 2])
+        total = total.permute((0, 1, 3, 2, 4)).reshape([tall, shape.width])
+        epilogue((gl.convert_layout(total, layout),), rows, columns, part, others)
+    else:
+        total = total.reshape([tall, 2, shape.width // 32, 4, 4, 2])
+        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([tall, shape.width, 2])
+        one, other = gl.split(total)
+        totals = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
+        epilogue(totals, rows, columns, part, others)

@@ -1,0 +1,254 @@
+"""Products in Gluon whose workgroups stay: which groups get one, their text, their object code."""
+
+import dataclasses
+
+import pytest
+from iree.compiler import ir
+from linalg_text import Function
+from test_kernels import needs_triton, planned
+
+from mlirfuse import targets
+from mlirfuse.kernels import building, hopper_matmul, matmul
+from mlirfuse.kernels.matmul import Tiling
+from mlirfuse.kernels.provider import Extent, Key, Plan
+from mlirfuse.structured import ops
+from mlirfuse.targets.base import Tuned
+
+HOPPER = targets.parse("cuda:sm_90")
+TOGETHER = Tiling(128, 256, 64, 4, 4, 8, 1, 2, 0)
+APART = Tiling(64, 128, 64, 4, 5, 4, 1, 2, 1)
+
+
+@pytest.fixture
+def gluon(monkeypatch):
+    monkeypatch.setattr(building, "has_gluon", lambda: True)
+
+
+def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16"):
+    """A product with a bias, an activation and a residual; loops are row, column, term, batch."""
+    f = Function("main", sizes)
+    a, b = f.argument(left, dtype), f.argument(right, dtype)
+    out = tuple(n for n in (3, 0, 1) if n in (*left, *right))
+    bias, r = f.argument((1,), dtype), f.argument(out, dtype)
+    total = f.contract(a, b, out, "f32")
+    active = f.apply("math.erf", f.apply("arith.addf", total, f.cast(bias, "f32")))
+    return f.finish(f.apply("arith.addf", f.cast(active, dtype), r))
+
+
+def several(rows, columns, depth, parts, joint, dtype="f16", computed=False):
+    """Products of one left operand with slices of one weight: gated, or each with its own bias."""
+    wide, part = f"tensor<{columns * parts}x{depth}x{dtype}>", f"tensor<{columns}x{depth}x{dtype}>"
+    sums, out = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}x{columns}x{dtype}>"
+    left, count = f"tensor<{rows}x{depth}x{dtype}>", range(parts)
+    ends = range(1 if joint else parts)
+    maps = ", ".join(["#a", *["#b"] * parts, *["#c"] * parts])
+    lines = [
+        "#a = affine_map<(m, n, k) -> (m, k)>",
+        "#b = affine_map<(m, n, k) -> (n, k)>",
+        "#c = affine_map<(m, n, k) -> (m, n)>",
+        "#id = affine_map<(m, n) -> (m, n)>",
+        f"func.func @main(%x: {left}, %w: {wide}) -> ({', '.join([out for _ in ends])}) {{",
+        "%zero = arith.constant 0.0 : f32",
+        f"%r:{len(ends)} = flow.dispatch.region -> ({', '.join([out for _ in ends])}) {{",
+        f"%e = tensor.empty() : {sums}",
+        f"%h = tensor.empty() : {out}",
+        f"%f = linalg.fill ins(%zero : f32) outs(%e : {sums}) -> {sums}",
+    ]
+    used = "%x"
+    if computed:
+        used = "%z"
+        lines += [
+            f"%v = tensor.empty() : {left}",
+            "%z = linalg.generic {indexing_maps = [#id, #id], iterator_types ="
+            f' ["parallel", "parallel"]}} ins(%x : {left}) outs(%v : {left}) {{',
+            f"^bb0(%g: {dtype}, %o: {dtype}):",
+            f"%q = math.exp %g : {dtype}",
+            f"linalg.yield %q : {dtype}",
+            f"}} -> {left}",
+        ]
+    for n in count:
+        place = f"[{n * columns}, 0] [{columns}, {depth}] [1, 1]"
+        lines.append(f"%w{n} = tensor.extract_slice %w{place} : {wide} to {part}")
+    lines += [
+        f"%s:{parts} = linalg.generic {{indexing_maps = [{maps}], iterator_types ="
+        ' ["parallel", "parallel", "reduction"]}'
+        f" ins({used}, {', '.join(f'%w{n}' for n in count)} : {left}, {', '.join([part] * parts)})"
+        f" outs({', '.join(['%f'] * parts)} : {', '.join([sums] * parts)}) {{",
+        f"^bb0(%l: {dtype}, {', '.join(f'%b{n}: {dtype}' for n in count)},"
+        f" {', '.join(f'%o{n}: f32' for n in count)}):",
+        f"%m = arith.extf %l : {dtype} to f32",
+    ]
+    for n in count:
+        lines += [
+            f"%c{n} = arith.extf %b{n} : {dtype} to f32",
+            f"%p{n} = arith.mulf %m, %c{n} : f32",
+            f"%t{n} = arith.addf %o{n}, %p{n} : f32",
+        ]
+    lines += [
+        f"linalg.yield {', '.join(f'%t{n}' for n in count)} : {', '.join(['f32'] * parts)}",
+        f"}} -> ({', '.join([sums] * parts)})",
+    ]
+    for n in ends:
+        other = 1 if joint else n
+        lines += [
+            f"%y{n} = linalg.generic {{indexing_maps = [#id, #id, #id], iterator_types ="
+            f' ["parallel", "parallel"]}} ins(%s#{n}, %s#{other} : {sums}, {sums})'
+            f" outs(%h : {out}) {{",
+            f"^bb0(%g: f32, %u: f32, %o: {dtype}):",
+            "%q = math.tanh %g : f32",
+            "%j = arith.mulf %q, %u : f32",
+            f"%k = arith.truncf %j : f32 to {dtype}",
+            f"linalg.yield %k : {dtype}",
+            f"}} -> {out}",
+        ]
+    names = ", ".join(f"%y{n}" for n in ends)
+    lines.append(f"flow.return {names} : {', '.join([out for _ in ends])}")
+    lines.append("}")
+    names = ", ".join(f"%r#{n}" for n in ends)
+    lines.append(f"return {names} : {', '.join([out for _ in ends])}")
+    return "\n".join([*lines, "}"])
+
+
+def plan(text, tiling=TOGETHER, target=HOPPER):
+    """What is planned for the one product, with a tiling."""
+    module, _ = planned(text, "matmul")
+    (found,) = [
+        found
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if view.operation.name == ops.REGION
+        and (found := matmul.supports(view.operation, target, tiling)) is not None
+    ]
+    return found
+
+
+def stays(text, tiling=TOGETHER, target=HOPPER):
+    """Whether the workgroups of the product's kernel stay."""
+    with ir.Context():
+        found = plan(text, tiling, target)
+        assert isinstance(found, Plan), found
+        source = found.program.source
+        assert ("hopper_products" in source) != ("library.product(" in source or "tl.dot" in source)
+        return "hopper_products" in source
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (linear((256, 512, 128)), True),
+        (linear((197, 256, 64), dtype="bf16"), True),
+        (linear((1, 256, 64)), True),
+        (linear((256, 512, 128, 1), left=(3, 0, 2), right=(3, 1, 2)), True),
+        (linear((256, 384, 128)), False),
+        (linear((256, 512, 96)), False),
+        (linear((256, 512, 128), right=(2, 1)), False),
+        (linear((256, 512, 128), left=(2, 0)), False),
+        (linear((256, 512, 128, 2), left=(3, 0, 2), right=(3, 1, 2)), False),
+        (linear((None, 512, 128)), False),
+        (several(256, 256, 128, 3, joint=False), True),
+        (several(256, 256, 128, 3, joint=False, computed=True), False),
+        (several(256, 256, 128, 2, joint=True), False),
+    ],
+)
+def test_groups_whose_workgroups_stay(text, expected):
+    """What is not whole in its columns and terms has workgroups with one tile each."""
+    assert stays(text) == expected
+
+
+def test_elsewhere_none_stays(monkeypatch):
+    text = linear((256, 512, 128))
+    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    assert not stays(text, target=targets.parse("cuda:sm_80"))
+    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    assert not stays(text)
+
+
+@pytest.mark.usefixtures("gluon")
+def test_the_text_says_sizes_steps_and_tiles():
+    with ir.Context():
+        found = plan(linear((197, 512, 128)))
+        assert "hopper_products.shaped(197, 512, 128, 128, 128, 1, 1, 128, 256, 4, 2, 0, 8, 4)" in (
+            found.program.source
+        )
+        assert "row_inside = row < 197" in found.program.source
+        assert found.grid[0] == Extent(4)
+        found = plan(linear((6400, 1024, 128)), APART)
+        assert ", 1, 1, 64, 128, 5, 2, 1, 4, 132)" in found.program.source
+        assert "row_inside" not in found.program.source
+        assert found.grid == (Extent(132), Extent(1), Extent(1))
+
+
+@pytest.mark.usefixtures("gluon")
+def test_slices_of_one_weight():
+    """Three results have tiles apart; what is multiplied with another sum has them together."""
+    with ir.Context():
+        source = plan(several(256, 128, 64, 3, joint=False), APART).program.source
+        assert "(x1 + 0, x1 + 0 + 8192, x1 + 0 + 16384,)," in source
+        assert "if part == 2:" in source
+        assert "(256, 128, 64, 64, 64, 3, 1, 64, 128, " in source
+        source = plan(several(256, 128, 64, 2, joint=True), APART).program.source
+        assert "(x1 + 0, x1 + 0 + 8192,)," in source
+        assert "total1 = totals[1]" in source
+        assert "(256, 128, 64, 64, 64, 1, 2, 64, 128, " in source
+
+
+@pytest.mark.usefixtures("gluon")
+def test_slices_that_are_not_aligned():
+    text = several(256, 128, 64, 2, joint=True)
+    wide, narrow = "tensor<256x64xf16>", "tensor<256x72xf16>"
+    sliced = text.replace(wide, narrow)
+    # The left operand has that many rows too.
+    sliced = sliced.replace(f"%x: {narrow}", f"%x: {wide}").replace(
+        f"ins(%x, %w0, %w1 : {narrow}", f"ins(%x, %w0, %w1 : {wide}"
+    )
+    assert stays(sliced.replace("%w[0, 0]", "%w[0, 8]").replace("%w[128, 0]", "%w[128, 8]"), APART)
+    assert not stays(
+        sliced.replace("%w[0, 0]", "%w[0, 4]").replace("%w[128, 0]", "%w[128, 4]"), APART
+    )
+
+
+@pytest.mark.usefixtures("gluon")
+def test_stored_tiles_choose_the_kernel():
+    numbers = dataclasses.astuple(TOGETHER)
+    key = Key("matmul", hopper_matmul.FORM, (256, 512, 128, 1))
+    tuned = (Tuned(key.kind, key.form, key.sizes, numbers, 1.0),)
+    assert stays(linear((256, 512, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
+    assert not stays(linear((256, 384, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
+
+
+@pytest.mark.usefixtures("gluon")
+def test_candidates():
+    def found(form, *sizes):
+        return [t for t in matmul.candidates(Key("matmul", form, sizes)) if t.groups]
+
+    whole = found(hopper_matmul.FORM, 4096, 768, 768, 1)
+    assert {t.width for t in whole} == {128, 256}
+    assert {t.width for t in found(hopper_matmul.FORM, 4096, 640, 768, 1)} == {128}
+    assert {t.width for t in found(f"{hopper_matmul.FORM}, 2 sums", 4096, 768, 768, 1)} == {64, 128}
+    assert not found(hopper_matmul.FORM, 64, 768, 768, 1)
+    assert not found(hopper_matmul.FORM, 4096, 768, 800, 1)
+    assert not found("16 bits, k inside, k outside", 4096, 768, 768, 1)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("text", "tiling", "threads"),
+    [
+        (linear((197, 256, 128), dtype="bf16"), TOGETHER, 384),
+        (several(100, 128, 64, 2, joint=True), APART, 384),
+        (several(64, 128, 64, 3, joint=False), Tiling(192, 128, 64, 4, 5, 8, 1, 3, 0), 512),
+    ],
+)
+def test_object_code(text, tiling, threads):
+    if not building.has_gluon():
+        pytest.skip("this Triton has an older Gluon")
+    with ir.Context():
+        kernel = building.build(plan(text, tiling).program, "sm_90")
+    code = kernel.code.decode()
+    assert ".target sm_90a" in code
+    assert "wgmma.mma_async" in code
+    assert "cp.async.cg.shared.global" in code
+    assert "st.global.v4" in code
+    assert kernel.workgroup_size == (threads, 1, 1)
