@@ -22,7 +22,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import building, convolution
-from mlirfuse.structured import convolutions, slices
+from mlirfuse.structured import convolutions, slices, windows
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -32,7 +32,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     limit = ctx.target.max_operands
     found = convolutions.with_epilogue(root, limit)
     group = [root] if found is None else found.ops
-    pad = convolutions.padding(root)
+    pad = windows.padding(root)
     group = slices.in_order([*([] if pad is None else [pad]), *group])
     return Match(root, tuple(convolutions.with_channels(group, limit)))
 

@@ -47,6 +47,7 @@ PIPELINE: tuple[str, ...] = (
     "weight_packing_rewrite",
     # For a kernel, where there is one, with its padding and its batch norm.
     "convolution_fusion",
+    "pooling_fusion",
     # Of what is left of a convolution's neighbours, all that is elementwise.
     "conv_bias_activation_fusion",
     # The sums of i8 need their scale: no other epilogue takes them.
@@ -72,6 +73,7 @@ PIPELINE: tuple[str, ...] = (
     "horizontal_fusion",
     # Before a padding behind it becomes a part of its group.
     "conv_triton_kernel",
+    "pool_triton_kernel",
     # Before a part that is computed is written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Whoever has formed it, the group that computes a part of a larger tensor writes it there.

@@ -7,7 +7,7 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured import channels, contractions, ops, slices
+from mlirfuse.structured import channels, contractions, ops, slices, windows
 
 NAMED = (
     "linalg.conv_1d_ncw_fcw",
@@ -43,14 +43,6 @@ def is_convolution(op: ir.Operation) -> bool:
         return False
     windows = [m is None for m in ops.indexing_maps(op)]
     return windows == [True, False, False]
-
-
-def padding(convolution: ir.Operation) -> ir.Operation | None:
-    """The `tensor.pad` that the convolution alone reads its input from."""
-    pad = ops.defining_op(convolution.operands[0])
-    if pad is None or pad.name != "tensor.pad" or ops.users(pad.results[0]) != [convolution]:
-        return None
-    return pad
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -286,7 +278,7 @@ def sliding(op: ir.Operation) -> Sliding | str | None:
     else:
         return None
     number = 1 - image
-    terms = _sums(op, image)
+    terms = windows.sums(op, image)
     out, weight = (ops.indexing_maps(op)[n] for n in (2, number))
     if terms is None or out is None or weight is None or None in (*out, *weight):
         return f"an indexing map of {op.name}"
@@ -318,32 +310,3 @@ def _own(op: ir.Operation, number: int) -> set[int | None]:
     """The loops of an operand that only the result has too."""
     maps = ops.plain_maps(op)
     return set(maps[number]) & set(maps[2]) - set(maps[1 - number])
-
-
-def _sums(op: ir.Operation, number: int) -> tuple[tuple[tuple[int, int], ...], ...] | None:
-    """For each dimension of an operand the loops that it adds up; None for another form."""
-    if "indexing_maps" not in op.attributes:
-        return None
-    found = []
-    for expression in op.attributes["indexing_maps"][number].value.results:
-        sums = _linear(expression)
-        if sums is None:
-            return None
-        found.append(sums)
-    return tuple(found)
-
-
-def _linear(expression: ir.AffineExpr) -> tuple[tuple[int, int], ...] | None:
-    """A sum of loops times positive constants."""
-    if isinstance(expression, ir.AffineDimExpr):
-        return ((expression.position, 1),)
-    if isinstance(expression, ir.AffineConstantExpr):
-        return () if expression.value == 0 else None
-    if isinstance(expression, ir.AffineAddExpr):
-        left, right = _linear(expression.lhs), _linear(expression.rhs)
-        return None if left is None or right is None else (*left, *right)
-    if isinstance(expression, ir.AffineMulExpr):
-        loop, factor = expression.lhs, expression.rhs
-        if isinstance(loop, ir.AffineDimExpr) and isinstance(factor, ir.AffineConstantExpr):
-            return ((loop.position, factor.value),) if factor.value > 0 else None
-    return None

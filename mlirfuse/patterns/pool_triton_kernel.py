@@ -1,0 +1,23 @@
+"""Let a Triton kernel compute a pooling, the padding around its image and the ops behind it.
+
+    %y = flow.dispatch.region { pad; pooling; elementwise ops }
+  becomes
+    %y = hal.dispatch.extern "pool_kernel"(%x, ...) { the ops behind it on values in registers }
+
+Root: the region. One pooling by maximum, minimum or sum, of f16, bf16 or f32: any layout, stride,
+dilation and number of places, windows of at most 81. The image is in memory, padded there or in the
+region. Dimensions static but for the first.
+Numerics: reassociating (sums of f16 and bf16 are taken in f32).
+Source: Tillet, Kung, Cox, Triton, 2019.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels import passes, pooling
+
+PASS = passes.kernel_pass(
+    name="pool_triton_kernel",
+    summary="Pooling with its padding and elementwise epilogue as one Triton kernel",
+    supports=pooling.supports,
+    source="Tillet et al. 2019",
+)
