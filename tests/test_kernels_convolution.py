@@ -204,6 +204,9 @@ CASES = [
     Conv(1, 17, 13, 3, 24, side=(7, 7), stride=2, low=3, image="bchw", filter="fcij"),
     Conv(3, 5, 5, 40, 70, side=(1, 1), image="bchw", filter="fc"),
     Conv(1, 6, 7, 1, 5, low=1, high=1, filter="fijc"),
+    Conv(1, 17, 14, 3, 24, side=(7, 7), stride=2, low=3, high=3),
+    Conv(None, 9, 10, 3, 8, stride=2, high=1, filter="fijc"),
+    Conv(2, 8, 6, 5, 8, side=(2, 2), stride=2, dilation=1),
 ]
 
 
@@ -227,6 +230,31 @@ def test_convolution_of_infinities(interpreter):
     assert (np.isfinite(found) == finite).all()
     assert (found[~finite & ~np.isnan(expected)] == np.inf).all()
     close(np.where(finite, found, 0), np.where(finite, expected, 0), "f16")
+
+
+@needs_triton
+def test_a_neighbour_of_the_window_may_be_infinite(interpreter):
+    """Rows of the window are read in pairs: nine channels, and one of the place before them."""
+    case = Conv(1, 3, 10, 3, 4, stride=2, low=1)
+    arrays = arrays_of(case)
+    arrays[0][0, 0, 4, 2] = np.inf
+    text = conv_text(case)
+    (found,) = run(interpreter, text, "convolution", arrays, [case.result()])
+    expected = reference(case, *arrays)
+    assert (np.isfinite(found) == np.isfinite(expected)).all()
+    assert np.isfinite(found[0, :, 3]).all()
+    assert np.isinf(found[0, 0, 2]).any()
+    _, plan = plan_of(text)
+    assert "along = term % 10" in plan.program.source
+    assert "a = tl.where(belongs[None, :], a, 0)" in plan.program.source
+
+
+@needs_triton
+def test_the_stem_reads_pairs():
+    _, plan = plan_of(conv_text(Conv(2, 64, 64, 3, 64, side=(7, 7), stride=2, low=3, high=3)))
+    text = building.build(plan.program, "sm_90").code.decode()
+    assert "ld.global.b16" not in text
+    assert text.count("ld.global.b32") >= 32
 
 
 def plan_of(text):

@@ -40,6 +40,9 @@ ROWS, COLUMNS = 0, 1
 TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
 
+PAIR = 2
+"""Elements of these types that are loaded together at least, if they start at 4 bytes."""
+
 FEW_CHANNELS = 16
 """Below, a block of terms spans several places of the window."""
 
@@ -154,6 +157,26 @@ def _refused(op: ir.Operation) -> NoMatch | None:
     return NoMatch(Reason.ELEMENT_TYPE, f"a convolution of {kind}")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """A row of the window with all its channels, side by side in the image, in pairs.
+
+    Attributes:
+      dim: of the image, along which the row lies.
+      lead: elements before the row, so that it starts at a pair.
+      inside: elements of the row.
+    """
+
+    dim: int
+    lead: int
+    inside: int
+
+    @property
+    def size(self) -> int:
+        """Elements that are read: whole pairs."""
+        return -(-(self.lead + self.inside) // PAIR) * PAIR
+
+
 class _Planner:
     """Writes the kernel of one region."""
 
@@ -207,6 +230,7 @@ class _Planner:
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the first loop of the rows may be dynamic")
         self.channels = channels
         self.windows = [size for size in windows if size is not None]
+        self.line = self._line()
         dynamic = rows[0] is None
         known = known_product(rows)
         key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
@@ -263,6 +287,22 @@ class _Planner:
             cluster=chosen.split,
         )
 
+    def _line(self) -> _Line | None:
+        """The rows of the window, where their channels are odd in number and lie in pairs."""
+        loops, channels = self.loops, self.channels
+        if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.terms) < 2:
+            return None
+        along, last = loops.terms[-2:]
+        dim = len(loops.terms) - 2
+        width = known_product(ops.shape(self.image)[dim:])
+        if last != ((loops.channel, 1),) or len(along) != 2 or width % PAIR:
+            return None
+        (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.windows)
+        if moved != (loops.windows[-1], 1) or stride * channels % PAIR:
+            return None
+        low, _ = self.padded[dim]
+        return _Line(dim, low * channels % PAIR, self.windows[-1] * channels)
+
     def _key(self, rows: int, columns: int) -> Key:
         """What the tiling is chosen by."""
         last = self.loops.terms[-1]
@@ -301,7 +341,10 @@ class _Planner:
         """The lines that compute the sums of the tile."""
         chosen, channels, taps = self.tiling, self.channels, known_product(self.windows)
         flat = channels < FEW_CHANNELS
+        line = self.line
         depth = taps * channels if flat else channels
+        if line is not None:
+            depth = taps // self.windows[-1] * line.size
         block = min(chosen.block, max(16, power_of_two(depth)))
         blocks = -(-depth // block)
         first, checks = self._places()
@@ -312,10 +355,12 @@ class _Planner:
             end = f"rank * {share} + {share}"
             whole = steps % chosen.split == 0
             bounds = f"rank * {share}, {end if whole else f'tl.minimum({end}, {steps})'}"
+        # Where elements are in a line is known when it is compiled, for each step by itself.
+        steps_of = "range" if line is None else "tl.static_range"
         lines = [
             *first,
             f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
-            f"for step in range({bounds}):",
+            f"for step in {steps_of}({bounds}):",
         ]
         inner = self._terms(flat, block, blocks)
         inside = f"term < {depth}" if depth % block else ""
@@ -329,6 +374,10 @@ class _Planner:
         masks.append(f"({inside})[None, :]" if inside else "")
         inner.append(f"a = tl.load({image} + (image_first + {left}){_guard(masks)})")
         masks = [self.space.groups[COLUMNS].mask, f"({inside})[:, None]" if inside else ""]
+        if line is not None and line.size != line.inside:
+            # A neighbour that was read with a pair may be no number.
+            inner.append("a = tl.where(belongs[None, :], a, 0)")
+            masks.append("belongs[:, None]")
         inner.append(f"b = tl.load({weight} + (filter_first + {right}){_guard(masks)})")
         inner.append("total0 = tl.dot(a, b, total0)")
         return [*lines, *(f"    {line}" for line in inner)]
@@ -349,12 +398,20 @@ class _Planner:
                 stride = known_product(shape[dim + 1 :])
                 if not parts:
                     continue
+                line = self.line if self.line is not None and dim == self.line.dim else None
+                unit = 1 if line is None else stride
                 texts = [
                     self.space.index(ROWS, self.axes[loop][1], self.axes[loop][1])
-                    + (f" * {factor}" if factor != 1 else "")
+                    + (f" * {factor * unit}" if factor * unit != 1 else "")
                     for loop, factor in parts
                 ]
-                shift = f" - {low}" if low else ""
+                before = low * unit
+                if line is not None:
+                    before, stride = before + line.lead, 1
+                    place = f"(place{dim} + along[None, :]"
+                    checks += [f"({place}) >= 0)", f"({place}) < {known_product(shape[dim:])})"]
+                    low = high = 0
+                shift = f" - {before}" if before else ""
                 lines.append(f"place{dim} = {' + '.join(texts)}{shift}")
                 whole.append(f"place{dim}" + (f" * {stride}" if stride != 1 else ""))
                 if low + high:
@@ -386,15 +443,26 @@ class _Planner:
     def _terms(self, flat: bool, block: int, blocks: int) -> list[str]:
         """The lines that number the terms of a step: place in the window, and channels."""
         arange = f"tl.arange(0, {block})"
-        if flat:
+        windows, line = self.windows, self.line
+        if line is not None:
+            lines = [f"term = step * {block} + {arange}", f"along = term % {line.size}"]
+            place = f"along - {line.lead}" if line.lead else "along"
+            last = len(windows) - 1
+            lines.append(f"window{last} = ({place}) // {self.channels}")
+            lines.append(f"channel = ({place}) % {self.channels}")
+            if line.size != line.inside:
+                end = line.lead + line.inside
+                lines.append(f"belongs = (along >= {line.lead}) & (along < {end})")
+            windows, tap = windows[:-1], f"term // {line.size}"
+        elif flat:
             lines = [f"term = step * {block} + {arange}", f"channel = term % {self.channels}"]
             tap = f"term // {self.channels}" if self.channels != 1 else "term"
         else:
             start = f"step % {blocks} * {block} + " if blocks != 1 else ""
             lines = [f"term = {start}{arange}"]
             tap = f"step // {blocks}" if blocks != 1 else "step"
-        inner = known_product(self.windows)
-        for number, size in enumerate(self.windows):
+        inner = known_product(windows)
+        for number, size in enumerate(windows):
             inner //= size
             text = tap if inner == 1 else f"{tap} // {inner}"
             lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
@@ -411,6 +479,9 @@ class _Planner:
         found = []
         for dim, sums in enumerate(dims):
             stride = known_product(shape[dim + 1 :])
+            if dims is self.loops.terms and self.line is not None and dim >= self.line.dim:
+                found += ["along[None, :]"] if dim == self.line.dim else []
+                continue
             for loop, factor in sums:
                 if loop in self.loops.windows:
                     name = f"window{self.loops.windows.index(loop)}" + (shaped if flat else "")
