@@ -216,6 +216,20 @@ def test_quantized_rms_norm(interpreter, dtype):
 
 
 @needs_triton
+def test_whole_numbers_of_a_byte(interpreter):
+    """Rounded half to even, bounded on either side, with infinities."""
+    x = np.array([[0.5, 1.5, -0.5, -2.5, 126.5, 127.5, -128.5, 3e4, -3e4, np.inf, -np.inf]])
+    for dtype, low, high in (("f16", -128.0, 127.0), ("f32", -127.0, 127.0), ("bf16", -8.0, 7.0)):
+        f = Function("main", (1, 11))
+        rounded = f.apply("math.roundeven", f.argument((0, 1), dtype))
+        bounded = f.apply("arith.minimumf", f.apply("arith.maximumf", rounded, low), high)
+        text = f.finish(f.cast(bounded, "i8", "arith.fptosi"))
+        (found,) = run(interpreter, text, "elementwise", [x.astype(NUMPY[dtype])], [x.shape])
+        kept = x.astype(NUMPY[dtype]).astype(np.float64)
+        assert (found == np.clip(np.round(kept), low, high)).all(), (dtype, found)
+
+
+@needs_triton
 @pytest.mark.parametrize("name", ["short_tanh", "short_erf"])
 def test_short_functions(interpreter, name):
     x = np.concatenate([np.linspace(-9, 9, 4001), np.geomspace(1e-30, 1, 90), [np.nan, np.inf]])

@@ -76,16 +76,18 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
     whole = {"max": exact.max(), "sum": np.exp(exact - exact.max()).sum()}
     asked = []
 
-    def combined(part, form, *how):
+    def told(part, form, *how):
         asked.append((form, *how))
         return part * 0.0 + float(whole[form])
 
-    monkeypatch.setattr(cluster, "combined", combined)
+    monkeypatch.setattr(cluster, "begin", lambda: asked.append("begin"))
+    monkeypatch.setattr(cluster, "told", told)
     share(rows.Tiling(2048, 8, 32))
     text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
     (found,) = run(interpreter, text, "rows", [x], [shape])
     close(found, softmax_reference(x.astype(np.float64)), "f16")
-    assert asked == [("max", ranks, 32, 1), ("sum", ranks, 32, 1)] * (ranks * shape[0])
+    once = ["begin", ("max", ranks, True), ("sum", ranks, False)]
+    assert asked == once * (ranks * shape[0])
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "rocm:gfx942"])
@@ -112,16 +114,15 @@ def test_no_kernel_for_longer_rows(share, target, most):
 
 @needs_triton
 def test_object_code_of_a_cluster(share):
-    for part, directive in (
-        (1024, ".reqntid 64\n.reqnctapercluster 4\n"),
-        (4096, ".reqntid 256\n"),
-    ):
+    for part, warps in ((1024, 2), (4096, 8)):
         share(rows.Tiling(2048, 16, part))
         plan = plan_of(softmax_text((6, 4096), "f16"))
         code = building.build(plan.program, "sm_90").code.decode()
-        assert directive + "{" in code
-        # Two reductions, each with a barrier before and one after the others' numbers are read.
-        assert code.count("barrier.cluster.arrive") == (4 if part < 4096 else 0)
+        directive = ".reqnctapercluster 4\n" if part < 4096 else ""
+        assert f".reqntid {32 * warps}\n{directive}{{" in code
+        # All run; the maxima are told; the sums are told.
+        count = 3 if part < 4096 else 0
+        assert code.count("barrier.cluster.arrive") == code.count("barrier.cluster.wait") == count
         assert plan.grid[0].repeat == 4096 // part
 
 
@@ -139,7 +140,7 @@ def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
     x = f.argument((0, 1), "f32")
     text = f.finish(f.apply("arith.subf", x, f.reduce(combine, x, [1], start)))
     share(rows.Tiling(2048, 16, 1024))
-    assert f'"{form}", 4, 64, 1)' in plan_of(text).program.source
+    assert f'"{form}", 4, True)' in plan_of(text).program.source
 
 
 def test_candidates_differ():
@@ -148,3 +149,51 @@ def test_candidates_differ():
         shares = [rows._shares(tiling, *sizes, subgroup=32) for tiling in tried]
         assert len({*shares}) == len(shares)
         assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
+
+
+def byte_text(low, high, offset=None):
+    """Rows over their sums in steps, moved by an offset, rounded and bounded, as i8."""
+    f = Function("main", (4, 64))
+    x = f.argument((0, 1), "f32")
+    total = f.reduce("arith.addf", x, [1], 0.0)
+    steps = f.apply("math.roundeven", f.apply("arith.divf", x, total))
+    if offset is not None:
+        steps = f.apply("arith.addf", steps, offset)
+    bounded = f.apply("arith.minimumf", f.apply("arith.maximumf", steps, low), high)
+    return f.finish(f.cast(bounded, "i8", "arith.fptosi"))
+
+
+@pytest.mark.parametrize(
+    ("text", "byte"),
+    [
+        (byte_text(-128.0, 127.0), "-128.0, 127.0"),
+        (byte_text(-7.0, 3.0), "-7.0, 3.0"),
+        # More than an i8 holds, a bound between two steps, no whole number before the bounds.
+        (byte_text(-129.0, 127.0), None),
+        (byte_text(-128.0, 128.0), None),
+        (byte_text(-127.5, 127.0), None),
+        (byte_text(-128.0, 127.0, 0.5), None),
+    ],
+)
+def test_steps_of_a_byte(text, byte):
+    source = plan_of(text).program.source
+    assert ("library.byte(" in source) == (byte is not None)
+    assert byte is None or f", {byte})" in source
+
+
+def test_what_the_registers_do_not_hold_is_loaded_late(share):
+    f = Function("main", (4, 4096))
+    x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
+    text = f.finish(
+        f.apply(
+            "arith.mulf",
+            f.apply("arith.mulf", x, g),
+            f.reduce("arith.maximumf", x, [1], float("-inf")),
+        )
+    )
+    for thread, late in ((8, False), (16, True), (32, True)):
+        share(rows.Tiling(2048, thread, 32768))
+        lines = plan_of(text).program.source.splitlines()
+        weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
+        sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
+        assert (weights > sums) == late

@@ -19,7 +19,7 @@ from mlirfuse.kernels import tuning
 from mlirfuse.kernels.nests import VECTOR, Nest, count, tile_width
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
-from mlirfuse.kernels.scalars import POINTERS, TYPES, WIDE, Unsupported
+from mlirfuse.kernels.scalars import HIDING, POINTERS, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.space import Group, Space, known_product
 from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import ops
@@ -37,9 +37,6 @@ _TRAITS = ("gathered", "swapped", "permuted", "sliced", "error function", "funct
 
 MEASURED_ON = "cuda:sm_90"
 """Whose measurements count on a target that has none: what is slow there is IREE's code."""
-
-_SHORT = frozenset({"f16", "bf16", "i8"})
-"""Results that hide an error of 1e-5 of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,7 +188,7 @@ class _Planner:
             space,
             loops,
             {**WIDE, "index": TYPES["i64" if wide else "i32"]},
-            short=all(ops.element_type(value) in _SHORT for value in self.results),
+            short=all(ops.element_type(value) in HIDING for value in self.results),
         )
         for op in self.group:
             tiles.elementwise(op)

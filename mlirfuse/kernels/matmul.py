@@ -17,7 +17,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import hopper_matmul, tuning
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
-from mlirfuse.kernels.scalars import TYPES, WIDE, Unsupported
+from mlirfuse.kernels.scalars import HIDING, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.space import (
     Axis,
     Group,
@@ -43,10 +43,6 @@ _SUMS = {
     ("i8", "i32"): "i32",
 }
 """Element types of the operands and of the result -> that of the sums."""
-
-
-_SHORT = frozenset({"f16", "bf16", "i8"})
-"""Results that hide an error of 1e-5 of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -598,7 +594,7 @@ class _Planner:
         named: dict[ir.Operation, Sequence[Axis]] = {self.contraction: axes}
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
-        short = all(ops.element_type(v) in _SHORT for v in self.results)
+        short = all(ops.element_type(v) in HIDING for v in self.results)
         layout = hopper_matmul.LAYOUT if tiling.groups else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)

@@ -191,12 +191,17 @@ class _Group:
             for _ in range(copies)
         ]
         self.results = [(n * _BYTES[kind], kind) for n, kind in job["results"]]
-        self.places = [device.memory(np.zeros(16, np.uint8), size) for size, _ in self.results]
+        # Results have copies too: a cache would hold what is written over and over.
+        self.written = [
+            [device.memory(np.zeros(16, np.uint8), size) for size, _ in self.results]
+            for _ in range(copies)
+        ]
+        self.places = self.written[0]
         self.expected: list[np.ndarray[Any, Any]] | None = None
 
     def free(self) -> None:
         """Gives the memory back."""
-        for place in [*(p for places in self.sets for p in places), *self.places]:
+        for place in (p for places in (*self.sets, *self.written) for p in places):
             self.device.free(place)
 
     def check(self) -> str:
@@ -247,7 +252,10 @@ def _measure(device: Device, folder: Path, job: dict[str, Any], group: _Group) -
         job["refused"] = str(error)
         return
     sizes = [] if job["size"] is None else [ctypes.c_int32(job["size"])]
-    packs = [[*map(ctypes.c_uint64, [*places, *group.places]), *sizes] for places in group.sets]
+    packs = [
+        [*map(ctypes.c_uint64, [*read, *written]), *sizes]
+        for read, written in zip(group.sets, group.written, strict=True)
+    ]
     for place, (size, _) in zip(group.places, group.results, strict=True):
         device.fill(place, size)
     device.launch(function, job, packs[0])

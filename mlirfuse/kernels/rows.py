@@ -15,7 +15,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
 from mlirfuse.kernels.provider import Extent, Key, Plan
-from mlirfuse.kernels.scalars import TYPES, Unsupported, literal
+from mlirfuse.kernels.scalars import HIDING, TYPES, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
 from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
 from mlirfuse.structured import ops
@@ -35,7 +35,7 @@ MAX_CLUSTER = 8
 MAX_THREADS = 1024
 """Of a workgroup."""
 
-CROWDED = 32
+CROWDED = 16
 """Elements of a tile for each thread from which its 64 registers hold only what is needed next."""
 
 MOST_ELEMENTS = 8192
@@ -157,12 +157,11 @@ def _plan(
             Group("column", column_sizes, "" if columns == width * ranks else "column_inside"),
         )
     )
-    tiles = Tiles(space, loops)
-    threads = warps * _subgroup(target)
-    crowded = height * width >= CROWDED * threads
+    tiles = Tiles(space, loops, short=all(ops.element_type(v) in HIDING for v in results))
+    crowded = height * width >= CROWDED * warps * _subgroup(target)
     for op in _late(group, results) if crowded else group:
         if "reduction" in ops.iterator_types(op):
-            _reduce(tiles, op, ranks, threads)
+            _reduce(tiles, op, ranks)
         else:
             tiles.elementwise(op)
         # At once: registers do not hold two results of a long row.
@@ -178,6 +177,7 @@ def _plan(
         f" + tl.arange(0, {height})[:, None]",
         f"column = {rank}tl.arange(0, {width})[None, :]",
         *space.inside(0, 1),
+        *(["cluster.begin()"] if ranks > 1 else []),
     ]
     note = f"{height} at a time" if ranks == 1 else f"{ranks} workgroups for each"
     return tiles.plan(
@@ -279,8 +279,8 @@ def _rows_and_columns(
     return axes, tuple(sizes[n] for n in rows) or (1,), tuple(sizes[n] for n in columns)
 
 
-def _reduce(tiles: Tiles, op: ir.Operation, ranks: int, threads: int) -> None:
-    """Reduces all columns of each row, which workgroups of so many threads share."""
+def _reduce(tiles: Tiles, op: ir.Operation, ranks: int) -> None:
+    """Reduces all columns of each row, which so many workgroups share."""
     reduced = [
         axis
         for axis, kind in zip(tiles.loops[op], ops.iterator_types(op), strict=True)
@@ -311,7 +311,8 @@ def _reduce(tiles: Tiles, op: ir.Operation, ranks: int, threads: int) -> None:
     text = f"tl.where({mask or 'column >= 0'}, {term}, {literal(neutral, 'f32')})"
     text = form.format(text)
     if ranks > 1:
-        text = f'cluster.combined({text}, "{shared}", {ranks}, {threads}, 1)'
+        first = not any("cluster.told" in line for line in tiles.body.lines)
+        text = f'cluster.told({text}, "{shared}", {ranks}, {first})'
     text = f"{text}.to({kind})"
     if start != neutral:
         joined = "tl.maximum" if "max" in combine.name else "tl.minimum"

@@ -67,12 +67,19 @@ _FLOAT = {
 }
 
 SHORT = {
+    "math.exp": "tl.exp2({0} * 1.4426950408889634)",
     "math.erf": "library.short_erf({0})",
     "math.tanh": "library.short_tanh({0})",
 }
 """Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
 
+HIDING = frozenset({"f16", "bf16", "i8"})
+"""Element types of results that hide an error of 1e-5 of them."""
+
 _SHORT_ROUND = "library.short_round({0})"
+
+_BYTE = -128.0, 127.0
+"""Bounds of an i8."""
 
 _LESS, _GREATER, _UNORDERED = {4, 5, 11, 12}, {2, 3, 9, 10}, {9, 10, 11, 12}
 """Numbers of `arith.cmpf`."""
@@ -169,6 +176,8 @@ class Body:
         self.short = short
         self.layout = layout
         self._count = 0
+        # Whole number -> what it was rounded from, and the least and greatest that it can be.
+        self._whole: dict[str, tuple[str, float, float]] = {}
 
     def name(self, text: str) -> str:
         """Gives the value of an expression a name."""
@@ -228,13 +237,40 @@ class Body:
             elif op.name == "math.fpowi":
                 known[op.results[0]] = self._power(op, read(op.operands[0]))
             else:
-                known[op.results[0]] = self.name(
-                    _scalar(op, [read(v) for v in op.operands], self.types, self.short)
-                )
+                operands = [read(v) for v in op.operands]
+                text = self._byte(op, operands) or _scalar(op, operands, self.types, self.short)
+                known[op.results[0]] = self.name(text)
+                self._note_whole(op, operands, known[op.results[0]])
         for value in list(block.operations)[-1].operation.operands:
             if value not in known and ops.constant(value) is not None:
                 read(value)
         return known
+
+    def _note_whole(self, op: ir.Operation, operands: Sequence[str], name: str) -> None:
+        """Takes note of a whole number: one that was rounded, or one with a bound."""
+        if op.name == "math.roundeven":
+            self._whole[name] = operands[0], -math.inf, math.inf
+        text = _bound(op) or _FLOAT.get(op.name, "")
+        numbers = [ops.constant(value) for value in op.operands]
+        bounds = [n for n in numbers if isinstance(n, float) and n.is_integer()]
+        known = [self._whole[o] for o in operands if o in self._whole]
+        if len(bounds) != 1 or len(known) != 1 or not text.startswith(("tl.max", "tl.min")):
+            return
+        start, low, high = known[0]
+        if text.startswith("tl.max"):
+            low, high = max(low, bounds[0]), max(high, bounds[0])
+        else:
+            low, high = min(low, bounds[0]), min(high, bounds[0])
+        self._whole[name] = start, low, high
+
+    def _byte(self, op: ir.Operation, operands: Sequence[str]) -> str | None:
+        """A whole number within the bounds of an i8, in fewer steps than by rounding and casts."""
+        if op.name != "arith.fptosi" or str(op.results[0].type) != "i8" or self.layout:
+            return None
+        start, low, high = self._whole.get(operands[0], ("", -math.inf, math.inf))
+        if low < _BYTE[0] or high > _BYTE[1]:
+            return None
+        return f"library.byte({start}, {low!r}, {high!r})"
 
     def _power(self, op: ir.Operation, base: str) -> str:
         exponent = ops.constant(op.operands[1])

@@ -29,6 +29,16 @@ def short_round(x):
 
 
 @triton.jit
+def byte(x, low: tl.constexpr, high: tl.constexpr):
+    """The nearest whole number within the bounds, which are those of an i8 or nearer; half to even.
+
+    It is the last bits of a sum of f32 from 2^23 to 2^24, which holds no fractions.
+    """
+    kept = tl.minimum(tl.maximum(x, low), high).to(tl.float32)
+    return (kept + 12582912.0).to(tl.int32, bitcast=True).to(tl.int8)
+
+
+@triton.jit
 def tanh(x):
     """Hyperbolic tangent of f32: by exponentials, and by its series near zero."""
     power = tl.exp(2.0 * tl.minimum(tl.abs(x), 16.0))
