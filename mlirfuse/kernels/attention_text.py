@@ -1,4 +1,4 @@
-"""The text of attention kernels: from q, k and v to sums over the keys."""
+"""The text of attention kernels in Triton: from q, k and v to sums over the keys."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import math
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.provider import Program
 from mlirfuse.kernels.rows import power_of_two
+from mlirfuse.kernels.scalars import POINTERS
 from mlirfuse.kernels.space import Axis, Space
-from mlirfuse.kernels.tiles import Tiles
+from mlirfuse.kernels.tiles import Tiles, text_of
 from mlirfuse.structured import ops
 
-COMPUTING_WARPS = 4
-"""Of each group that computes in `triton/hopper.py`; where there are two, a third one loads."""
+ENTRY = "attention_kernel"
 
 BATCH, QUERY, KEY, WIDTH = 0, 1, 2, 3
 """The groups of the iteration space; WIDTH is that of v."""
@@ -128,6 +129,35 @@ class Shape:
     queries: int
 
 
+def program(
+    tiles: Tiles,
+    lines: list[str],
+    tiling: Tiling,
+    written: list[str],
+    scratch: int = 0,
+    *,
+    gluon: bool = False,
+) -> Program:
+    """The program of some lines.
+
+    Args:
+      tiles: what the lines were written with.
+      lines: the body.
+      tiling: its tiling.
+      written: the types of what it writes.
+      scratch: tensors of f32 that a kernel before it wrote.
+      gluon: whether the lines are Gluon's.
+    """
+    arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
+    arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
+    arguments += [(f"y{n}", kind) for n, kind in enumerate(written)]
+    note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
+    if scratch:
+        note = "Joins what was summed over parts of the keys."
+    text = text_of(ENTRY, arguments, lines, note, gluon=gluon)
+    return Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
+
+
 def sums(
     places: list[tuple[str, str]],
     scores: Scores,
@@ -152,7 +182,7 @@ def sums(
     inside = _condition("query_inside" if shape.queries % tall else "", shape.depth, "[None, :]")
     whole = shape.keys // block * block
     lines = [
-        *_placed(tiling, causal),
+        *placed(tiling, causal),
         f"query = (tile * {tall} + tl.arange(0, {tall}))[:, None]",
         f"query_inside = query < {shape.queries}",
         f"column = tl.arange(0, {columns})[None, :]",
@@ -179,7 +209,7 @@ def sums(
     return lines
 
 
-def _placed(tiling: Tiling, causal: bool) -> list[str]:
+def placed(tiling: Tiling, causal: bool) -> list[str]:
     """The lines that say which queries of which head a workgroup has."""
     tile, batch = (1, 0) if tiling.heads_first else (0, 1)
     ordered = f"tl.program_id({tile})"
@@ -187,30 +217,6 @@ def _placed(tiling: Tiling, causal: bool) -> list[str]:
         # The last queries have the most keys, and start first.
         ordered = f"tl.num_programs({tile}) - 1 - {ordered}"
     return [f"batch = tl.program_id({batch})", f"tile = {ordered}"]
-
-
-def overlapped(
-    places: list[str],
-    steps: list[int],
-    scale: float,
-    shape: Shape,
-    tiling: Tiling,
-    causal: bool,
-) -> list[str]:
-    """The lines of a kernel in Gluon.
-
-    Args:
-      places: where a head's q, k, v and results start.
-      steps: elements from one query or key to the next in each.
-      scale: of the scores.
-      shape: the sizes; heads of q, k and v are of one.
-      tiling: the tiles.
-      causal: whether a query sees no keys after it.
-    """
-    entry = "attention_with_loaders" if tiling.warps > COMPUTING_WARPS else "attention"
-    arguments = [*places, *steps, "tile", shape.queries, shape.keys, tiling.block, shape.width]
-    arguments += [causal, scale * LOG2E]
-    return [*_placed(tiling, causal), f"hopper.{entry}({', '.join(map(str, arguments))})"]
 
 
 def store_parts(shape: Shape, batch: int, masked: bool) -> list[str]:
