@@ -98,6 +98,15 @@ _LOW: tuple[Tiling, ...] = (
     Tiling(16, 16, 256, 4, 4),
 )
 
+_ROW = (
+    (4, 2048, 8, 1),
+    (4, 2048, 4, 1),
+    (4, 1024, 4, 3),
+    (8, 512, 4, 3),
+    (8, 1024, 8, 1),
+)
+"""Tiles of a single row: width, block, warps, stages."""
+
 FILLED = 100
 """Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
 
@@ -137,7 +146,8 @@ def candidates(key: Key) -> list[Tiling]:
     """The tilings that a search measures."""
     rows = key.sizes[0]
     if rows <= FEW_ROWS:
-        return [
+        found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
+        return found + [
             Tiling(16, *numbers)
             for numbers in (
                 (64, 128, 4, 4),
