@@ -151,7 +151,7 @@ def test_candidates_differ():
         assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
 
 
-def byte_text(low, high, offset=None):
+def byte_text(low, high, offset=None, cast="arith.fptosi"):
     """Rows over their sums in steps, moved by an offset, rounded and bounded, as i8."""
     f = Function("main", (4, 64))
     x = f.argument((0, 1), "f32")
@@ -160,7 +160,7 @@ def byte_text(low, high, offset=None):
     if offset is not None:
         steps = f.apply("arith.addf", steps, offset)
     bounded = f.apply("arith.minimumf", f.apply("arith.maximumf", steps, low), high)
-    return f.finish(f.cast(bounded, "i8", "arith.fptosi"))
+    return f.finish(f.cast(bounded, "i8", cast))
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,17 @@ def byte_text(low, high, offset=None):
     ],
 )
 def test_steps_of_a_byte(text, byte):
-    source = plan_of(text).program.source
+    plan = plan_of(text)
+    source = plan.program.source
+    assert plan.key.form == "arith.addf, 1 read, 1 written, 8 bits"
     assert ("library.byte(" in source) == (byte is not None)
     assert byte is None or f", {byte})" in source
+
+
+def test_no_kernel_for_unsigned_bytes():
+    plan = plan_of(byte_text(0.0, 127.0, cast="arith.fptoui"))
+    assert plan.reason is Reason.STRUCTURE
+    assert "arith.fptoui" in plan.detail
 
 
 def test_what_the_registers_do_not_hold_is_loaded_late(share):
