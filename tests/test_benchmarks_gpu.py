@@ -401,6 +401,13 @@ def test_torch_holds_weights_as_parameters():
         assert torch.allclose(made(arguments[0]), row.program(with_torch, *arguments), atol=1e-5)
 
 
+def test_no_side_finds_its_arguments_in_the_cache():
+    order = timer.turns(["ours", "stock", "eager"], rounds=4, copies=8)
+    assert [name for name, _ in order] == ["ours", "stock", "eager"] * 4
+    copies = [copy for _, copy in order]
+    assert all(len({*copies[n : n + 8]}) == 8 for n in range(5))
+
+
 def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
     import iree.runtime as rt
     from iree.compiler import ir

@@ -57,7 +57,7 @@ def kernels(
     Args:
       calls: side -> a call with a copy of the arguments that returns when its work is done.
       rounds: how many.
-      copies: of the arguments; each round takes the next.
+      copies: of the arguments.
 
     Raises:
       MlirfuseError: the profiler lost markers.
@@ -65,22 +65,30 @@ def kernels(
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    order = []
+    order = turns(calls, rounds, copies)
     with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as recorder:
-        for turn in range(rounds):
-            for name, call in calls.items():
-                torch.cuda._sleep(1)
-                torch.cuda.synchronize()
-                call(turn % copies)
-                torch.cuda.synchronize()
-                order.append(name)
+        for name, copy in order:
+            torch.cuda._sleep(1)
+            torch.cuda.synchronize()
+            calls[name](copy)
+            torch.cuda.synchronize()
     times = split(_recorded(recorder))
     if len(times) != len(order):
         raise MlirfuseError(f"the profiler saw {len(times)} markers of {len(order)}")
     found: dict[str, list[float]] = {name: [] for name in calls}
-    for name, seconds in zip(order, times, strict=True):
+    for (name, _), seconds in zip(order, times, strict=True):
         found[name].append(seconds)
     return found
+
+
+def turns(names: Iterable[str], rounds: int, copies: int) -> list[tuple[str, int]]:
+    """Which side has its turn, and with which copy of the arguments.
+
+    Each turn takes the next copy: with the copy of the side before it a side would find in the
+    cache what that one has loaded.
+    """
+    order = [*names] * rounds
+    return [(name, number % copies) for number, name in enumerate(order)]
 
 
 def _recorded(recorder: Any) -> list[Event]:
