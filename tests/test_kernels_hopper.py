@@ -80,8 +80,27 @@ def test_steps_and_places_are_those_of_memory():
     """Heads behind the queries: a query is three heads of 64 after the one before."""
     with ir.Context():
         source = planned((2, 3, 1, 128, 64, 64, 192), "causal").program.source
-    call = next(line for line in source.splitlines() if "hopper.attention(" in line)
-    assert ", 64, 64, 64, 64, tile, 128, 192, 64, 64, True, " in call
+        shared = planned((2, 3, 2, 256, 128, 128, 384)).program.source
+    assert "hopper.shaped(64, 64, 64, 64, 6, 128, 192, 64, 64, True, " in source
+    assert "return batch * (8192), batch * (12288), batch * (12288), batch * (8192)" in source
+    assert "return batch * (32768), (batch // 2) * (49152), (batch // 2) * (49152), " in shared
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize(
+    ("extents", "workgroups"),
+    [
+        ((2, 3, 2, 256, 128, 128, 384), 24),
+        ((2, 8, 4, 1024, 128, 128, 1024), 132),
+        ((2, 8, 4, 1000, 128, 128, 1024), 1024),
+        ((2, 8, 4, 1000, 64, 64, 1024), 1024),
+    ],
+)
+def test_workgroups_with_loaders_stay(extents, workgroups):
+    """Not more than there are multiprocessors; others have one tile each."""
+    with ir.Context():
+        grid = planned(extents).grid
+    assert [(e.size, e.block, e.repeat) for e in grid] == [(workgroups, 1, 1), *[(1, 1, 1)] * 2]
 
 
 @pytest.mark.usefixtures("gluon")
@@ -104,8 +123,8 @@ def test_stored_tiles_choose_the_kernel():
 @pytest.mark.parametrize(
     ("extents", "mask", "dtype", "threads"),
     [
-        ((1, 2, 1, 100, 64, 64, 70), "causal", "bf16", 128),
-        ((1, 2, 1, 128, 128, 128, 256), "causal", "f16", 384),
+        ((1, 2, 1, 200, 64, 64, 200), "causal", "bf16", 128),
+        ((1, 2, 1, 512, 128, 128, 512), "causal", "f16", 384),
     ],
 )
 def test_object_code(extents, mask, dtype, threads):
@@ -120,3 +139,8 @@ def test_object_code(extents, mask, dtype, threads):
     assert "wgmma.mma_async" in text
     assert ("setmaxnreg" in text) == (threads == 384)
     assert kernel.workgroup_size == (threads, 1, 1)
+    # What follows a branch stays there: the softmax ends before its products are waited for.
+    waits = text.split("wgmma.wait_group.sync.aligned 0;")[:-1]
+    softmaxes = [wait for wait in waits if "ex2.approx" in wait]
+    assert softmaxes
+    assert all("bra" in softmax.split("ex2.approx")[-1] for softmax in softmaxes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from mlirfuse.kernels.attention_region import Attention
-from mlirfuse.kernels.attention_text import LOG2E, Tiling, placed, program
+from mlirfuse.kernels.attention_text import LOG2E, Tiling, program
+from mlirfuse.kernels.hopper_matmul import PROGRAMS
 from mlirfuse.kernels.provider import Extent, Plan
 from mlirfuse.kernels.scalars import POINTERS
 from mlirfuse.kernels.space import Group, Space, known_product
@@ -62,20 +63,18 @@ def plan(work: Attention, tiling: Tiling) -> Plan:
         # The kernel with loaders was checked on a device for whole tiles alone.
         tiling = dataclasses.replace(tiling, tall=64, block=64, warps=COMPUTING_WARPS)
     tiles = Tiles(Space((Group("batch", work.batch),)), {})
-    heads = _heads(tiles, work)
-    queries = Extent(shape.queries, tiling.tall)
-    grid = (queries, Extent(work.heads))
-    if tiling.heads_first:
-        grid = (Extent(work.heads), queries)
-    lines = _lines(work, heads, tiling)
+    lines, starts = _text(tiles, work, tiling)
+    workgroups = -(-shape.queries // tiling.tall) * work.heads
+    if tiling.warps > COMPUTING_WARPS:
+        workgroups = min(workgroups, PROGRAMS)
     one = dataclasses.replace(tiling, warps=COMPUTING_WARPS)
     results = returned(work.region)
     kinds = [POINTERS[ops.element_type(x)] for x in results]
     return Plan(
-        program(tiles, lines, one, kinds, gluon=True),
+        program(tiles, lines, one, kinds, gluon=True, functions=starts),
         tuple(tiles.operands),
         tuple(results),
-        (*grid, Extent(1)),
+        (Extent(workgroups), Extent(1), Extent(1)),
         key=work.key,
     )
 
@@ -114,11 +113,23 @@ def _heads(tiles: Tiles, work: Attention) -> _Heads:
     return _Heads(pointers, starts, steps)
 
 
-def _lines(work: Attention, heads: _Heads, tiling: Tiling) -> list[str]:
-    """The lines of the kernel."""
-    shape = work.shape
+def _text(tiles: Tiles, work: Attention, tiling: Tiling) -> tuple[list[str], str]:
+    """The lines of the kernel, and the function that they name."""
+    heads, shape = _heads(tiles, work), work.shape
     entry = "attention_with_loaders" if tiling.warps > COMPUTING_WARPS else "attention"
-    places = [f"{a} + {b}" for a, b in zip(heads.pointers, heads.starts, strict=True)]
-    rest = [shape.queries, shape.keys, tiling.block, shape.width, work.causal, work.scale * LOG2E]
-    call = ", ".join(map(str, [*places, *heads.steps, "tile", *rest]))
-    return [*placed(tiling, work.causal), f"hopper.{entry}({call})"]
+    numbers: list[float] = [
+        *heads.steps,
+        work.heads,
+        shape.queries,
+        shape.keys,
+        tiling.block,
+        shape.width,
+    ]
+    numbers += [work.causal, tiling.heads_first, work.scale * LOG2E]
+    shaped = f"hopper.shaped({', '.join(map(str, numbers))})"
+    starts = (
+        "@gluon.jit\ndef starts(batch):\n"
+        '    """Where q, k, v and the results of a head start."""\n'
+        f"    return {', '.join(heads.starts)}\n\n\n"
+    )
+    return [f"hopper.{entry}({', '.join(heads.pointers)}, starts, {shaped})"], starts

@@ -137,6 +137,7 @@ def program(
     scratch: int = 0,
     *,
     gluon: bool = False,
+    functions: str = "",
 ) -> Program:
     """The program of some lines.
 
@@ -147,6 +148,7 @@ def program(
       written: the types of what it writes.
       scratch: tensors of f32 that a kernel before it wrote.
       gluon: whether the lines are Gluon's.
+      functions: what the lines call.
     """
     arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
     arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
@@ -154,7 +156,7 @@ def program(
     note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
     if scratch:
         note = "Joins what was summed over parts of the keys."
-    text = text_of(ENTRY, arguments, lines, note, gluon=gluon)
+    text = text_of(ENTRY, arguments, lines, note, gluon=gluon, functions=functions)
     return Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
 
 
@@ -182,7 +184,7 @@ def sums(
     inside = _condition("query_inside" if shape.queries % tall else "", shape.depth, "[None, :]")
     whole = shape.keys // block * block
     lines = [
-        *placed(tiling, causal),
+        *_placed(tiling, causal),
         f"query = (tile * {tall} + tl.arange(0, {tall}))[:, None]",
         f"query_inside = query < {shape.queries}",
         f"column = tl.arange(0, {columns})[None, :]",
@@ -209,7 +211,7 @@ def sums(
     return lines
 
 
-def placed(tiling: Tiling, causal: bool) -> list[str]:
+def _placed(tiling: Tiling, causal: bool) -> list[str]:
     """The lines that say which queries of which head a workgroup has."""
     tile, batch = (1, 0) if tiling.heads_first else (0, 1)
     ordered = f"tl.program_id({tile})"

@@ -9,8 +9,11 @@ stand where the softmax has to end before the products are waited for.
 
 `attention` loads with the warps that compute, 64 queries at a time, and several workgroups share a
 multiprocessor. `attention_with_loaders` has two groups of four warps for 64 queries each and four
-more warps that load for both: heads of 128 fill a multiprocessor with one workgroup.
+more warps that load for both: heads of 128 fill a multiprocessor with one workgroup, which goes
+from tile to tile.
 """
+
+import dataclasses
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -28,11 +31,51 @@ TALL = gl.constexpr(64)
 WARPS = gl.constexpr(4)
 
 PLACES = gl.constexpr(2)
-"""Blocks of keys, and of values, in workgroup memory."""
+"""Blocks of keys, and of values, in workgroup memory; tiles of queries where others load."""
 
 COMPUTING_REGISTERS = gl.constexpr(240)
 LOADING_REGISTERS = gl.constexpr(40)
 """Of a thread: 8 warps of the ones and 4 of the others have 65536 together."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What is computed, and by which tiles.
+
+    Attributes:
+      q_step: elements from one query to the next.
+      k_step: the same of the keys.
+      v_step: the same of the values.
+      y_step: the same of the results.
+      heads: how many there are.
+      queries: of a head.
+      keys: the same.
+      block: keys at a time.
+      width: the size of a head, 64 or 128.
+      causal: whether a query sees no keys after it.
+      heads_first: whether tiles of all heads come before the next tile of a head.
+      scale: what makes the scores powers of two; above zero.
+    """
+
+    q_step: int
+    k_step: int
+    v_step: int
+    y_step: int
+    heads: int
+    queries: int
+    keys: int
+    block: int
+    width: int
+    causal: bool
+    heads_first: bool
+    scale: float
+
+
+# Triton keeps what it has compiled by the text of such functions, not by that of a class.
+@gluon.constexpr_function
+def shaped(*numbers):
+    """A `Shape`, for a kernel's text."""
+    return Shape(*numbers)
 
 
 @gluon.constexpr_function
@@ -60,119 +103,104 @@ def _columns(width: gl.constexpr):
 
 
 @gluon.jit
-def _count(tile, tall: gl.constexpr, keys: gl.constexpr, block: gl.constexpr, causal: gl.constexpr):
+def _tile(number, tall: gl.constexpr, shape: gl.constexpr):
+    """The head and the number of a tile of queries."""
+    tiles: gl.constexpr = (shape.queries + tall - 1) // tall
+    if shape.heads_first:
+        head = number % shape.heads
+        tile = number // shape.heads
+    else:
+        head = number // tiles
+        tile = number % tiles
+    if shape.causal:
+        # The last queries have the most keys, and start first.
+        tile = tiles - 1 - tile
+    return head, tile
+
+
+@gluon.jit
+def _count(tile, tall: gl.constexpr, shape: gl.constexpr):
     """How many blocks of keys a tile of queries sees."""
-    count = (keys + block - 1) // block
-    if causal:
-        count = gl.minimum(count, ((tile + 1) * tall + block - 1) // block)
+    count = (shape.keys + shape.block - 1) // shape.block
+    if shape.causal:
+        count = gl.minimum(count, ((tile + 1) * tall + shape.block - 1) // shape.block)
     return count
 
 
 @gluon.jit
-def _blocks(source, block: gl.constexpr, width: gl.constexpr):
-    """Places for blocks of what a pointer points to."""
+def _places(source, count: gl.constexpr, tall: gl.constexpr, shape: gl.constexpr):
+    """Places for tiles of what a pointer points to."""
     dtype: gl.constexpr = source.dtype.element_ty
-    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([block, width], dtype)
-    return gl.allocate_shared_memory(dtype, [PLACES, block, width], layout)
+    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([tall, shape.width], dtype)
+    return gl.allocate_shared_memory(dtype, [count, tall, shape.width], layout)
 
 
 @gluon.jit
-def _queries(source, width: gl.constexpr):
-    """A place for the queries of four warps."""
-    dtype: gl.constexpr = source.dtype.element_ty
-    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([TALL, width], dtype)
-    return gl.allocate_shared_memory(dtype, [TALL, width], layout)
-
-
-@gluon.jit
-def attention(
-    q,
-    k,
-    v,
-    y,
-    q_step: gl.constexpr,
-    k_step: gl.constexpr,
-    v_step: gl.constexpr,
-    y_step: gl.constexpr,
-    tile,
-    queries: gl.constexpr,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    width: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
-):
+def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
     """Writes the weighted means of values for 64 queries.
 
     Args:
-      q: pointer to the first query of the head.
-      k: the same of its keys.
-      v: the same of its values.
-      y: the same of its results.
-      q_step: elements from one query to the next.
-      k_step: the same of the keys.
-      v_step: the same of the values.
-      y_step: the same of the results.
-      tile: number of the tile of queries.
-      queries: how many there are.
-      keys: the same of the keys.
-      block: keys at a time.
-      width: the size of a head, 64 or 128.
-      causal: whether a query sees no keys after it.
-      scale: what makes the scores powers of two; above zero.
+      q: pointer to the queries.
+      k: the same of keys.
+      v: the same of values.
+      y: the same of results.
+      starts: a function from the number of a head to where its q, k, v and results start.
+      shape: see `Shape`.
     """
+    block: gl.constexpr = shape.block
+    width: gl.constexpr = shape.width
     sums: gl.constexpr = _products(width)
-    q_tile = _queries(q, width)
-    k_blocks = _blocks(k, block, width)
-    v_blocks = _blocks(v, block, width)
-    count = _count(tile, TALL, keys, block, causal)
+    head, tile = _tile(gl.program_id(0), TALL, shape)
+    q_start, k_start, v_start, y_start = starts(head)
+    q_tile = _places(q, 1, TALL, shape).index(0)
+    k_blocks = _places(k, PLACES, block, shape)
+    v_blocks = _places(v, PLACES, block, shape)
+    count = _count(tile, TALL, shape)
     last = (count - 1) * block
     query = _rows(tile * TALL, TALL, width)
     column = _columns(width)
     key = _rows(0, block, width)
-    k_tile = k + key * k_step + column
-    v_tile = v + key * v_step + column
+    k_tile = k + k_start + key * shape.k_step + column
+    v_tile = v + v_start + key * shape.v_step + column
     there = None
-    if queries % TALL:
-        there = query < queries
+    if shape.queries % TALL:
+        there = query < shape.queries
     inside = None
-    if keys % block:
-        inside = key < keys - last
-    async_copy.async_load(q_tile, q + query * q_step + column, mask=there)
-    async_copy.async_load(k_blocks.index(0), k_tile + last * k_step, mask=inside)
+    if shape.keys % block:
+        inside = key < shape.keys - last
+    async_copy.async_load(q_tile, q + q_start + query * shape.q_step + column, mask=there)
+    async_copy.async_load(k_blocks.index(0), k_tile + last * shape.k_step, mask=inside)
     async_copy.commit_group()
-    async_copy.async_load(v_blocks.index(0), v_tile + last * v_step, mask=inside)
-    before = k_tile + (last - block) * k_step
+    async_copy.async_load(v_blocks.index(0), v_tile + last * shape.v_step, mask=inside)
+    before = k_tile + (last - block) * shape.k_step
     async_copy.async_load(k_blocks.index(1), before, mask=(count > 1) & (key >= 0))
     async_copy.commit_group()
     async_copy.wait_group(1)
     fence_async_shared()
-    row, total, highest, weight = _nothing(tile * TALL, block, width)
-    share, highest, weight = _first(
-        q_tile, k_blocks, row, last, highest, weight, keys, block, width, causal, scale
-    )
+    row, total, highest, weight = _nothing(tile * TALL, shape)
+    share, highest, weight = _first(q_tile, k_blocks.index(0), row, last, highest, weight, shape)
     async_copy.wait_group(0)
     fence_async_shared()
     turn = 1
-    if causal:
+    if shape.causal:
         for _ in range((TALL - 1) // block):
             if turn < count:
                 share, total, highest, weight = _step(
                     q_tile, k_blocks, v_blocks, k_tile, v_tile, key, turn, count, row, share,
-                    total, highest, weight, k_step, v_step, keys, block, sums, True, scale
+                    total, highest, weight, True, shape
                 )  # fmt: skip
                 turn += 1
     for number in range(turn, count):
         share, total, highest, weight = _step(
             q_tile, k_blocks, v_blocks, k_tile, v_tile, key, number, count, row, share,
-            total, highest, weight, k_step, v_step, keys, block, sums, False, scale
+            total, highest, weight, False, shape
         )  # fmt: skip
     async_copy.wait_group(0)
     fence_async_shared()
     total = warpgroup_mma(share, v_blocks.index((count - 1) % PLACES), total)
     total = total / gl.convert_layout(weight, gl.SliceLayout(1, sums))[:, None]
     found = gl.convert_layout(total.to(y.dtype.element_ty), _copied(width))
-    gl.store(y + query * y_step + column, found, mask=there)
+    gl.store(y + y_start + query * shape.y_step + column, found, mask=there)
 
 
 @gluon.jit
@@ -190,301 +218,318 @@ def _step(
     total,
     highest,
     weight,
-    k_step: gl.constexpr,
-    v_step: gl.constexpr,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    sums: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
+    masked: gl.constexpr,
+    shape: gl.constexpr,
 ):
     """Adds the values of the block before to `total`, and computes the weights of this one."""
-    start = (count - 1 - turn) * block
-    async_copy.async_load(v_blocks.index(turn % PLACES), v_tile + start * v_step)
-    before = k_tile + (start - block) * k_step
+    start = (count - 1 - turn) * shape.block
+    async_copy.async_load(v_blocks.index(turn % PLACES), v_tile + start * shape.v_step)
+    before = k_tile + (start - shape.block) * shape.k_step
     more = (turn + 1 < count) & (key >= 0)
     async_copy.async_load(k_blocks.index((turn + 1) % PLACES), before, mask=more)
     async_copy.commit_group()
-    score = _scores(q_tile, k_blocks.index(turn % PLACES), block, True)
+    score = _scores(q_tile, k_blocks.index(turn % PLACES), shape, True)
     total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
     score = warpgroup_mma_wait(1, deps=[score])
-    score = _closed(score, row, start, keys, block, causal, False)
-    power, factor, highest, weight = _powers(score, highest, weight, scale)
+    score = _closed(score, row, start, masked, False, shape)
+    power, factor, highest, weight = _powers(score, highest, weight, shape)
     if turn + 1 < count:
         async_copy.wait_group(0)
         fence_async_shared()
     total, share, power = warpgroup_mma_wait(0, deps=[total, share, power])
-    following = _operand(power, sums, share.dtype)
-    total = total * gl.convert_layout(factor, gl.SliceLayout(1, sums))[:, None]
-    return following, total, highest, weight
+    return _operand(power, share.dtype, shape), _scaled(total, factor, shape), highest, weight
 
 
 @gluon.jit
-def attention_with_loaders(
-    q,
-    k,
-    v,
-    y,
-    q_step: gl.constexpr,
-    k_step: gl.constexpr,
-    v_step: gl.constexpr,
-    y_step: gl.constexpr,
-    tile,
-    queries: gl.constexpr,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    width: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
-):
-    """The same for 128 queries, by two groups of warps, and a third one that loads; whole tiles."""
-    one = _queries(q, width)
-    other = _queries(q, width)
-    k_blocks = _blocks(k, block, width)
-    v_blocks = _blocks(v, block, width)
-    k_loaded = mbarrier.allocate_mbarrier(batch=PLACES)
-    v_loaded = mbarrier.allocate_mbarrier(batch=PLACES)
-    k_free = mbarrier.allocate_mbarrier(batch=PLACES)
-    v_free = mbarrier.allocate_mbarrier(batch=PLACES)
-    for place in gl.static_range(PLACES):
-        mbarrier.init(k_loaded.index(place), count=WARPS * 32)
-        mbarrier.init(v_loaded.index(place), count=WARPS * 32)
-        mbarrier.init(k_free.index(place), count=2)
-        mbarrier.init(v_free.index(place), count=2)
+def attention_with_loaders(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
+    """The same for whole tiles of 128 queries and whole blocks, tile after tile.
+
+    Two groups of warps compute, and take turns in starting products, so that the softmax of one is
+    under the products of the other. A third one loads, and goes on to the next tile while they end
+    this one.
+    """
+    places = (
+        _places(q, 2 * PLACES, TALL, shape),
+        _places(k, PLACES, shape.block, shape),
+        _places(v, PLACES, shape.block, shape),
+    )
+    loaded = (_barriers(WARPS * 32), _barriers(WARPS * 32), _barriers(WARPS * 32))
+    free = (_barriers(2), _barriers(2), _barriers(2))
     fence_async_shared()
-    count = _count(tile, 2 * TALL, keys, block, causal)
-    first = tile * (2 * TALL)
     gl.warp_specialize(
         [
-            (
-                _compute,
-                (
-                    q, y, q_step, y_step, one, k_blocks, v_blocks, k_loaded, v_loaded, k_free,
-                    v_free, count, first, keys, block, width, causal, scale
-                ),
-            ),
-            (
-                _compute,
-                (
-                    q, y, q_step, y_step, other, k_blocks, v_blocks, k_loaded, v_loaded, k_free,
-                    v_free, count, first + TALL, keys, block, width, causal, scale
-                ),
-            ),
-            (
-                _load,
-                (
-                    k, v, k_step, v_step, k_blocks, v_blocks, k_loaded, v_loaded, k_free, v_free,
-                    count, block, width
-                ),
-            ),
+            (_compute, (y, starts, places, loaded, free, 0, shape)),
+            (_compute, (y, starts, places, loaded, free, 1, shape)),
+            (_load, (q, k, v, starts, places, loaded, free, shape)),
         ],
         [WARPS, WARPS],
         [COMPUTING_REGISTERS, LOADING_REGISTERS],
-    )  # fmt: skip
+    )
 
 
 @gluon.jit
-def _load(
-    k,
-    v,
-    k_step: gl.constexpr,
-    v_step: gl.constexpr,
-    k_blocks,
-    v_blocks,
-    k_loaded,
-    v_loaded,
-    k_free,
-    v_free,
-    count,
-    block: gl.constexpr,
-    width: gl.constexpr,
-):
-    """Loads blocks into places as they become free."""
-    key = _rows(0, block, width)
-    column = _columns(width)
-    for turn in range(0, count):
-        place = turn % PLACES
-        phase = (turn // PLACES) & 1
-        start = (count - 1 - turn) * block
-        mbarrier.wait(k_free.index(place), phase ^ 1)
-        k_tile = k + start * k_step + (key * k_step + column)
-        async_copy.async_load(k_blocks.index(place), k_tile)
-        async_copy.mbarrier_arrive(k_loaded.index(place), increment_count=False)
-        mbarrier.wait(v_free.index(place), phase ^ 1)
-        v_tile = v + start * v_step + (key * v_step + column)
-        async_copy.async_load(v_blocks.index(place), v_tile)
-        async_copy.mbarrier_arrive(v_loaded.index(place), increment_count=False)
+def _barriers(count: gl.constexpr):
+    """A barrier for each place."""
+    found = mbarrier.allocate_mbarrier(batch=PLACES)
+    for place in gl.static_range(PLACES):
+        mbarrier.init(found.index(place), count=count)
+    return found
+
+
+@gluon.jit
+def _tiles(shape: gl.constexpr):
+    """How many tiles this workgroup has."""
+    tiles: gl.constexpr = shape.heads * (shape.queries // (2 * TALL))
+    rounds = tiles // gl.num_programs(0)
+    return rounds + (_turned(rounds) < tiles % gl.num_programs(0)).to(gl.int32)
+
+
+@gluon.jit
+def _turned(number):
+    """The place of this workgroup in a round: who is first in one is last in the next.
+
+    Tiles of many keys come first, and nobody gets the larger one in each round.
+    """
+    last = gl.num_programs(0) - 1
+    return gl.where(number % 2 == 1, last - gl.program_id(0), gl.program_id(0))
+
+
+@gluon.jit
+def _next(number, shape: gl.constexpr):
+    """The head and the number of this workgroup's tile of a round."""
+    return _tile(number * gl.num_programs(0) + _turned(number), 2 * TALL, shape)
+
+
+@gluon.jit
+def _load(q, k, v, starts: gl.constexpr, places, loaded, free, shape: gl.constexpr):
+    """Loads tiles and blocks into places as they become free."""
+    block: gl.constexpr = shape.block
+    query = _rows(0, TALL, shape.width)
+    key = _rows(0, block, shape.width)
+    column = _columns(shape.width)
+    turn = 0
+    for number in range(_tiles(shape)):
+        head, tile = _next(number, shape)
+        q_start, k_start, v_start, _ = starts(head)
+        count = _count(tile, 2 * TALL, shape)
+        for step in range(count):
+            start = (count - 1 - step) * block
+            k_tile = k + (k_start + start * shape.k_step) + (key * shape.k_step + column)
+            _freed(free[1], turn)
+            async_copy.async_load(places[1].index(turn % PLACES), k_tile)
+            _arrives(loaded[1], turn)
+            if step == 0:
+                first = q_start + tile * (2 * TALL) * shape.q_step
+                q_tile = q + first + (query * shape.q_step + column)
+                place = 2 * (number % PLACES)
+                _freed(free[0], number)
+                async_copy.async_load(places[0].index(place), q_tile)
+                async_copy.async_load(places[0].index(place + 1), q_tile + TALL * shape.q_step)
+                _arrives(loaded[0], number)
+            v_tile = v + (v_start + start * shape.v_step) + (key * shape.v_step + column)
+            _freed(free[2], turn)
+            async_copy.async_load(places[2].index(turn % PLACES), v_tile)
+            _arrives(loaded[2], turn)
+            turn += 1
     async_copy.wait_group(0)
 
 
 @gluon.jit
+def _freed(barriers, turn):
+    """Waits until the place of a turn is free."""
+    mbarrier.wait(barriers.index(turn % PLACES), ((turn // PLACES) & 1) ^ 1)
+
+
+@gluon.jit
+def _arrives(barriers, turn):
+    """Says when what is being loaded for a turn is there."""
+    async_copy.mbarrier_arrive(barriers.index(turn % PLACES), increment_count=False)
+
+
+@gluon.jit
+def _loaded(barriers, turn, wanted):
+    """Waits for what a turn needs, where it is wanted."""
+    mbarrier.wait(barriers.index(turn % PLACES), (turn // PLACES) & 1, pred=wanted)
+    fence_async_shared()
+
+
+@gluon.jit
+def _done(barriers, turn):
+    """Gives the place of a turn back."""
+    mbarrier.arrive(barriers.index(turn % PLACES), count=1)
+
+
+@gluon.jit
 def _compute(
-    q,
     y,
-    q_step: gl.constexpr,
-    y_step: gl.constexpr,
-    q_tile,
-    k_blocks,
-    v_blocks,
-    k_loaded,
-    v_loaded,
-    k_free,
-    v_free,
-    count,
-    start,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    width: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
+    starts: gl.constexpr,
+    places,
+    loaded,
+    free,
+    me: gl.constexpr,
+    shape: gl.constexpr,
 ):
-    """Computes 64 queries of blocks as they are loaded."""
-    sums: gl.constexpr = _products(width)
-    query = _rows(start, TALL, width)
-    column = _columns(width)
-    q_tile.store(gl.load(q + query * q_step + column))
-    row, total, highest, weight = _nothing(start, block, width)
-    mbarrier.wait(k_loaded.index(0), 0)
-    fence_async_shared()
-    last = (count - 1) * block
-    share, highest, weight = _first(
-        q_tile, k_blocks, row, last, highest, weight, keys, block, width, causal, scale
-    )
-    mbarrier.arrive(k_free.index(0), count=1)
-    turn = 1
-    if causal:
-        for _ in range((2 * TALL - 1) // block):
-            if turn < count:
-                share, total, highest, weight = _loaded_step(
-                    q_tile, k_blocks, v_blocks, k_loaded, v_loaded, k_free, v_free, turn, count,
-                    row, share, total, highest, weight, keys, block, sums, True, scale
-                )  # fmt: skip
-                turn += 1
-    for number in range(turn, count):
-        share, total, highest, weight = _loaded_step(
-            q_tile, k_blocks, v_blocks, k_loaded, v_loaded, k_free, v_free, number, count,
-            row, share, total, highest, weight, keys, block, sums, False, scale
-        )  # fmt: skip
-    mbarrier.wait(v_loaded.index((count - 1) % PLACES), ((count - 1) // PLACES) & 1)
-    fence_async_shared()
-    total = warpgroup_mma(share, v_blocks.index((count - 1) % PLACES), total)
-    total = total / gl.convert_layout(weight, gl.SliceLayout(1, sums))[:, None]
-    q_tile.store(gl.convert_layout(total.to(y.dtype.element_ty), _copied(width)))
-    gl.store(y + query * y_step + column, q_tile.load(_copied(width)))
+    """Computes 64 queries of each tile as blocks are loaded."""
+    sums: gl.constexpr = _products(shape.width)
+    query = _rows(0, TALL, shape.width)
+    column = _columns(shape.width)
+    turn = 0
+    if me == 1:
+        _your_turn(me)
+    for number in range(_tiles(shape)):
+        head, tile = _next(number, shape)
+        _, _, _, y_start = starts(head)
+        first = tile * (2 * TALL) + me * TALL
+        count = _count(tile, 2 * TALL, shape)
+        q_tile = places[0].index(2 * (number % PLACES) + me)
+        row, total, highest, weight = _nothing(first, shape)
+        _loaded(loaded[0], number, True)
+        _loaded(loaded[1], turn, True)
+        last = (count - 1) * shape.block
+        k_block = places[1].index(turn % PLACES)
+        share, highest, weight = _first(q_tile, k_block, row, last, highest, weight, shape)
+        _done(free[1], turn)
+        _loaded(loaded[1], turn + 1, count > 1)
+        step = 1
+        if shape.causal:
+            for _ in range((2 * TALL - 1) // shape.block):
+                if step < count:
+                    share, total, highest, weight = _loaded_step(
+                        q_tile, places, loaded, free, me, turn + step, step, count, row, share,
+                        total, highest, weight, True, shape
+                    )  # fmt: skip
+                    step += 1
+        for other in range(step, count):
+            share, total, highest, weight = _loaded_step(
+                q_tile, places, loaded, free, me, turn + other, other, count, row, share,
+                total, highest, weight, False, shape
+            )  # fmt: skip
+        turn += count
+        _loaded(loaded[2], turn - 1, True)
+        total = warpgroup_mma(share, places[2].index((turn - 1) % PLACES), total)
+        _done(free[2], turn - 1)
+        total = total / gl.convert_layout(weight, gl.SliceLayout(1, sums))[:, None]
+        q_tile.store(total.to(y.dtype.element_ty))
+        found = q_tile.load(_copied(shape.width))
+        _done(free[0], number)
+        gl.store(y + (y_start + first * shape.y_step) + (query * shape.y_step + column), found)
+    if me == 0:
+        _my_turn(me)
 
 
 @gluon.jit
 def _loaded_step(
     q_tile,
-    k_blocks,
-    v_blocks,
-    k_loaded,
-    v_loaded,
-    k_free,
-    v_free,
+    places,
+    loaded,
+    free,
+    me: gl.constexpr,
     turn,
+    step,
     count,
     row,
     share,
     total,
     highest,
     weight,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    sums: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
+    masked: gl.constexpr,
+    shape: gl.constexpr,
 ):
-    """`_step` where others load."""
-    place = turn % PLACES
-    before = (turn - 1) % PLACES
-    mbarrier.wait(k_loaded.index(place), (turn // PLACES) & 1)
-    fence_async_shared()
-    score = _scores(q_tile, k_blocks.index(place), block, True)
-    mbarrier.wait(v_loaded.index(before), ((turn - 1) // PLACES) & 1)
-    fence_async_shared()
-    total = warpgroup_mma(share, v_blocks.index(before), total, is_async=True)
+    """`_step` where others load, and its block of keys is there."""
+    _my_turn(me)
+    score = _scores(q_tile, places[1].index(turn % PLACES), shape, True)
+    _loaded(loaded[2], turn - 1, True)
+    total = warpgroup_mma(share, places[2].index((turn - 1) % PLACES), total, is_async=True)
+    _your_turn(me)
     score = warpgroup_mma_wait(1, deps=[score])
-    mbarrier.arrive(k_free.index(place), count=1)
-    score = _closed(score, row, (count - 1 - turn) * block, keys, block, causal, False)
-    power, factor, highest, weight = _powers(score, highest, weight, scale)
-    following = _operand(power, sums, share.dtype)
-    total, share = warpgroup_mma_wait(0, deps=[total, share])
-    mbarrier.arrive(v_free.index(before), count=1)
-    total = total * gl.convert_layout(factor, gl.SliceLayout(1, sums))[:, None]
-    return following, total, highest, weight
+    _done(free[1], turn)
+    score = _closed(score, row, (count - 1 - step) * shape.block, masked, False, shape)
+    power, factor, highest, weight = _powers(score, highest, weight, shape)
+    _loaded(loaded[1], turn + 1, step + 1 < count)
+    total, share, power = warpgroup_mma_wait(0, deps=[total, share, power])
+    _done(free[2], turn - 1)
+    return _operand(power, share.dtype, shape), _scaled(total, factor, shape), highest, weight
 
 
 @gluon.jit
-def _nothing(start, block: gl.constexpr, width: gl.constexpr):
+def _my_turn(me: gl.constexpr):
+    """Waits until the other group has started its products.
+
+    Triton numbers its barriers of warps from 0; 8 and 9 are the two groups'.
+    """
+    if me == 0:
+        gl.inline_asm("bar.sync 8, 256;")
+    else:
+        gl.inline_asm("bar.sync 9, 256;")
+
+
+@gluon.jit
+def _your_turn(me: gl.constexpr):
+    """Lets the other group start its products."""
+    if me == 0:
+        gl.inline_asm("bar.arrive 9, 256;")
+    else:
+        gl.inline_asm("bar.arrive 8, 256;")
+
+
+@gluon.jit
+def _nothing(start, shape: gl.constexpr):
     """The numbers of the queries, and sums, largest powers and weights before the first block."""
-    of_row: gl.constexpr = gl.SliceLayout(1, _products(block))
+    of_row: gl.constexpr = gl.SliceLayout(1, _products(shape.block))
     row = start + gl.arange(0, TALL, layout=of_row)
-    total = gl.zeros([TALL, width], gl.float32, _products(width))
+    total = gl.zeros([TALL, shape.width], gl.float32, _products(shape.width))
     highest = gl.full([TALL], float("-inf"), gl.float32, of_row)
     return row, total, highest, gl.zeros([TALL], gl.float32, of_row)
 
 
 @gluon.jit
-def _first(
-    q_tile,
-    k_blocks,
-    row,
-    start,
-    highest,
-    weight,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    width: gl.constexpr,
-    causal: gl.constexpr,
-    scale: gl.constexpr,
-):
+def _first(q_tile, k_block, row, start, highest, weight, shape: gl.constexpr):
     """The weights of the first block."""
-    score = _scores(q_tile, k_blocks.index(0), block, False)
-    score = _closed(score, row, start, keys, block, causal, keys % block != 0)
-    power, _, highest, weight = _powers(score, highest, weight, scale)
-    return _operand(power, _products(width), q_tile.dtype), highest, weight
+    score = _scores(q_tile, k_block, shape, False)
+    score = _closed(score, row, start, shape.causal, shape.keys % shape.block != 0, shape)
+    power, _, highest, weight = _powers(score, highest, weight, shape)
+    return _operand(power, q_tile.dtype, shape), highest, weight
 
 
 @gluon.jit
-def _scores(q_tile, k_block, block: gl.constexpr, is_async: gl.constexpr):
+def _scores(q_tile, k_block, shape: gl.constexpr, is_async: gl.constexpr):
     """The products of queries and keys."""
-    zeros = gl.zeros([TALL, block], gl.float32, _products(block))
+    zeros = gl.zeros([TALL, shape.block], gl.float32, _products(shape.block))
     there = k_block.permute((1, 0))
     return warpgroup_mma(q_tile, there, zeros, use_acc=False, is_async=is_async)
 
 
 @gluon.jit
-def _closed(
-    score,
-    row,
-    start,
-    keys: gl.constexpr,
-    block: gl.constexpr,
-    causal: gl.constexpr,
-    ragged: gl.constexpr,
-):
+def _closed(score, row, start, masked: gl.constexpr, ragged: gl.constexpr, shape: gl.constexpr):
     """The scores of a block, -inf where a key is closed or none."""
-    seen = start + gl.arange(0, block, layout=gl.SliceLayout(0, score.type.layout))
-    if causal:
+    seen = start + gl.arange(0, shape.block, layout=gl.SliceLayout(0, score.type.layout))
+    if masked:
         score = gl.where(row[:, None] >= seen[None, :], score, float("-inf"))
     if ragged:
-        score = gl.where((seen < keys)[None, :], score, float("-inf"))
+        score = gl.where((seen < shape.keys)[None, :], score, float("-inf"))
     return score
 
 
 @gluon.jit
-def _powers(score, highest, weight, scale: gl.constexpr):
+def _powers(score, highest, weight, shape: gl.constexpr):
     """The weights of a block, and what the sums so far are multiplied with."""
-    next_highest = gl.maximum(highest, gl.max(score, 1) * scale)
+    next_highest = gl.maximum(highest, gl.max(score, 1) * shape.scale)
     # While every key is closed there is nothing to take a difference from.
     base = gl.where(next_highest == float("-inf"), 0.0, next_highest)
-    power = gl.exp2(score * scale - base[:, None])
+    power = gl.exp2(score * shape.scale - base[:, None])
     factor = gl.exp2(highest - base)
     return power, factor, next_highest, weight * factor + gl.sum(power, 1)
 
 
 @gluon.jit
-def _operand(power, sums: gl.constexpr, dtype: gl.constexpr):
+def _operand(power, dtype: gl.constexpr, shape: gl.constexpr):
     """Weights as an operand of the products with values."""
-    return gl.convert_layout(power.to(dtype), gl.DotOperandLayout(0, sums, 2))
+    layout: gl.constexpr = gl.DotOperandLayout(0, _products(shape.width), 2)
+    return gl.convert_layout(power.to(dtype), layout)
+
+
+@gluon.jit
+def _scaled(total, factor, shape: gl.constexpr):
+    """The sums so far, against the largest power that is known now."""
+    layout: gl.constexpr = gl.SliceLayout(1, _products(shape.width))
+    return total * gl.convert_layout(factor, layout)[:, None]
