@@ -401,6 +401,15 @@ def test_torch_holds_weights_as_parameters():
         assert torch.allclose(made(arguments[0]), row.program(with_torch, *arguments), atol=1e-5)
 
 
+def test_a_run_goes_on_with_what_is_missing(tmp_path):
+    chosen = rows.rows()
+    assert measure.without(chosen, tmp_path) == chosen
+    measured().save(tmp_path)
+    left = measure.without(chosen, tmp_path)
+    assert 0 < len(left) < len(chosen)
+    assert {r.work for r in measured().rows}.isdisjoint({r.work for r in left if r.dtype == "f16"})
+
+
 def test_no_side_finds_its_arguments_in_the_cache():
     order = timer.turns(["ours", "stock", "eager"], rounds=4, copies=8)
     assert [name for name, _ in order] == ["ours", "stock", "eager"] * 4

@@ -6,6 +6,7 @@ PyTorch and, for the side `xla`, JAX; a side that cannot run says so in its row.
 
 The results are written after each row. A second run adds its sides and rows to the same file, so a
 slow side may have a run of its own; `kernels` is in each of them, because ratios are of one run.
+`--missing` goes on where a run was out of time.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--side-seconds", type=float, default=SIDE_SECONDS)
     parser.add_argument("--warm", type=int, default=WARM_PROCESSES, metavar="N")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
+    parser.add_argument("--missing", action="store_true", help="only rows without results yet")
     given = parser.parse_intermixed_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _log.setLevel(logging.INFO)
@@ -73,6 +75,10 @@ def main(words: Sequence[str] | None = None) -> int:
         chosen = [row for row in rows.select(given.words) if row.rank <= given.ranks]
         if not chosen:
             raise UsageError(f"no row has {' or '.join(given.words)} in its name")
+        if given.missing:
+            chosen = without(chosen, given.results)
+            if not chosen:
+                raise UsageError("no row is missing")
         sides = check_sides(given.sides.split(","))
         compile_missing(chosen, sides, given.programs)
         measured = run(
@@ -91,6 +97,14 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def without(chosen: Sequence[Row], folder: Path) -> list[Row]:
+    """The rows of which a folder has no results."""
+    if not (folder / f"{SUITE}.json").exists():
+        return list(chosen)
+    known = {(entry.work, entry.dtype) for entry in results.load(SUITE, folder).rows}
+    return [row for row in chosen if (row.work, row.dtype) not in known]
 
 
 def check_sides(names: Iterable[str]) -> list[str]:
