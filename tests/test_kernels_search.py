@@ -8,12 +8,13 @@ from iree.compiler import ir
 from linalg_text import Function
 from norm_text import layer_norm
 
-import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import Reason
 from mlirfuse.kernels import measure, rows, search, shapes, tuning
-from mlirfuse.kernels.measured import MEASURED
+from mlirfuse.kernels.measured import MEASURED, Beside
 from mlirfuse.kernels.provider import Key, Plan, Program
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
 from mlirfuse.structured import ops
 from mlirfuse.targets import tilings
 from mlirfuse.targets.base import Tuned
@@ -115,8 +116,10 @@ def test_each_common_shape_has_a_plan():
         ("arith.addf arith.addf, 2 read, 1 written", (16384, 4096), SM_90, False),
     ],
 )
-def test_iree_keeps_what_it_computes_as_fast(form, sizes, target, kept):
+def test_iree_keeps_what_it_computes_as_fast(monkeypatch, form, sizes, target, kept):
     """A layer norm alone, near the sizes that were measured."""
+    norm = Beside("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), 69, 70)
+    monkeypatch.setattr(tuning, "BESIDE", {SM_90: (norm,)})
     program = Program("row_kernel", "", (), 4, 1)
     plan = Plan(program, (), (), (), key=Key("rows", form, sizes))
     refusal = rows.profitable(plan, targets.parse(target))
@@ -126,14 +129,20 @@ def test_iree_keeps_what_it_computes_as_fast(form, sizes, target, kept):
         assert "IREE's code took 69 us where a kernel took 70 (16384x4096" in refusal.detail
 
 
-def test_the_form_of_a_layer_norm():
+def test_a_layer_norm_is_of_a_measured_form():
+    """Whose code by IREE was slower, so that it has a kernel."""
     f = Function("main", (16384, 4096))
     x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
     text = f.finish(layer_norm(f, x, (1,), g, f.argument((1,), "f16"), "f32"))
-    _, report = mlirfuse.fuse(text, target=SM_90, enable_feature=("kernels",))
-    (decision,) = [d for d in report.decisions if d.pass_name == "row_triton_kernel"]
-    assert decision.reason is Reason.NOT_PROFITABLE
-    assert "measured" in decision.detail
+    with ir.Context():
+        options = FusionOptions(enable_feature=("kernels",), disable_pass=("row_triton_kernel",))
+        grouped, _ = engine.run(ir.Module.parse(text), target=targets.parse(SM_90), options=options)
+        (region,) = search._regions(grouped)
+        plan = rows.supports(region, targets.parse(SM_90))
+    found = tuning.beside(targets.parse(SM_90), plan.key)
+    assert found.sizes == plan.key.sizes == (16384, 4096)
+    assert found.iree_us > found.kernel_us
+    assert plan.program.warps == 8
 
 
 GROUP = """

@@ -87,7 +87,7 @@ def candidates(key: Key) -> list[Tiling]:
     shapes += [(width, part) for part in (width // 2, width // 4, width // 8) if part >= LEAST_PART]
     found: dict[tuple[int, ...], Tiling] = {}
     for tile, part in shapes:
-        for thread in (8, 16, 32):
+        for thread in (32, 16, 8):
             tiling = Tiling(tile, thread, part)
             found.setdefault(_shares(tiling, rows, columns, subgroup=32), tiling)
     return [*found.values()]
