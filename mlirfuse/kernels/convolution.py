@@ -15,14 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.matmul import (
-    FILLED,
-    UNKNOWN_ROWS,
-    Tiling,
-    combined,
-    has_clusters,
-    placed,
-)
+from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import WIDE, Unsupported
@@ -63,6 +56,7 @@ _SHAPES = (
     (64, 128, 64, 4, 4),
     (64, 64, 128, 4, 3),
     (64, 128, 128, 4, 3),
+    (64, 128, 128, 4, 4),
     (128, 256, 64, 8, 3),
     (256, 128, 64, 8, 3),
     (256, 64, 64, 8, 3),
@@ -237,8 +231,7 @@ class _Planner:
         key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
         chosen = tiling or _tiling(target, key)
         width = min(chosen.width, max(16, power_of_two(columns)))
-        split = chosen.split if has_clusters(target) else 1
-        chosen = dataclasses.replace(chosen, width=width, split=split)
+        chosen = dataclasses.replace(chosen, width=width)
         self.tiling = chosen
         exact = not dynamic and known % chosen.height == 0
         self.space = Space(
@@ -253,20 +246,15 @@ class _Planner:
         lines = self.tiles.body.lines
         lines += self._start(dynamic)
         lines += self._sums(image, weight)
-        if chosen.split > 1:
-            lines.append(f"total0 = {combined('total0', chosen)}")
-        before = len(lines)
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
-        if chosen.split > 1:
-            lines[before:] = ["if rank == 0:", *(f"    {line}" for line in lines[before:])]
         return self._finished(known, dynamic, columns, key)
 
     def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
         tiles, chosen = self.tiles, self.tiling
         grid = (
-            Extent(known, chosen.height, dynamic, -(-columns // chosen.width) * chosen.split),
+            Extent(known, chosen.height, dynamic, -(-columns // chosen.width)),
             Extent(1),
             Extent(1),
         )
@@ -285,7 +273,6 @@ class _Planner:
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
-            cluster=chosen.split,
         )
 
     def _line(self) -> _Line | None:
@@ -350,18 +337,12 @@ class _Planner:
         blocks = -(-depth // block)
         first, checks = self._places()
         steps = blocks if flat else blocks * taps
-        bounds = f"0, {steps}"
-        if chosen.split > 1:
-            share = -(-steps // chosen.split)
-            end = f"rank * {share} + {share}"
-            whole = steps % chosen.split == 0
-            bounds = f"rank * {share}, {end if whole else f'tl.minimum({end}, {steps})'}"
         # Where elements are in a line is known when it is compiled, for each step by itself.
         steps_of = "range" if line is None else "tl.static_range"
         lines = [
             *first,
             f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
-            f"for step in {steps_of}({bounds}):",
+            f"for step in {steps_of}(0, {steps}):",
         ]
         inner = self._terms(flat, block, blocks)
         inside = f"term < {depth}" if depth % block else ""

@@ -56,7 +56,7 @@ class Tiling:
       warps: subgroups.
       stages: blocks of the operands in workgroup memory.
       band: rows of tiles whose workgroups run together and share columns of the right operand.
-      split: workgroups of a cluster that share the terms of a tile.
+      shares: of the terms of a block, each multiplied by warps of its own; a power of two.
       groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
       alternate: whether each of these has its own tile.
     """
@@ -67,7 +67,7 @@ class Tiling:
     warps: int
     stages: int
     band: int = 8
-    split: int = 1
+    shares: int = 1
     groups: int = 0
     alternate: int = 0
 
@@ -99,13 +99,36 @@ _LOW: tuple[Tiling, ...] = (
 )
 
 _ROW = (
-    (4, 2048, 8, 1),
+    (2, 2048, 4, 1),
+    (2, 4096, 8, 1),
     (4, 2048, 4, 1),
+    (4, 2048, 8, 1),
     (4, 1024, 4, 3),
     (8, 512, 4, 3),
-    (8, 1024, 8, 1),
 )
 """Tiles of a single row: width, block, warps, stages."""
+
+_SHARED = (
+    (32, 512, 4, 3),
+    (32, 256, 4, 4),
+    (16, 512, 4, 4),
+    (16, 256, 4, 4),
+)
+"""The same of few rows, whose warps share the terms."""
+
+_FEW = (
+    (64, 128, 4, 4),
+    (64, 64, 4, 6),
+    (128, 64, 4, 4),
+    (32, 128, 4, 4),
+    (32, 256, 4, 3),
+    (16, 256, 4, 4),
+    (16, 512, 4, 3),
+    (32, 256, 4, 4),
+    (32, 256, 8, 4),
+    (64, 256, 8, 3),
+)
+"""The same of warps beside each other."""
 
 FILLED = 100
 """Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
@@ -147,21 +170,8 @@ def candidates(key: Key) -> list[Tiling]:
     rows = key.sizes[0]
     if rows <= FEW_ROWS:
         found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
-        return found + [
-            Tiling(16, *numbers)
-            for numbers in (
-                (64, 128, 4, 4),
-                (64, 64, 4, 6),
-                (128, 64, 4, 4),
-                (32, 128, 4, 4),
-                (32, 256, 4, 3),
-                (16, 256, 4, 4),
-                (16, 512, 4, 3),
-                (32, 256, 4, 4),
-                (32, 256, 8, 4),
-                (64, 256, 8, 3),
-            )
-        ]
+        shared = [Tiling(16, *numbers, shares=numbers[2]) for numbers in _SHARED]
+        return found + shared + [Tiling(16, *numbers) for numbers in _FEW]
     shapes = [
         (64, 64, 64, 4, 4),
         (64, 64, 128, 4, 3),
@@ -199,11 +209,9 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
         product_text(space.groups[rows].sizes),
         known_product(space.groups[columns].sizes),
     )
-    number, ranks = "tl.program_id(0)", tiling.split
     return [
-        *([f"rank = {number} % {ranks}"] if ranks > 1 else []),
-        f"row_tile, column_tile = library.tile_of({number}{f' // {ranks}' if ranks > 1 else ''}, "
-        f"tl.cdiv({bound}, {height}), {-(-whole // width)}, {tiling.band})",
+        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
+        f"{height}), {-(-whole // width)}, {tiling.band})",
         f"row = (row_tile * {height} + tl.arange(0, {height}))"
         f"{'.to(tl.int64)' if wide else ''}[:, None]",
         f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
@@ -214,19 +222,6 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
 def _passing(tiling: Tiling, sums: int) -> Tiling:
     """The tiling of workgroups with one tile each, instead of one whose workgroups stay."""
     return Tiling(128, max(tiling.width, 128) // sums, 64, 8, 3, tiling.band)
-
-
-def has_clusters(target: Target) -> bool:
-    """Whether workgroups of a target read each other's memory."""
-    return target.name == "cuda" and target.arch == "sm_90"
-
-
-def combined(total: str, tiling: Tiling) -> str:
-    """The text that adds up what the workgroups of a cluster have summed."""
-    threads = 32 * tiling.warps
-    # Numbers of a thread, of a row the most that it can have.
-    pack = tiling.width if tiling.height == 1 else max(4, tiling.height * tiling.width // threads)
-    return f'cluster.combined({total}, "sum", {tiling.split}, {threads}, {pack})'
 
 
 def supports(
@@ -431,8 +426,8 @@ class _Planner:
         parts = self._parts()
         key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
         chosen = tiling or _tiling(target, key, len(parts[0]))
-        if depth % chosen.split or self.sum_type != "f32" or not has_clusters(target):
-            chosen = dataclasses.replace(chosen, split=1)
+        if self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
+            chosen = dataclasses.replace(chosen, shares=1)
         if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
             chosen = _passing(chosen, len(parts[0]))
         self._spread(chosen, batch, rows, columns, depth)
@@ -455,7 +450,7 @@ class _Planner:
                 1 if rows is None else rows,
                 chosen.height,
                 rows is None,
-                tile_columns * chosen.split,
+                tile_columns,
             ),
             Extent(count),
             Extent(len(parts)),
@@ -472,7 +467,6 @@ class _Planner:
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
-            cluster=chosen.split,
         )
 
     def _can_stay(self, target: Target, tiling: Tiling, sums: int) -> bool:
@@ -576,13 +570,12 @@ class _Planner:
     ) -> None:
         """Names the axes of every loop."""
         exact = rows is not None and rows % tiling.height == 0
-        rest = depth // tiling.split % tiling.block
         self.space = Space(
             (
                 Group("batch", batch),
                 Group("row", (rows,), "" if exact else "row_inside"),
                 Group("column", (columns,), "column_inside" if columns % tiling.width else ""),
-                Group("term", (depth,), "term_inside" if rest else ""),
+                Group("term", (depth,), "term_inside" if depth % tiling.block else ""),
             )
         )
         loops = self.loops
@@ -617,23 +610,20 @@ class _Planner:
 
     def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
-        share = depth // tiling.split
         if not tiling.groups and (self.prologue or len(part) > 1):
-            self._loop(part, tiling, share)
+            self._loop(part, tiling, depth)
         elif not tiling.groups:
-            self._product(part[0], tiling, share)
+            if tiling.height <= FEW_ROWS:
+                self._load_early(part)
+            self._product(part[0], tiling, depth)
         tiles = self.tiles
-        lines = tiles.body.lines
         known = {product.result for product in part}
         for number, product in enumerate(part):
             total = f"total{number}"
             if self.loops.row is None and tiling.height > 1:
                 first = f"tl.where(row == 0, {total}, 0)"
-                lines.append(f"{total} = tl.sum({first}, 0, keep_dims=True)")
-            if tiling.split > 1:
-                lines.append(f"{total} = {combined(total, tiling)}")
+                tiles.body.lines.append(f"{total} = tl.sum({first}, 0, keep_dims=True)")
             tiles.define(product.result, total)
-        before = len(lines)
         for op in self.epilogue:
             if any(v in known for v in op.operands):
                 tiles.elementwise(op)
@@ -641,11 +631,21 @@ class _Planner:
         for number, value in enumerate(self.results):
             if value in known:
                 tiles.store(f"y{number}", value, tiles.written_axes(value))
-        if tiling.split > 1:
-            lines[before:] = ["if rank == 0:", *(f"    {line}" for line in lines[before:])]
 
-    def _product(self, product: _Product, tiling: Tiling, share: int) -> None:
-        """Sums of operands that lie in memory, over the share of the terms of a workgroup."""
+    def _load_early(self, part: list[_Product]) -> None:
+        """Loads what the epilogue reads, while nothing else is there to wait for."""
+        known = {product.result for product in part}
+        later = {product.result for product in self.products}
+        later.update(result for op in self.epilogue for result in op.results)
+        read = [v for op in self.epilogue for v in op.operands]
+        later.update(v for v in read if ops.constant(v) is not None)
+        for op in self.epilogue:
+            if any(v in known for v in op.operands):
+                known.update(op.results)
+                self.tiles.arguments(op, later=later)
+
+    def _product(self, product: _Product, tiling: Tiling, depth: int) -> None:
+        """Sums of operands that lie in memory."""
         tiles, term = self.tiles, self.loops.term
         maps = ops.plain_maps(self.contraction)
         places, steps = [], []
@@ -654,36 +654,33 @@ class _Planner:
             known = tuple(None if n is None or n == term else self.axes[n] for n in index_map)
             # A vector is the first row of a tile.
             vector = number == product.left and self.loops.row is None
-            step = tiles.stride(value, index_map.index(term))
-            first = f" + rank * {share} * {step}" if tiling.split > 1 else ""
-            places.append(tiles.place(value, known) + (" + row * 0" if vector else "") + first)
-            steps.append(step)
+            places.append(tiles.place(value, known) + (" + row * 0" if vector else ""))
+            steps.append(tiles.stride(value, index_map.index(term)))
         row, column = (self.space.groups[g].mask or "None" for g in (ROWS, COLUMNS))
-        kind = TYPES[self.sum_type or "f32"]
         operands = f"{places[0]}, {places[1]}, {steps[0]}, {steps[1]}"
-        size = f"{share}, {tiling.block}"
+        size, kind = f"{depth}, {tiling.block}", TYPES[self.sum_type or "f32"]
+        masks, tile = f"{row}, {column}", f"{tiling.height}, {tiling.width}"
+        called = f"product({operands}, {masks}, {size}, {tile}, {kind})"
         if tiling.height == 1:
-            called = f"row_product({operands}, {column}, {size}, {tiling.width}, {tiling.stages}"
-        else:
-            called = f"product({operands}, {row}, {column}, {size}, {tiling.height}, {tiling.width}"
-        tiles.body.lines.append(f"total0 = library.{called}, {kind})")
+            numbers = f"{size}, {tiling.width}, {tiling.stages}"
+            called = f"row_product({operands}, {column}, {numbers}, {kind})"
+        elif tiling.shares > 1:
+            called = f"shared_product({operands}, {masks}, {size}, {tile}, {tiling.shares})"
+        tiles.body.lines.append(f"total0 = library.{called}")
 
-    def _loop(self, part: list[_Product], tiling: Tiling, share: int) -> None:
+    def _loop(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Sums of operands that are computed on the way, or share the left one."""
         tiles, block, kind = self.tiles, tiling.block, TYPES[self.sum_type or "f32"]
         one = tiling.height == 1
         zeros = f"tl.zeros([{block if one else tiling.height}, {tiling.width}], {kind})"
         lines = tiles.body.lines
         lines += [f"total{number} = {zeros}" for number in range(len(part))]
-        first, end = "0", str(share)
-        if tiling.split > 1:
-            first, end = f"rank * {share}", f"(rank + 1) * {share}"
         several = f", num_stages={tiling.stages}" if one else ""
-        lines.append(f"for start in tl.range({first}, {end}, {block}{several}):")
+        lines.append(f"for start in tl.range(0, {depth}, {block}{several}):")
         before = len(lines)
-        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), end)
+        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), depth)
         for number, product in enumerate(part):
-            self._operand(product.right, "b", "[:, None]", (block, tiling.width), end)
+            self._operand(product.right, "b", "[:, None]", (block, tiling.width), depth)
             total = f"total{number}"
             sums = f"{total} + tl.trans(a).to({kind}) * b.to({kind})"
             lines.append(f"{total} = {sums if one else f'tl.dot(a, b, {total})'}")
@@ -693,9 +690,9 @@ class _Planner:
         tiles.forget_loads()
 
     def _operand(
-        self, number: int, name: str, shaped: str, shape: tuple[int, int], end: str
+        self, number: int, name: str, shaped: str, shape: tuple[int, int], depth: int
     ) -> None:
-        """The tile of an operand, computed in the loop over the terms before `end`."""
+        """The tile of an operand, computed in the loop over the terms."""
         tiles = self.tiles
         block = shape[0] if shaped == "[:, None]" else shape[1]
         lines = tiles.body.lines
@@ -703,7 +700,7 @@ class _Planner:
         lines.append(f"term = (start + tl.arange(0, {block})){shaped}")
         inside = self.space.groups[TERMS].mask
         if inside:
-            lines.append(f"{inside} = term < {end}")
+            lines.append(f"{inside} = term < {depth}")
         value = self.contraction.operands[number]
         for op in self._before(value):
             tiles.elementwise(op)

@@ -180,57 +180,57 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
             "matmul",
             "16 bits, k inside, k inside",
             (16, 4096, 4096, 1),
-            (16, 32, 256, 4, 4, 8),
-            16.4,
+            (16, 32, 512, 4, 3, 8, 4),
+            14.1,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (16, 1024, 4096, 2),
-            (16, 16, 512, 4, 3, 8),
-            13.0,
+            (16, 16, 512, 4, 4, 8, 4),
+            8.4,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (16, 4096, 14336, 1),
-            (16, 16, 512, 4, 3, 8),
-            45.9,
+            (16, 32, 512, 4, 3, 8, 4),
+            42.0,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (1, 4096, 4096, 1),
-            (1, 4, 2048, 8, 1),
-            15.3,
+            (1, 2, 2048, 4, 1),
+            12.5,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (1, 1024, 4096, 1),
-            (1, 4, 2048, 8, 1),
-            7.4,
+            (1, 2, 2048, 4, 1),
+            4.7,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (1, 14336, 4096, 1),
-            (1, 4, 1024, 4, 3),
-            42.7,
+            (1, 2, 2048, 4, 1),
+            39.1,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k outside",
             (16, 4096, 4096, 1),
-            (16, 32, 256, 8, 4, 8),
-            16.7,
+            (16, 32, 256, 4, 4, 8),
+            13.9,
         ),
         Tuned(
             "matmul",
             "16 bits, k inside, k inside",
             (1, 4096, 14336, 1),
-            (1, 4, 2048, 4, 1),
-            42.8,
+            (1, 2, 4096, 8, 1),
+            39.6,
         ),
         Tuned(
             "matmul",
@@ -270,7 +270,7 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         Tuned("attention", "open", (1024, 1024, 64, 128), (64, 64, 4, 2, 0, 1), 85.4),
         Tuned("attention", "causal", (4096, 4096, 128, 32), (128, 128, 8, 2, 1, 1), 257.6),
         Tuned("attention", "open", (1024, 1024, 128, 64), (128, 128, 8, 2, 0, 1), 71.9),
-        Tuned("convolution", "channels inside", (401408, 64, 3, 49), (128, 64, 32, 4, 4, 8), 54.9),
+        Tuned("convolution", "channels inside", (401408, 64, 3, 49), (128, 64, 32, 4, 4, 8), 53.7),
         Tuned("convolution", "channels inside", (100352, 64, 64, 1), (128, 64, 64, 4, 4, 8), 12.0),
         Tuned("convolution", "channels inside", (100352, 64, 64, 9), (128, 64, 64, 4, 3, 8), 27.8),
         Tuned("convolution", "channels inside", (100352, 64, 256, 1), (128, 64, 64, 4, 3, 8), 27.8),
@@ -279,7 +279,7 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         ),
         Tuned("convolution", "channels inside", (100352, 256, 64, 1), (64, 128, 64, 4, 4, 8), 28.0),
         Tuned(
-            "convolution", "channels inside", (25088, 128, 128, 9), (128, 128, 64, 4, 3, 8), 22.6
+            "convolution", "channels inside", (25088, 128, 128, 9), (128, 128, 64, 4, 3, 8), 18.0
         ),
         Tuned("convolution", "channels inside", (25088, 128, 512, 1), (128, 64, 64, 4, 3, 8), 16.0),
         Tuned(
@@ -288,7 +288,7 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         Tuned(
             "convolution", "channels inside", (25088, 512, 128, 1), (128, 128, 64, 4, 3, 8), 20.4
         ),
-        Tuned("convolution", "channels inside", (6272, 256, 256, 9), (64, 64, 64, 4, 4, 8), 22.8),
+        Tuned("convolution", "channels inside", (6272, 256, 256, 9), (128, 128, 64, 4, 3, 8), 19.4),
         Tuned("convolution", "channels inside", (6272, 256, 1024, 1), (64, 128, 64, 4, 4, 8), 13.0),
         Tuned(
             "convolution", "channels inside", (6272, 512, 1024, 1), (128, 128, 64, 4, 3, 8), 17.5
@@ -296,7 +296,7 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         Tuned(
             "convolution", "channels inside", (6272, 1024, 256, 1), (128, 128, 64, 8, 3, 8), 14.8
         ),
-        Tuned("convolution", "channels inside", (1568, 512, 512, 9), (64, 128, 128, 4, 3, 8), 24.2),
+        Tuned("convolution", "channels inside", (1568, 512, 512, 9), (64, 128, 128, 4, 4, 8), 20.8),
         Tuned("convolution", "channels inside", (1568, 512, 2048, 1), (64, 128, 64, 4, 4, 8), 13.6),
         Tuned(
             "convolution", "channels inside", (1568, 2048, 512, 1), (128, 128, 64, 4, 3, 8), 12.2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -183,8 +183,13 @@ class Tiles:
             return f"({text} != 0)"
         return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
 
-    def arguments(self, op: ir.Operation) -> list[str | None]:
-        """The tile of each argument of an op's body; None for those that it does not read."""
+    def arguments(self, op: ir.Operation, later: Collection[ir.Value] = ()) -> list[str | None]:
+        """The tile of each argument of an op's body; None for those that it does not read.
+
+        Args:
+          op: an op without reductions.
+          later: operands that are no tiles yet.
+        """
         tiles: list[str | None] = []
         for argument, value, index_map in zip(
             ops.body(op).arguments, op.operands, ops.indexing_maps(op), strict=True
@@ -193,7 +198,8 @@ class Tiles:
                 raise Unsupported(f"an indexing map of {op.name}")
             loops = self.loops[op]
             axes = tuple(None if loop is None else loops[loop] for loop in index_map)
-            tiles.append(self.read(value, axes) if list(argument.uses) else None)
+            read = list(argument.uses) and value not in later
+            tiles.append(self.read(value, axes) if read else None)
         return tiles
 
     def index(self, op: ir.Operation, loop: int) -> str:

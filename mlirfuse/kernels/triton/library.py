@@ -152,6 +152,46 @@ def product(
 
 
 @triton.jit
+def shared_product(
+    left,
+    right,
+    left_step,
+    right_step,
+    row_inside,
+    column_inside,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    height: tl.constexpr,
+    width: tl.constexpr,
+    shares: tl.constexpr,
+):
+    """The same in f32, where each warp has a share of the terms of a block and all of the tile.
+
+    Few rows are one matrix instruction high: warps beside each other would wait for as many terms,
+    one after the other, as there are. The arguments are those of `product`, and how many shares.
+    """
+    part: tl.constexpr = block // shares
+    term = tl.arange(0, shares)[:, None] * part + tl.arange(0, part)[None, :]
+    left_tile = left[None, :, :] + term[:, None, :] * left_step
+    right_tile = right[None, :, :] + term[:, :, None] * right_step
+    rows = row_inside if row_inside is None else row_inside[None, :, :]
+    columns = column_inside if column_inside is None else column_inside[None, :, :]
+    total = tl.zeros([shares, height, width], dtype=tl.float32)
+    for _ in range(0, depth // block):
+        a = load(left_tile, rows)
+        b = load(right_tile, columns)
+        total = tl.dot(a, b, total)
+        left_tile += block * left_step
+        right_tile += block * right_step
+    if depth % block:
+        inside = term < depth % block
+        a = load(left_tile, both(rows, inside[:, None, :]))
+        b = load(right_tile, both(columns, inside[:, :, None]))
+        total = tl.dot(a, b, total)
+    return tl.sum(total, 0)
+
+
+@triton.jit
 def row_product(
     left,
     right,
