@@ -32,6 +32,67 @@ util.func public @main(%x: tensor<8x16xTYPE>) -> tensor<8x16xTYPE> {{
 COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 
 
+ABOVE_ONE = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<8x16xf16>) -> tensor<8x16xf16> {
+  %one = arith.constant 1.0 : f16
+  %two = arith.constant 2.0 : f16
+  %e = tensor.empty() : tensor<8x16xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %r = math.sqrt %two : f16
+    %d = arith.divf %a, %r : f16
+    %f = math.tanh %d : f16
+    %s = arith.addf %f, %one : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  util.return %y : tensor<8x16xf16>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", lambda x: np.tanh(x) + 1),
+        ("%f, %one", "%one, %f", lambda x: np.tanh(x) + 1),
+        ("%f, %one", "%f, %two", lambda x: np.tanh(x) + 2),
+        ("arith.addf %f", "arith.mulf %f", np.tanh),
+    ],
+)
+def test_tanh_above_one(interpreter, old, new, expected):
+    """The sum with one, and the division by a root, have forms of their own."""
+    text = ABOVE_ONE.replace(old, new)
+    x = np.linspace(-6, 6, 128).reshape(8, 16).astype(np.float16)
+    with ir.Context():
+        _, (plan,) = test_kernels.planned(text, "elementwise")
+        source = plan.program.source
+    above = new in ("", "%one, %f")
+    assert ("library.short_tanh(" in source) != above
+    assert source.count(" / ") == above
+    assert "sqrt" not in source
+    (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+    wide = expected(x.astype(np.float64) / np.sqrt(2.0))
+    np.testing.assert_allclose(found.astype(np.float64), wide, rtol=1e-3, atol=1e-6)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("%a, %r", "%r, %a", " / "),
+        ("math.sqrt %two", "math.sqrt %a", " / "),
+        ("linalg.yield %s", "%t = arith.addf %s, %r : f16\n    linalg.yield %t", "tl.sqrt("),
+    ],
+)
+def test_divisions_that_stay(old, new, kept):
+    with ir.Context():
+        _, (plan,) = test_kernels.planned(ABOVE_ONE.replace(old, new), "elementwise")
+        assert kept in plan.program.source
+
+
 @needs_triton
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("order", ["o", "u"])

@@ -76,6 +76,9 @@ SHORT = {
 HIDING = frozenset({"f16", "bf16", "i8"})
 """Element types of results that hide an error of 1e-5 of them."""
 
+ABOVE = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
+"""The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
+
 _SHORT_ROUND = "library.short_round({0})"
 
 _BYTE = -128.0, 127.0
@@ -131,6 +134,10 @@ _COMPARE_SIGNED = {
     4: "{0} > {1}",
     5: "{0} >= {1}",
 }
+
+
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**100
+"""Between them a number and its inverse are normal in f32."""
 
 
 class Unsupported(Exception):
@@ -225,6 +232,8 @@ class Body:
                 "iree_linalg_ext.yield",
             ):
                 continue
+            if self._is_short(op) and _needless(op):
+                continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
                 zero = literal(0, "index", self.types, self.layout)
@@ -236,6 +245,12 @@ class Body:
                 read(op.results[0])
             elif op.name == "math.fpowi":
                 known[op.results[0]] = self._power(op, read(op.operands[0]))
+            elif self._is_short(op) and (inner := _above(op)) is not None:
+                form = ABOVE[inner.name]
+                known[op.results[0]] = self.name(form.format(read(inner.operands[0])))
+            elif self._is_short(op) and (number := _divisor(op)) is not None:
+                inverse = self.name(literal(1.0 / number, "f32", self.types, self.layout))
+                known[op.results[0]] = self.name(f"{read(op.operands[0])} * {inverse}")
             else:
                 operands = [read(v) for v in op.operands]
                 text = self._byte(op, operands) or _scalar(op, operands, self.types, self.short)
@@ -271,6 +286,11 @@ class Body:
         if low < _BYTE[0] or high > _BYTE[1]:
             return None
         return f"library.byte({start}, {low!r}, {high!r})"
+
+    def _is_short(self, op: ir.Operation) -> bool:
+        """Whether an op is computed in f32 for results of 16 bits or less."""
+        kinds = [self.types.get(str(value.type)) for value in op.results]
+        return self.short and kinds == ["tl.float32"]
 
     def _power(self, op: ir.Operation, base: str) -> str:
         exponent = ops.constant(op.operands[1])
@@ -314,6 +334,47 @@ def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], sho
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"
     return form.format(*operands)
+
+
+def _above(op: ir.Operation) -> ir.Operation | None:
+    """The function whose sum with one an op is."""
+    if op.name != "arith.addf":
+        return None
+    first, second = op.operands
+    for value, other in ((first, second), (second, first)):
+        inner = ops.defining_op(value)
+        if inner is not None and inner.name in ABOVE and ops.constant(other) == 1.0:
+            return inner
+    return None
+
+
+def _divisor(op: ir.Operation) -> float | None:
+    """The number that an op divides by, a constant or its root; None where there is none.
+
+    Multiplying with the inverse differs in the last bit of f32.
+    """
+    if op.name != "arith.divf":
+        return None
+    found = ops.constant(op.operands[1])
+    root = ops.defining_op(op.operands[1])
+    if root is not None and root.name == "math.sqrt":
+        found = ops.constant(root.operands[0])
+        found = math.sqrt(found) if isinstance(found, float) and found > 0.0 else None
+    return found if isinstance(found, float) and _SMALLEST <= abs(found) <= _LARGEST else None
+
+
+def _needless(op: ir.Operation) -> bool:
+    """Whether an op is computed only as a part of those that read it."""
+    readers = [use.owner.operation for use in op.results[0].uses]
+    if op.name in ABOVE:
+        found = [_above(reader) for reader in readers]
+        return bool(found) and all(inner is not None and inner == op for inner in found)
+    if op.name == "math.sqrt":
+        return bool(readers) and all(
+            _divisor(reader) is not None and reader.operands[0] != op.results[0]
+            for reader in readers
+        )
+    return False
 
 
 def _bound(op: ir.Operation) -> str | None:
