@@ -54,7 +54,7 @@ def candidates(rows: int, columns: int, depth: int, sums: int) -> list[tuple[int
       depth: terms of a sum.
       sums: that a workgroup holds.
     """
-    if rows < 128 or not building.has_gluon():
+    if rows < 128:
         return []
     return [
         (height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
