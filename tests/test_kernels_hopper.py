@@ -139,6 +139,8 @@ def test_object_code(extents, mask, dtype, threads):
     assert "wgmma.mma_async" in text
     assert ("setmaxnreg" in text) == (threads == 384)
     assert kernel.workgroup_size == (threads, 1, 1)
+    if threads == 128:
+        return
     # What follows a branch stays there: the softmax ends before its products are waited for.
     waits = text.split("wgmma.wait_group.sync.aligned 0;")[:-1]
     softmaxes = [wait for wait in waits if "ex2.approx" in wait]

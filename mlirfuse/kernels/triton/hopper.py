@@ -4,13 +4,10 @@ For each block of keys the products with the queries start first, then those of 
 with its values; the softmax needs the former alone. Blocks come by `cp.async`, the last block
 first, so that what a mask closes in part is at the start.
 
-ptxas moves instructions past a wait for products, but not past a branch: waits for the next block
-stand where the softmax has to end before the products are waited for.
-
 `attention` loads with the warps that compute, 64 queries at a time, and several workgroups share a
-multiprocessor. `attention_with_loaders` has two groups of four warps for 64 queries each and four
-more warps that load for both: heads of 128 fill a multiprocessor with one workgroup, which goes
-from tile to tile.
+multiprocessor: the products of one are under the softmax of others. `attention_with_loaders` has
+two groups of four warps for 64 queries each and four more warps that load for both: heads of 128
+fill a multiprocessor with one workgroup, which goes from tile to tile.
 """
 
 import dataclasses
@@ -179,8 +176,6 @@ def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
     fence_async_shared()
     row, total, highest, weight = _nothing(tile * TALL, shape)
     share, highest, weight = _first(q_tile, k_blocks.index(0), row, last, highest, weight, shape)
-    async_copy.wait_group(0)
-    fence_async_shared()
     turn = 1
     if shape.causal:
         for _ in range((TALL - 1) // block):
@@ -223,21 +218,21 @@ def _step(
 ):
     """Adds the values of the block before to `total`, and computes the weights of this one."""
     start = (count - 1 - turn) * shape.block
+    async_copy.wait_group(0)
+    fence_async_shared()
+    score = _scores(q_tile, k_blocks.index(turn % PLACES), shape, True)
+    total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
     async_copy.async_load(v_blocks.index(turn % PLACES), v_tile + start * shape.v_step)
     before = k_tile + (start - shape.block) * shape.k_step
     more = (turn + 1 < count) & (key >= 0)
     async_copy.async_load(k_blocks.index((turn + 1) % PLACES), before, mask=more)
     async_copy.commit_group()
-    score = _scores(q_tile, k_blocks.index(turn % PLACES), shape, True)
-    total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
     score = warpgroup_mma_wait(1, deps=[score])
     score = _closed(score, row, start, masked, False, shape)
     power, factor, highest, weight = _powers(score, highest, weight, shape)
-    if turn + 1 < count:
-        async_copy.wait_group(0)
-        fence_async_shared()
-    total, share, power = warpgroup_mma_wait(0, deps=[total, share, power])
-    return _operand(power, share.dtype, shape), _scaled(total, factor, shape), highest, weight
+    following = _operand(power, share.dtype, shape)
+    total, share = warpgroup_mma_wait(0, deps=[total, share])
+    return following, _scaled(total, factor, shape), highest, weight
 
 
 @gluon.jit
@@ -445,6 +440,7 @@ def _loaded_step(
     _done(free[1], turn)
     score = _closed(score, row, (count - 1 - step) * shape.block, masked, False, shape)
     power, factor, highest, weight = _powers(score, highest, weight, shape)
+    # ptxas moves the softmax past the wait for products, but not past the branch of this one.
     _loaded(loaded[1], turn + 1, step + 1 < count)
     total, share, power = warpgroup_mma_wait(0, deps=[total, share, power])
     _done(free[2], turn - 1)
