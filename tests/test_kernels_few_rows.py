@@ -126,3 +126,39 @@ def test_sums_that_have_no_shares():
 def test_several_products_without_matrix_units(interpreter, monkeypatch, joint):
     monkeypatch.setattr(matmul, "_tiling", lambda *_: ONE)
     test_kernels.test_several_products(interpreter, 1, 53, 71, joint)
+
+
+ROW = """
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#n = affine_map<(n) -> (n)>
+func.func @main(%a: tensor<1x70xf16>, %b: tensor<45x70xf16>, %s: tensor<45xf16>) -> tensor<45xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x45xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x45xf32>) -> tensor<1x45xf32>
+  %c = linalg.matmul indexing_maps = [#mk, #nk, #mn]
+      ins(%a, %b : tensor<1x70xf16>, tensor<45x70xf16>)
+      outs(%f : tensor<1x45xf32>) -> tensor<1x45xf32>
+  %v = tensor.collapse_shape %c [[0, 1]] : tensor<1x45xf32> into tensor<45xf32>
+  %h = tensor.empty() : tensor<45xf16>
+  %t = linalg.generic {indexing_maps = [#n, #n, #n], iterator_types = ["parallel"]}
+      ins(%v, %s : tensor<45xf32>, tensor<45xf16>) outs(%h : tensor<45xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %x = arith.extf %j : f16 to f32
+    %y = arith.addf %i, %x : f32
+    %z = arith.truncf %y : f32 to f16
+    linalg.yield %z : f16
+  } -> tensor<45xf16>
+  return %t : tensor<45xf16>
+}
+"""
+
+
+@needs_triton
+def test_a_row_that_lost_its_dimension_has_an_epilogue(interpreter, monkeypatch):
+    monkeypatch.setattr(matmul, "_tiling", lambda *_: ONE)
+    arrays = [draw(shape, "f16", n) for n, shape in enumerate([(1, 70), (45, 70), (45,)])]
+    (found,) = run(interpreter, ROW, "matmul", arrays, [(45,)])
+    a, b, s = (x.astype(np.float64) for x in arrays)
+    close(found, (a @ b.T)[0] + s, "f16")

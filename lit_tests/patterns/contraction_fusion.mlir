@@ -2,7 +2,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion --disable-pass=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
+// OFF-NOT: mlirfuse.pass = "contraction_fusion"
 
 // The cast comes along.
 // CHECK-LABEL: @product_and_cast
@@ -40,6 +40,114 @@ func.func @vector_alone(%a: tensor<32x64xf16>, %b: tensor<64xf16>) -> tensor<32x
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32xf32>) -> tensor<32xf32>
   %c = linalg.matvec ins(%a, %b : tensor<32x64xf16>, tensor<64xf16>) outs(%f : tensor<32xf32>) -> tensor<32xf32>
   return %c : tensor<32xf32>
+}
+
+// -----
+
+// The ops after the reshape get the row's dimension back, and the bias with them.
+// CHECK-LABEL: @row_without_its_dimension
+// CHECK-SAME: %[[A:.*]]: tensor<1x64xf16>, %[[B:.*]]: tensor<48x64xf16>, %[[S:.*]]: tensor<48xf32>
+// CHECK: %[[WIDE:.*]] = tensor.expand_shape %[[S]] {{\[\[}}0, 1]]
+// CHECK: %[[Y:.*]] = flow.dispatch.region -> (tensor<1x48xf16>)
+// CHECK: %[[C:.*]] = linalg.matmul {{.*}} ins(%[[A]], %[[B]] :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]], %[[WIDE]] : tensor<1x48xf32>
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[D]] : tensor<1x48xf32>
+// CHECK: flow.return %[[T]]
+// CHECK: %[[N:.*]] = tensor.collapse_shape %[[Y]] {{\[\[}}0, 1]]
+// CHECK: return %[[N]]
+#rnk = affine_map<(m, n, k) -> (n, k)>
+#rmk = affine_map<(m, n, k) -> (m, k)>
+#rmn = affine_map<(m, n, k) -> (m, n)>
+#rn = affine_map<(n) -> (n)>
+func.func @row_without_its_dimension(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>, %s: tensor<48xf32>) -> tensor<48xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %c = linalg.matmul indexing_maps = [#rmk, #rnk, #rmn] ins(%a, %b : tensor<1x64xf16>, tensor<48x64xf16>) outs(%f : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %v = tensor.collapse_shape %c [[0, 1]] : tensor<1x48xf32> into tensor<48xf32>
+  %w = tensor.empty() : tensor<48xf32>
+  %d = linalg.generic {indexing_maps = [#rn, #rn, #rn], iterator_types = ["parallel"]} ins(%v, %s : tensor<48xf32>, tensor<48xf32>) outs(%w : tensor<48xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.addf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<48xf32>
+  %h = tensor.empty() : tensor<48xf16>
+  %t = linalg.generic {indexing_maps = [#rn, #rn], iterator_types = ["parallel"]} ins(%d : tensor<48xf32>) outs(%h : tensor<48xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %r = arith.truncf %i : f32 to f16
+    linalg.yield %r : f16
+  } -> tensor<48xf16>
+  return %t : tensor<48xf16>
+}
+
+// -----
+
+// The sum is read twice: nothing after the reshape comes along, nor what a reshape joins of rows.
+// CHECK-LABEL: @only_the_products
+// CHECK: %[[X:.*]] = flow.dispatch.region -> (tensor<1x48xf32>)
+// CHECK: flow.return
+// CHECK: tensor.collapse_shape %[[X]]
+// CHECK: %[[Y:.*]] = flow.dispatch.region -> (tensor<2x48xf32>)
+// CHECK: flow.return
+// CHECK: tensor.collapse_shape %[[Y]]
+// CHECK-NOT: flow.dispatch.region
+#unk = affine_map<(m, n, k) -> (n, k)>
+#umk = affine_map<(m, n, k) -> (m, k)>
+#umn = affine_map<(m, n, k) -> (m, n)>
+#un = affine_map<(n) -> (n)>
+func.func @only_the_products(%a: tensor<1x64xf16>, %g: tensor<2x64xf16>, %b: tensor<48x64xf16>) -> (tensor<48xf32>, tensor<48xf16>, tensor<96xf16>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %c = linalg.matmul indexing_maps = [#umk, #unk, #umn] ins(%a, %b : tensor<1x64xf16>, tensor<48x64xf16>) outs(%f : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %v = tensor.collapse_shape %c [[0, 1]] : tensor<1x48xf32> into tensor<48xf32>
+  %h = tensor.empty() : tensor<48xf16>
+  %t = linalg.generic {indexing_maps = [#un, #un], iterator_types = ["parallel"]} ins(%v : tensor<48xf32>) outs(%h : tensor<48xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %r = arith.truncf %i : f32 to f16
+    linalg.yield %r : f16
+  } -> tensor<48xf16>
+  %e2 = tensor.empty() : tensor<2x48xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2x48xf32>) -> tensor<2x48xf32>
+  %c2 = linalg.matmul indexing_maps = [#umk, #unk, #umn] ins(%g, %b : tensor<2x64xf16>, tensor<48x64xf16>) outs(%f2 : tensor<2x48xf32>) -> tensor<2x48xf32>
+  %v2 = tensor.collapse_shape %c2 [[0, 1]] : tensor<2x48xf32> into tensor<96xf32>
+  %h2 = tensor.empty() : tensor<96xf16>
+  %t2 = linalg.generic {indexing_maps = [#un, #un], iterator_types = ["parallel"]} ins(%v2 : tensor<96xf32>) outs(%h2 : tensor<96xf16>) {
+  ^bb0(%i: f32, %o: f16):
+    %r = arith.truncf %i : f32 to f16
+    linalg.yield %r : f16
+  } -> tensor<96xf16>
+  return %v, %t, %t2 : tensor<48xf32>, tensor<48xf16>, tensor<96xf16>
+}
+
+// -----
+
+// The reshape is in another group already.
+// CHECK-LABEL: @reshape_in_a_group
+// CHECK: %[[X:.*]] = flow.dispatch.region -> (tensor<1x48xf32>)
+// CHECK: flow.return
+// CHECK: flow.dispatch.region -> (tensor<48xf16>)
+// CHECK: tensor.collapse_shape %[[X]]
+#gnk = affine_map<(m, n, k) -> (n, k)>
+#gmk = affine_map<(m, n, k) -> (m, k)>
+#gmn = affine_map<(m, n, k) -> (m, n)>
+#gn = affine_map<(n) -> (n)>
+func.func @reshape_in_a_group(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>) -> tensor<48xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %c = linalg.matmul indexing_maps = [#gmk, #gnk, #gmn] ins(%a, %b : tensor<1x64xf16>, tensor<48x64xf16>) outs(%f : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %y = flow.dispatch.region -> (tensor<48xf16>) {
+    %v = tensor.collapse_shape %c [[0, 1]] : tensor<1x48xf32> into tensor<48xf32>
+    %h = tensor.empty() : tensor<48xf16>
+    %t = linalg.generic {indexing_maps = [#gn, #gn], iterator_types = ["parallel"]} ins(%v : tensor<48xf32>) outs(%h : tensor<48xf16>) {
+    ^bb0(%i: f32, %o: f16):
+      %r = arith.truncf %i : f32 to f16
+      linalg.yield %r : f16
+    } -> tensor<48xf16>
+    flow.return %t : tensor<48xf16>
+  }
+  return %y : tensor<48xf16>
 }
 
 // -----

@@ -7,7 +7,9 @@
 
 Root: the contraction, of types and loops that `matmul_triton_kernel` computes. IREE would make one
 dispatch of it without a group; the group is what a kernel pass looks for. The elementwise ops after
-it come along as long as only the last of them is read elsewhere. Numerics: exact.
+it come along as long as only the last of them is read elsewhere. Of a product of one row IREE drops
+the dimension of the row before these ops: they get it back, and the reshape comes last.
+Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -15,7 +17,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import fuse
+from mlirfuse.builders import form_region
+from mlirfuse.builders.reshape_builder import unmerge
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import building, matmul
 from mlirfuse.structured import contractions, ops
@@ -25,8 +28,18 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction for which there is a kernel."""
     if not building.supports(ctx.target) or not matmul.takes(root):
         return None
-    group = (root, *contractions.epilogue(root, ctx.target.max_operands))
-    return Match(root, group)
+    group = [root, *contractions.epilogue(root, ctx.target.max_operands)]
+    if len(group) == 1:
+        group += contractions.narrow_epilogue(root, ctx.target.max_operands)
+    return Match(root, tuple(group))
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Puts the ops into one region; a reshape behind the contraction comes after it."""
+    root, *rest = match.ops
+    if rest and rest[0].name == "tensor.collapse_shape":
+        rest = unmerge(rest[0], rest[1:])
+    return form_region([root, *rest])
 
 
 PASS = FusionPass(
@@ -35,7 +48,7 @@ PASS = FusionPass(
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
-    rewrite=fuse,
+    rewrite=rewrite,
     kind=Kind.EPILOGUE,
     takes_single_op=True,
     feature="kernels",

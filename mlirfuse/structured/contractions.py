@@ -58,6 +58,48 @@ def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
     return group[1:closed]
 
 
+def narrow_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
+    """The elementwise ops behind a reshape that drops dimensions of size one, with the reshape.
+
+    The reshape alone reads the contraction, and each op alone what is before it, in place. Empty
+    where no op follows.
+    """
+    readers = ops.users(contraction.results[0])
+    if len(readers) != 1 or readers[0].name != "tensor.collapse_shape":
+        return []
+    if readers[0].block != contraction.block:
+        return []
+    sizes = ops.shape(readers[0].results[0])
+    if [n for n in ops.shape(contraction.results[0]) if n != 1] != [n for n in sizes if n != 1]:
+        return []
+    group, last = [contraction, readers[0]], readers[0]
+    while True:
+        following = ops.users(last.results[0])
+        if len(following) != 1 or not _keeps_place(following[0], last):
+            break
+        wider = [*group, following[0]]
+        if len(slices.operands_of(wider)) + 1 > max_operands:
+            break
+        group, last = wider, following[0]
+    return group[1:] if len(group) > 2 else []
+
+
+def _keeps_place(op: ir.Operation, before: ir.Operation) -> bool:
+    """Whether an elementwise op reads another where it writes, and nothing that it writes over."""
+    value = before.results[0]
+    if not ops.is_elementwise(op) or op.block != before.block or len(op.results) != 1:
+        return False
+    maps, rank = ops.indexing_maps(op), len(ops.shape(value))
+    written = list(ops.body(op).arguments)[-1]
+    return (
+        None not in maps
+        and ops.shape(op.results[0]) == ops.shape(value)
+        and maps[-1] == tuple(range(rank))
+        and all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v == value)
+        and not list(written.uses)
+    )
+
+
 def _next_reader(group: list[ir.Operation]) -> ir.Operation | None:
     """The first op in the block that reads the group and is not of it."""
     members, first = set(group), None
