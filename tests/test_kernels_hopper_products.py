@@ -147,6 +147,7 @@ def stays(text, tiling=TOGETHER, target=HOPPER):
         (linear((256, 512, 128), left=(2, 0)), False),
         (linear((256, 512, 128, 2), left=(3, 0, 2), right=(3, 1, 2)), False),
         (linear((None, 512, 128)), False),
+        (linear((1, 256, 64), left=(2,)), False),
         (several(256, 256, 128, 3, joint=False), True),
         (several(256, 256, 128, 3, joint=False, computed=True), False),
         (several(256, 256, 128, 2, joint=True), False),
@@ -195,18 +196,16 @@ def test_slices_of_one_weight():
 
 
 @pytest.mark.usefixtures("gluon")
-def test_slices_that_are_not_aligned():
+@pytest.mark.parametrize(
+    ("wide", "first", "expected"), [(72, 8, True), (72, 4, False), (68, 0, False)]
+)
+def test_slices_that_are_not_aligned(wide, first, expected):
     text = several(256, 128, 64, 2, joint=True)
-    wide, narrow = "tensor<256x64xf16>", "tensor<256x72xf16>"
-    sliced = text.replace(wide, narrow)
-    # The left operand has that many rows too.
-    sliced = sliced.replace(f"%x: {narrow}", f"%x: {wide}").replace(
-        f"ins(%x, %w0, %w1 : {narrow}", f"ins(%x, %w0, %w1 : {wide}"
-    )
-    assert stays(sliced.replace("%w[0, 0]", "%w[0, 8]").replace("%w[128, 0]", "%w[128, 8]"), APART)
-    assert not stays(
-        sliced.replace("%w[0, 0]", "%w[0, 4]").replace("%w[128, 0]", "%w[128, 4]"), APART
-    )
+    whole, narrow = "%w: tensor<256x64xf16>", f"%w: tensor<256x{wide}xf16>"
+    text = text.replace(whole, narrow).replace(": tensor<256x64xf16> to", f"{narrow[2:]} to")
+    for row in (0, 128):
+        text = text.replace(f"%w[{row}, 0]", f"%w[{row}, {first}]")
+    assert stays(text, APART) == expected
 
 
 @pytest.mark.usefixtures("gluon")
