@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from iree.compiler import ir
 from linalg_text import Function
-from test_kernels import needs_triton, planned
+from test_kernels import BYTES, needs_triton, planned
 
 from mlirfuse import targets
 from mlirfuse.kernels import building, hopper_matmul, matmul
@@ -148,6 +148,7 @@ def stays(text, tiling=TOGETHER, target=HOPPER):
         (linear((256, 512, 128, 2), left=(3, 0, 2), right=(3, 1, 2)), False),
         (linear((None, 512, 128)), False),
         (linear((1, 256, 64), left=(2,)), False),
+        (BYTES.replace("71", "64").replace("40", "256"), False),
         (several(256, 256, 128, 3, joint=False), True),
         (several(256, 256, 128, 3, joint=False, computed=True), False),
         (several(256, 256, 128, 2, joint=True), False),
