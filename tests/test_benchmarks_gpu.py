@@ -280,10 +280,17 @@ def test_tables_count_and_name_what_misses():
     assert operators.rows[0][:5] == [SOFTMAX, "f16", "134", "140", "96%"]
     assert [line[-1] for line in operators.rows] == ["2.00", "0.50", ""]
     assert not blocks.rows
-    assert misses.rows == [[PRODUCT, "f16", "XLA", "400", "200", "0.50"]]
+    assert misses.rows == [[PRODUCT, "f16", "XLA", "400", "200", "0.50", "69%"]]
     assert failures.rows == [["kernels", "a\\|b", "softmax 16384x1024 f16", "1"]]
     for table in (summary, operators, blocks, misses, failures):
         assert all(len(line) == len(table.header) for line in table.rows)
+
+
+def test_a_row_that_memory_bounds_misses_below_its_limit():
+    made = measured()
+    made.rows = [enter(SOFTMAX, {"kernels": side(0.16), "eager": side(0.2)})]
+    misses = gpu.tables(made)[3]
+    assert misses.rows == [[SOFTMAX, "f16", "eager", "160", "200", "1.25", "84%"]]
 
 
 def test_chart_is_a_picture_with_a_bar_for_each_ratio():

@@ -84,6 +84,12 @@ def of_limit(row: Row) -> float | None:
     return row.limit_ms / row.ours_ms
 
 
+_MISSES = (
+    f"Rows under {LOWEST:.2f} of the fastest other side, or bound by memory and under "
+    f"{GOAL_OF_LIMIT:.0%} of the limit, the slowest first; why, is in `benchmarks/NOTES.md`."
+)
+
+
 def tables(measured: Results) -> list[Table]:
     """What was reached, operators, blocks, the rows that miss, and what did not run."""
     return [
@@ -105,7 +111,7 @@ def chart(measured: Results) -> str:
 
 GROUPS: dict[str, Callable[[Row], bool]] = {
     "all": lambda r: True,
-    "operators bound by memory": lambda r: r.details["memory_bound"] and not r.details["block"],
+    "operators bound by memory": lambda r: _bound_by_memory(r),
     "operators bound by products": lambda r: (
         not r.details["memory_bound"] and not r.details["block"]
     ),
@@ -120,7 +126,7 @@ def _summary(rows: Sequence[Row]) -> Table:
     for name, belongs in GROUPS.items():
         chosen = [row for row in rows if belongs(row)]
         ratios = over_best(chosen)
-        bound = [row for row in chosen if row.details["memory_bound"] and not row.details["block"]]
+        bound = [row for row in chosen if _bound_by_memory(row)]
         near = [part for row in bound if (part := of_limit(row)) is not None]
         lines.append(
             [
@@ -183,20 +189,24 @@ def _blocks(rows: Sequence[Row]) -> Table:
     return Table("Blocks on a GPU", _BLOCKS, header, lines, words=2)
 
 
+def _bound_by_memory(row: Row) -> bool:
+    return bool(row.details["memory_bound"]) and not row.details["block"]
+
+
 def _misses(rows: Sequence[Row]) -> Table:
     found = []
     for row in rows:
-        other = best(row)
-        if other is not None and other[1] < LOWEST:
-            side, ratio = other
+        other, limit = best(row), of_limit(row)
+        if other is None or limit is None:
+            continue
+        side, ratio = other
+        if ratio < LOWEST or (_bound_by_memory(row) and limit < GOAL_OF_LIMIT):
             mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[side]))
-            found.append(
-                (ratio, [row.work, row.dtype, COLUMNS[side], mine, theirs, f"{ratio:.2f}"])
-            )
+            name = [row.work, row.dtype, COLUMNS[side], mine, theirs]
+            found.append((ratio, [*name, f"{ratio:.2f}", f"{limit:.0%}"]))
     lines = [line for _, line in sorted(found, key=lambda f: f[0])]
-    header = ["row", "type", "best", "ours us", "best us", "ratio"]
-    text = f"Rows under {LOWEST:.2f}, the worst first; the reasons are in `benchmarks/NOTES.md`."
-    return Table("Rows that miss", text, header, lines, words=3)
+    header = ["row", "type", "best", "ours us", "best us", "ratio", "of limit"]
+    return Table("Rows that miss", _MISSES, header, lines, words=3)
 
 
 def _failures(rows: Sequence[Row]) -> Table:
