@@ -108,3 +108,49 @@ func.func @no_rewrite_vector(%x: tensor<64x32xf16>, %w: tensor<32xf16>, %s: tens
   } -> tensor<64xf16>
   return %y : tensor<64xf16>
 }
+
+// -----
+
+// Every second place of the image: IREE would take them before it multiplies.
+// CHECK-LABEL: @steps_of_two
+// CHECK-SAME: %[[X:.*]]: tensor<?x32x13x9xf16>, %[[W:.*]]: tensor<48x32xf16>
+// CHECK: %[[T:.*]] = tensor.extract_slice %[[X]][0, 0, 0, 0] [%{{.*}}, 32, 7, 5] [1, 1, 2, 2] : tensor<?x32x13x9xf16> to tensor<?x32x7x5xf16>
+// CHECK: linalg.generic {{.*}} ins(%[[W]], %[[T]] : tensor<48x32xf16>, tensor<?x32x7x5xf16>)
+// OFF-LABEL: @steps_of_two
+// OFF-NOT: tensor.extract_slice
+#image = affine_map<(b, f, h, w, c) -> (b, c, h * 2, w * 2)>
+#filter = affine_map<(b, f, h, w, c) -> (f, c)>
+#out = affine_map<(b, f, h, w, c) -> (b, f, h, w)>
+func.func @steps_of_two(%x: tensor<?x32x13x9xf16>, %w: tensor<48x32xf16>, %s: tensor<?x48x7x5xf32>) -> tensor<?x48x7x5xf32> {
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<?x32x13x9xf16>, tensor<48x32xf16>) outs(%s : tensor<?x48x7x5xf32>) {
+  ^bb0(%i: f16, %j: f16, %o: f32):
+    %p = arith.extf %i : f16 to f32
+    %q = arith.extf %j : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<?x48x7x5xf32>
+  return %y : tensor<?x48x7x5xf32>
+}
+
+// -----
+
+// A window of three places is no contraction: IREE orders its operands itself.
+// CHECK-LABEL: @no_rewrite_of_a_window
+// CHECK-SAME: %[[X:.*]]: tensor<2x32x9x5xbf16>, %[[W:.*]]: tensor<48x32x3xbf16>
+// CHECK-NOT: tensor.extract_slice
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[W]] :
+#image = affine_map<(b, f, h, w, c, i) -> (b, c, h + i, w)>
+#filter = affine_map<(b, f, h, w, c, i) -> (f, c, i)>
+#out = affine_map<(b, f, h, w, c, i) -> (b, f, h, w)>
+func.func @no_rewrite_of_a_window(%x: tensor<2x32x9x5xbf16>, %w: tensor<48x32x3xbf16>, %s: tensor<2x48x7x5xf32>) -> tensor<2x48x7x5xf32> {
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x32x9x5xbf16>, tensor<48x32x3xbf16>) outs(%s : tensor<2x48x7x5xf32>) {
+  ^bb0(%i: bf16, %j: bf16, %o: f32):
+    %p = arith.extf %i : bf16 to f32
+    %q = arith.extf %j : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<2x48x7x5xf32>
+  return %y : tensor<2x48x7x5xf32>
+}

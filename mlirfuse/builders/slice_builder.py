@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -61,5 +62,30 @@ def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Val
                 for name, numbers in zip(("offsets", "sizes", "strides"), fixed, strict=True)
             },
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, *map(len, given)]),
+        },
+    ).results[0]
+
+
+def every(value: ir.Value, sizes: Sequence[int | None], steps: Sequence[int]) -> ir.Value:
+    """`tensor.extract_slice` from the first element on, some indices of each dimension.
+
+    Args:
+      value: the tensor.
+      sizes: indices that are taken of each dimension; None for all of a dynamic one.
+      steps: from one of them to the next; one for dynamic dimensions.
+    """
+    dynamic = builders.dynamic_sizes(value)
+    numbers = {
+        "offsets": [0] * len(sizes),
+        "sizes": [ir.ShapedType.get_dynamic_size() if n is None else n for n in sizes],
+        "strides": list(steps),
+    }
+    return ir.Operation.create(
+        "tensor.extract_slice",
+        results=[builders.tensor_type(sizes, ops.element_type(value))],
+        operands=[value, *dynamic],
+        attributes={
+            **{f"static_{name}": ir.DenseI64ArrayAttr.get(n) for name, n in numbers.items()},
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
         },
     ).results[0]

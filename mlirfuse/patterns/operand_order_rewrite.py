@@ -9,7 +9,9 @@ the loops of the first operand, the columns those of the second; the innermost o
 convolution with channels first is such a contraction: its first operand is the image.
 
 IREE 3.13.0 computes it wrong on NVIDIA: a thread holds 2x2 sums of a 16x8 tile, and where the
-columns' loop comes first they are stored as if transposed. Sizes static or dynamic; T f16, bf16.
+columns' loop comes first they are stored as if transposed. A 1x1 convolution with steps is such a
+contraction of every second place, of which IREE makes a slice before: here the slice comes first.
+Sizes static or dynamic, those with steps static; T f16, bf16.
 Numerics: exact (a product does not depend on the order of its factors).
 Source: mlirfuse.
 """
@@ -19,29 +21,55 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.slice_builder import every
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import ops
+from mlirfuse.structured import ops, windows
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose innermost column loop is outside of its innermost row loop."""
+    maps = ops.plain_maps(root) if ops.is_contraction(root) else _stepping(root)
+    if maps is None:
+        return None
     kinds = {ops.element_type(value) for value in ops.inputs(root)}
     if not kinds <= set(ctx.target.product_tiles):
         return None
-    left, right, out = ({*m} for m in ops.plain_maps(root))
+    left, right, out = ({*m} for m in maps)
     rows = [d for d in left & out - right if d is not None]
     columns = [d for d in right & out - left if d is not None]
     if not rows or not columns or max(rows) < max(columns):
         return None
-    return Match(root, (root,))
+    return Match(root, (root,), maps)
+
+
+def _stepping(root: ir.Operation) -> tuple[ops.IndexMap, ...] | None:
+    """The maps of a product that reads its first operand with steps, as they are without steps.
+
+    None for other ops, and where a dimension with steps is dynamic.
+    """
+    maps = ops.indexing_maps(root)
+    if ops.num_inputs(root) != 2 or len(root.results) != 1 or not ops.multiplies_and_adds(root):
+        return None
+    terms = windows.sums(root, 0)
+    if [m is None for m in maps] != [True, False, False] or terms is None:
+        return None
+    sizes = ops.loop_sizes(root)
+    if any(len(sums) != 1 for sums in terms):
+        return None
+    if any(factor != 1 and sizes[loop] is None for ((loop, factor),) in terms):
+        return None
+    return (tuple(loop for ((loop, _),) in terms), *(m for m in maps if m is not None))
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction with its inputs swapped."""
     op = match.root
-    (left, right), (first, second, written) = ops.inputs(op), ops.plain_maps(op)
+    (left, right), (first, second, written) = ops.inputs(op), match.data
     body = builders.body_of(op)
     with ir.InsertionPoint(op), op.location:
+        if not ops.is_contraction(op):
+            steps = [factor for ((_, factor),) in windows.sums(op, 0) or ()]
+            left = every(left, [ops.loop_sizes(op)[loop] for loop in first], steps)
         new = builders.generic(
             [right, left],
             ops.inits(op),
@@ -58,7 +86,6 @@ PASS = FusionPass(
     name="operand_order_rewrite",
     summary="Contractions that IREE computes wrong on NVIDIA get their operands swapped",
     roots=("linalg.generic", "linalg.contract"),
-    where=ops.is_contraction,
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
