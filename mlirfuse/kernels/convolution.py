@@ -382,11 +382,9 @@ class _Planner:
                     continue
                 line = self.line if self.line is not None and dim == self.line.dim else None
                 unit = 1 if line is None else stride
-                texts = [
-                    self.space.index(ROWS, self.axes[loop][1], self.axes[loop][1])
-                    + (f" * {factor * unit}" if factor * unit != 1 else "")
-                    for loop, factor in parts
-                ]
+                text = self.space.walked(
+                    [(self.axes[loop], factor * unit) for loop, factor in parts]
+                )
                 before = low * unit
                 if line is not None:
                     before, stride = before + line.lead, 1
@@ -394,7 +392,7 @@ class _Planner:
                     checks += [f"({place}) >= 0)", f"({place}) < {known_product(shape[dim:])})"]
                     low = high = 0
                 shift = f" - {before}" if before else ""
-                lines.append(f"place{dim} = {' + '.join(texts)}{shift}")
+                lines.append(f"place{dim} = {text}{shift}")
                 whole.append(f"place{dim}" + (f" * {stride}" if stride != 1 else ""))
                 if low + high:
                     checks += self._checks(dim, sums, low, high, flat_channels)

@@ -81,6 +81,11 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     return Match(region, (region,), plan)
 
 
+def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Leaves ops that are grouped for a kernel to other passes where none can be built."""
+    return building.missing()
+
+
 def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     """Builds the kernel; what cannot be built leaves the region as it is."""
     refusal = building.missing()

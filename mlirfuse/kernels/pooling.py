@@ -219,14 +219,9 @@ class _Planner:
         """The lines that say where the windows begin, along each dimension of the image."""
         lines = []
         for dim, sums in enumerate(self.loops.terms):
-            parts = [
-                self.space.index(*self.axes[loop], self.axes[loop][1])
-                + (f" * {factor}" if factor != 1 else "")
-                for loop, factor in sums
-                if loop in self.axes
-            ]
+            walked = [(self.axes[loop], factor) for loop, factor in sums if loop in self.axes]
             shift = f" - {self.low[dim]}" if self.low[dim] else ""
-            lines.append(f"place{dim} = {' + '.join(parts) or '0'}{shift}")
+            lines.append(f"place{dim} = {self.space.walked(walked) or '0'}{shift}")
         return lines
 
     def _load(self, place: dict[int, int]) -> str:

@@ -64,6 +64,13 @@ class Space:
         text = f"({flat} // {inner})" if inner != 1 else flat
         return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
 
+    def walked(self, sums: Sequence[tuple[Axis, int]]) -> str:
+        """Indices of axes, each times its factor, added up; empty without any."""
+        return " + ".join(
+            self.index(group, axis, axis) + (f" * {factor}" if factor != 1 else "")
+            for (group, axis), factor in sums
+        )
+
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
         given = (self.groups[number] for number in groups)

@@ -21,7 +21,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import building, convolution
+from mlirfuse.kernels import building, convolution, passes
 from mlirfuse.structured import convolutions, slices, windows
 
 
@@ -37,17 +37,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return Match(root, tuple(convolutions.with_channels(group, limit)))
 
 
-def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Leaves the ops to other passes where no kernel can be built."""
-    return building.missing()
-
-
 PASS = FusionPass(
     name="convolution_fusion",
     summary="Convolution with its padding and elementwise neighbours, for a kernel",
     roots=convolutions.ROOTS,
     match=match,
-    prepare=prepare,
+    prepare=passes.needs_provider,
     rewrite=fuse,
     kind=Kind.EPILOGUE,
     takes_single_op=True,

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import building, pooling
+from mlirfuse.kernels import building, passes, pooling
 from mlirfuse.structured import contractions, poolings, slices, windows
 
 
@@ -39,17 +39,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return Match(root, tuple(slices.in_order(group)))
 
 
-def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Leaves the ops to other passes where no kernel can be built."""
-    return building.missing()
-
-
 PASS = FusionPass(
     name="pooling_fusion",
     summary="Pooling with its padding and the elementwise ops behind it, for a kernel",
     roots=poolings.ROOTS,
     match=match,
-    prepare=prepare,
+    prepare=passes.needs_provider,
     rewrite=fuse,
     kind=Kind.EPILOGUE,
     takes_single_op=True,
