@@ -232,7 +232,9 @@ def test_whole_numbers_of_a_byte(interpreter):
 @needs_triton
 @pytest.mark.parametrize("name", ["short_tanh", "short_erf"])
 def test_short_functions(interpreter, name):
-    x = np.concatenate([np.linspace(-9, 9, 4001), np.geomspace(1e-30, 1, 90), [np.nan, np.inf]])
+    x = np.concatenate(
+        [np.linspace(-9, 9, 4001), np.geomspace(1e-30, 1, 90), [np.nan, np.inf, 1000.0]]
+    )
     x = np.concatenate([x, -x, [0.0, -np.inf]]).astype(np.float32)[:8192]
     x = np.pad(x, (0, 8192 - x.size))
     source = "import triton\nimport triton.language as tl\n"
@@ -245,6 +247,8 @@ def test_short_functions(interpreter, name):
     exact = {"short_tanh": math.tanh, "short_erf": math.erf}[name]
     expected = np.array([exact(value) for value in x.astype(np.float64)])
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=0)
+    # One more than minus one is nothing, however large the number that it is multiplied with.
+    assert (np.abs(found.numpy()[np.abs(x) >= 1000.0]) == 1.0).all()
 
 
 @needs_triton
