@@ -18,7 +18,7 @@ from norm_text import layer_norm, quantized, rms_norm
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, NoMatch, Reason
-from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, rows
+from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, rows, search
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 from mlirfuse.pipelines import engine
@@ -59,13 +59,7 @@ def planned(text, kind):
         disable_pass=KERNEL_PASSES,
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
-    return grouped, [
-        SUPPORTS[kind](view.operation, TARGET)
-        for function in ops.functions(grouped)
-        for block in ops.blocks(function)
-        for view in block.operations
-        if view.operation.name == ops.REGION
-    ]
+    return grouped, [SUPPORTS[kind](region, TARGET) for region in search.regions(grouped)]
 
 
 def to_torch(torch, array):

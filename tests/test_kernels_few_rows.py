@@ -9,12 +9,11 @@ from iree.compiler import ir
 from test_kernels import close, draw, needs_triton, product_text, run
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, matmul
+from mlirfuse.kernels import building, matmul, search
 from mlirfuse.kernels.matmul import Tiling
 from mlirfuse.kernels.provider import Plan
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
 
 interpreter = test_kernels.interpreter
 SM_90 = targets.parse("cuda:sm_90")
@@ -34,13 +33,7 @@ def plan(text, supports, tiling, target=SM_90):
         single_op_groups=True,
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
-    (region,) = [
-        view.operation
-        for function in ops.functions(grouped)
-        for block in ops.blocks(function)
-        for view in block.operations
-        if view.operation.name == ops.REGION
-    ]
+    (region,) = search.regions(grouped)
     found = supports(region, target, tiling)
     assert isinstance(found, Plan), found
     return found

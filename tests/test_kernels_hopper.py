@@ -8,11 +8,10 @@ from iree.compiler import ir
 from test_kernels import KERNEL_PASSES, needs_triton
 
 from mlirfuse import targets
-from mlirfuse.kernels import attention, building
+from mlirfuse.kernels import attention, building, search
 from mlirfuse.kernels.attention_text import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
 from mlirfuse.targets.base import Tuned
 
 HOPPER = targets.parse("cuda:sm_90")
@@ -23,13 +22,7 @@ def planned(extents, mask="", dtype="f16", target=HOPPER, tiling=None):
     text, _ = write("main", extents, dtype=dtype, mask=mask)
     options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
-    (region,) = [
-        view.operation
-        for function in ops.functions(grouped)
-        for block in ops.blocks(function)
-        for view in block.operations
-        if view.operation.name == ops.REGION
-    ]
+    (region,) = search.regions(grouped)
     return attention.supports(region, target, tiling)
 
 

@@ -8,10 +8,9 @@ from linalg_text import Function
 from test_kernels import BYTES, needs_triton, planned
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, hopper_matmul, matmul
+from mlirfuse.kernels import building, hopper_matmul, matmul, search
 from mlirfuse.kernels.matmul import Tiling
 from mlirfuse.kernels.provider import Extent, Key, Plan
-from mlirfuse.structured import ops
 from mlirfuse.targets.base import Tuned
 
 HOPPER = targets.parse("cuda:sm_90")
@@ -114,11 +113,8 @@ def plan(text, tiling=TOGETHER, target=HOPPER):
     module, _ = planned(text, "matmul")
     (found,) = [
         found
-        for function in ops.functions(module)
-        for block in ops.blocks(function)
-        for view in block.operations
-        if view.operation.name == ops.REGION
-        and (found := matmul.supports(view.operation, target, tiling)) is not None
+        for region in search.regions(module)
+        if (found := matmul.supports(region, target, tiling)) is not None
     ]
     return found
 

@@ -137,7 +137,7 @@ def test_a_layer_norm_is_of_a_measured_form():
     with ir.Context():
         options = FusionOptions(enable_feature=("kernels",), disable_pass=("row_triton_kernel",))
         grouped, _ = engine.run(ir.Module.parse(text), target=targets.parse(SM_90), options=options)
-        (region,) = search._regions(grouped)
+        (region,) = search.regions(grouped)
         plan = rows.supports(region, targets.parse(SM_90))
     found = tuning.beside(targets.parse(SM_90), plan.key)
     assert found.sizes == plan.key.sizes == (16384, 4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlirfuse.kernels import building
 from mlirfuse.kernels.attention_region import Attention
 from mlirfuse.kernels.attention_text import LOG2E, Tiling, program
 from mlirfuse.kernels.hopper_matmul import PROGRAMS
@@ -17,9 +18,6 @@ from mlirfuse.targets.base import Target
 COMPUTING_WARPS = 4
 """Of each group that computes in `triton/hopper.py`; where there are two, a third one loads."""
 
-HOPPER = "sm_90"
-"""Architecture with the asynchronous products of `triton/hopper.py`."""
-
 HEADS = (64, 128)
 """Head sizes of those kernels: a row is one or two lines of 128 bytes in workgroup memory."""
 
@@ -27,7 +25,7 @@ HEADS = (64, 128)
 def overlaps(work: Attention, target: Target) -> bool:
     """Whether these kernels can compute an attention."""
     return (
-        target.arch == HOPPER
+        target.arch == building.HOPPER
         and (work.causal or work.mask is None)
         and not (work.after or work.body or work.shape.queries > work.rows[-1])
         and work.scale > 0

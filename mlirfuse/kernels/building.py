@@ -42,6 +42,9 @@ ARCHITECTURES = {
 }
 """Architectures that kernels are built for."""
 
+HOPPER = "sm_90"
+"""The architecture with asynchronous products and clusters of workgroups."""
+
 CHANNELS_LAST = (
     "--iree-preprocessing-pass-pipeline=builtin.module("
     "util.func(iree-preprocessing-convert-conv-to-channels-last))",

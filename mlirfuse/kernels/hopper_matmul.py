@@ -85,7 +85,7 @@ def reads(value: ir.Value, index_map: ops.IndexMap, term: int) -> bool:
 
 def supports(target: Target) -> bool:
     """Whether a target and the Triton that is installed have such kernels."""
-    return target.name == "cuda" and target.arch == "sm_90" and building.has_gluon()
+    return target.arch == building.HOPPER and building.has_gluon()
 
 
 def start(inside: Sequence[str], totals: int) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import tuning
+from mlirfuse.kernels import building, tuning
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.scalars import HIDING, TYPES, Unsupported, literal
 from mlirfuse.kernels.space import Axis, Conflict, Group, Space, known_product, loop_axes
@@ -25,9 +25,6 @@ ENTRY = "row_kernel"
 
 MAX_COLUMNS = 32768
 """Longest row that a workgroup of 32 warps holds: 32 elements of each value in a thread."""
-
-CLUSTERED = "sm_90"
-"""The architecture whose workgroups form clusters."""
 
 MAX_CLUSTER = 8
 """Workgroups of a cluster that every such device runs at once."""
@@ -131,7 +128,7 @@ def _plan(
     if None in column_sizes or None in row_sizes[1:]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimension of the rows may be dynamic")
     columns = known_product(column_sizes)
-    clustered = target.arch == CLUSTERED
+    clustered = target.arch == building.HOPPER
     most = MAX_COLUMNS * (MAX_CLUSTER if clustered else 1)
     if columns > most:
         return NoMatch(

@@ -59,7 +59,7 @@ def build(
     """
     plans: dict[Key, list[tuple[Any, Plan]]] = {}
     for module in modules:
-        for region in _regions(module):
+        for region in regions(module):
             for kind in dict.fromkeys(KINDS.values()):
                 plan = kind.supports(region, target)
                 if isinstance(plan, Plan) and plan.key is not None and plan.key not in plans:
@@ -103,7 +103,8 @@ def numbers(tiling: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in dataclasses.astuple(tiling))
 
 
-def _regions(module: ir.Module) -> list[ir.Operation]:
+def regions(module: ir.Module) -> list[ir.Operation]:
+    """The groups of all functions of a module, in order."""
     return [
         view.operation
         for function in ops.functions(module)
