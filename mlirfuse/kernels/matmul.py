@@ -446,12 +446,7 @@ class _Planner:
             return self._staying(chosen, parts, key)
         tile_columns = -(-columns // chosen.width)
         grid = (
-            Extent(
-                1 if rows is None else rows,
-                chosen.height,
-                rows is None,
-                tile_columns,
-            ),
+            Extent(1 if rows is None else rows, chosen.height, rows is None, tile_columns),
             Extent(count),
             Extent(len(parts)),
         )

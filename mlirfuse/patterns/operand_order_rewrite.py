@@ -28,9 +28,10 @@ from mlirfuse.structured import ops, windows
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose innermost column loop is outside of its innermost row loop."""
-    maps = ops.plain_maps(root) if ops.is_contraction(root) else _stepping(root)
-    if maps is None:
+    found = (ops.plain_maps(root), []) if ops.is_contraction(root) else _stepping(root)
+    if found is None:
         return None
+    maps, _ = found
     kinds = {ops.element_type(value) for value in ops.inputs(root)}
     if not kinds <= set(ctx.target.product_tiles):
         return None
@@ -39,11 +40,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     columns = [d for d in right & out - left if d is not None]
     if not rows or not columns or max(rows) < max(columns):
         return None
-    return Match(root, (root,), maps)
+    return Match(root, (root,), found)
 
 
-def _stepping(root: ir.Operation) -> tuple[ops.IndexMap, ...] | None:
-    """The maps of a product that reads its first operand with steps, as they are without steps.
+def _stepping(root: ir.Operation) -> tuple[tuple[ops.IndexMap, ...], list[int]] | None:
+    """The maps of a product that reads its first operand with steps, without them; and the steps.
 
     None for other ops, and where a dimension with steps is dynamic.
     """
@@ -58,17 +59,17 @@ def _stepping(root: ir.Operation) -> tuple[ops.IndexMap, ...] | None:
         return None
     if any(factor != 1 and sizes[loop] is None for ((loop, factor),) in terms):
         return None
-    return (tuple(loop for ((loop, _),) in terms), *(m for m in maps if m is not None))
+    first = tuple(loop for ((loop, _),) in terms)
+    return (first, *(m for m in maps if m is not None)), [factor for ((_, factor),) in terms]
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction with its inputs swapped."""
     op = match.root
-    (left, right), (first, second, written) = ops.inputs(op), match.data
+    (left, right), ((first, second, written), steps) = ops.inputs(op), match.data
     body = builders.body_of(op)
     with ir.InsertionPoint(op), op.location:
-        if not ops.is_contraction(op):
-            steps = [factor for ((_, factor),) in windows.sums(op, 0) or ()]
+        if steps:
             left = every(left, [ops.loop_sizes(op)[loop] for loop in first], steps)
         new = builders.generic(
             [right, left],
