@@ -75,6 +75,20 @@ def argument_number(value):
     return ir.BlockArgument(value).arg_number
 
 
+def told_sizes(step, arrays, shape):
+    """What a kernel is told of the sizes of these arrays and a result of that shape."""
+    found = []
+    for size in step.sizes:
+        known = ops.shape(size.value)
+        given = arrays[argument_number(size.value)] if size.value in step.operands else None
+        if known.count(None) > 1:
+            found.append(given.shape[size.dim])
+            continue
+        static = np.prod([size for size in known if size is not None])
+        found.append(int((np.prod(shape) if given is None else given.size) // static))
+    return found
+
+
 def run(interpreter, text, kind, arrays, shapes):
     """Calls the kernel of the module's one group; results of `shapes` start as NaN."""
     torch = interpreter.torch
@@ -83,33 +97,26 @@ def run(interpreter, text, kind, arrays, shapes):
         assert len(plans) == 1, str(grouped)
         plan = plans[0]
         assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"
-        dynamic = None
-        if plan.dynamic is not None:
-            value = plan.dynamic[0]
-            read = {v: arrays[argument_number(v)] for v in plan.operands}
-            static = np.prod([size for size in ops.shape(value) if size is not None])
-            dynamic = int((read[value].size if value in read else np.prod(shapes[0])) // static)
         steps = plan.kernels()
+        told = [told_sizes(step, arrays, shapes[0]) for step in steps]
         assert [len(step.scratch) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
         read = {v: arrays[argument_number(v)] for step in steps for v in step.operands}
         given = [[to_torch(torch, read[v]) for v in step.operands] for step in steps]
     names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
     results = []
-    for step, inputs in zip(steps, given, strict=True):
+    for step, inputs, sizes in zip(steps, given, told, strict=True):
         program = step.program
         module = interpreter.load(program.source, program.entry)
         kinds = [kind for name, kind in program.arguments if name.startswith("y")]
         inputs = [*results, *inputs]
+        written = [[e.count(sizes) for e in shape] for shape in step.scratch] or shapes
         results = [
             torch.full(s, float("nan"), dtype=names[k])
             if k in names
             else torch.full(s, 99, dtype=torch.int8)
-            for s, k in zip(step.scratch or shapes, kinds, strict=True)
+            for s, k in zip(written, kinds, strict=True)
         ]
-        sizes = [] if dynamic is None else [dynamic]
-        grid = tuple(
-            -(-e.size * (dynamic if e.dynamic else 1) // e.block) * e.repeat for e in step.grid
-        )
+        grid = tuple(extent.count(sizes) for extent in step.grid)
         with np.errstate(all="ignore"):
             getattr(module, program.entry)[grid](*inputs, *results, *sizes)
         assert not (step.scratch and any(r.isnan().any() for r in results))

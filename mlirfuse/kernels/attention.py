@@ -19,7 +19,7 @@ from mlirfuse.kernels.attention_text import Tiling
 from mlirfuse.kernels.matmul import FILLED
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
-from mlirfuse.kernels.tiles import attempted, computing, dynamic_dimension
+from mlirfuse.kernels.tiles import attempted, computing, dynamic_sizes
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -79,7 +79,7 @@ def _plan(
             span = _span(work.key, chosen)
         plan = attention_plain.plan(work, chosen, span)
     read_or_written = [v for one in plan.kernels() for v in (*one.operands, *one.results)]
-    dynamic_dimension(read_or_written, {})
+    dynamic_sizes(read_or_written, {})
     total = max(ops.num_elements(x) for x in read_or_written)
     if total >= MAX_INDEX:
         return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {total} elements")

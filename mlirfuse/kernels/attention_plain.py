@@ -103,7 +103,8 @@ def _parts(work: Attention, tiles: Tiles, lines: list[str], tiling: Tiling, coun
     rows = work.heads * work.shape.queries
     masked = bool(tiles.space.groups[QUERY].mask)
     lines = [*lines, *store_parts(work.shape, work.heads, masked)]
-    scratch = ((count, rows, work.shape.width), (count, rows), (count, rows))
+    both = Extent(count), Extent(rows)
+    scratch = ((*both, Extent(work.shape.width)), both, both)
     return Plan(
         program(tiles, lines, tiling, ["*fp32"] * len(scratch)),
         tuple(tiles.operands),

@@ -254,7 +254,7 @@ class _Planner:
     def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
         tiles, chosen = self.tiles, self.tiling
         grid = (
-            Extent(known, chosen.height, dynamic, -(-columns // chosen.width)),
+            Extent(known, chosen.height, (0,) if dynamic else (), -(-columns // chosen.width)),
             Extent(1),
             Extent(1),
         )

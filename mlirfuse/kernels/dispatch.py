@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.kernels.provider import Extent, Kernel, Plan
+from mlirfuse.kernels.provider import Extent, Kernel, Plan, Size
 from mlirfuse.kernels.tiles import returned
 from mlirfuse.structured import ops
 
@@ -47,26 +47,30 @@ def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.O
 def _extern(
     region: ir.Operation, plan: Plan, kernel: Kernel, scratch: Sequence[ir.Value]
 ) -> ir.Operation:
-    size = None if plan.dynamic is None else _size(region, *plan.dynamic)
+    workload = [_size(region, size) for size in plan.sizes]
     arguments = [*scratch, *plan.operands]
-    f32 = ir.F32Type.get()
-    types = [ir.RankedTensorType.get(shape, f32) for shape in plan.scratch]
+    types = [
+        builders.tensor_type([None if e.sizes else e.size for e in shape], "f32")
+        for shape in plan.scratch
+    ]
     types = types or [r.type for r in region.results]
     dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
-    if size is not None:
-        i32 = ir.IntegerType.get_signless(32)
-        arguments.append(
-            ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
-        )
-    workload = [] if size is None else [size]
-    result_dims = [] if plan.scratch else list(region.operands)
+    i32 = ir.IntegerType.get_signless(32)
+    arguments += [
+        ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
+        for size in workload
+    ]
+    result_dims = list(region.operands)
+    if plan.scratch:
+        dynamic = [extent for shape in plan.scratch for extent in shape if extent.sizes]
+        result_dims = [_product(extent.size, extent.sizes, workload) for extent in dynamic]
     segments = [len(workload), len(arguments), len(dims), len(result_dims)]
     op = ir.Operation.create(
         "hal.dispatch.extern",
         results=types,
         operands=[*workload, *arguments, *dims, *result_dims],
         attributes={
-            **_attributes(plan, kernel, len(arguments), len(types), size is not None),
+            **_attributes(plan, kernel, len(arguments), len(types)),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         },
         regions=2,
@@ -76,11 +80,12 @@ def _extern(
 
 
 def _attributes(
-    plan: Plan, kernel: Kernel, arguments: int, results: int, has_size: bool
+    plan: Plan, kernel: Kernel, arguments: int, results: int
 ) -> dict[str, ir.Attribute]:
-    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * (arguments - has_size)
+    sizes = len(plan.sizes)
+    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * (arguments - sizes)
     bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
-    constants = "constants = 1, " if has_size else ""
+    constants = f"constants = {sizes}, " if sizes else ""
     x, y, z = kernel.workgroup_size
     data = f'dense<"0x{kernel.code.hex()}"> : vector<{len(kernel.code)}xi8>'
     # Bytecode keeps this attribute as text, and IREE 3.13.0 cannot read one without a path again.
@@ -100,34 +105,42 @@ def _attributes(
 
 
 def _count_region(op: ir.Operation, grid: tuple[Extent, ...], workload: int) -> None:
-    """Computes the number of workgroups from the dynamic size."""
+    """Computes the number of workgroups from the dynamic sizes."""
     index = ir.IndexType.get()
     device = ir.Type.parse("!hal.device")
     kinds = [device, *[index] * workload]
     block = op.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
     with ir.InsertionPoint(block), op.location:
-        counts = [_count(extent, block) for extent in grid]
+        counts = [_count(extent, list(block.arguments)[1:]) for extent in grid]
         ir.Operation.create("hal.return", operands=counts)
 
 
-def _count(extent: Extent, block: ir.Block) -> ir.Value:
-    number = builders.scalar_constant
-    if not extent.dynamic:
-        return number(-(-extent.size // extent.block) * extent.repeat, "index")
-    total = builders.scalar(
-        "arith.muli", [block.arguments[1], number(extent.size, "index")], "index"
-    )
-    count = builders.scalar("arith.ceildivui", [total, number(extent.block, "index")], "index")
-    return builders.scalar("arith.muli", [count, number(extent.repeat, "index")], "index")
+def _count(extent: Extent, sizes: Sequence[ir.Value]) -> ir.Value:
+    if not extent.sizes:
+        count = -(-extent.size // extent.block)
+        return _product(count * extent.repeat, extent.repeats, sizes)
+    block = builders.scalar_constant(extent.block, "index")
+    total = _product(extent.size, extent.sizes, sizes)
+    count = builders.scalar("arith.ceildivui", [total, block], "index")
+    repeat = _product(extent.repeat, extent.repeats, sizes)
+    return builders.scalar("arith.muli", [count, repeat], "index")
+
+
+def _product(number: int, numbers: Sequence[int], sizes: Sequence[ir.Value]) -> ir.Value:
+    """A number times some of the sizes."""
+    product = builders.scalar_constant(number, "index")
+    for other in numbers:
+        product = builders.scalar("arith.muli", [product, sizes[other]], "index")
+    return product
 
 
 def _dynamic(value: ir.Value) -> list[int]:
     return [number for number, size in enumerate(ops.shape(value)) if size is None]
 
 
-def _size(region: ir.Operation, value: ir.Value, dim: int) -> ir.Value:
+def _size(region: ir.Operation, wanted: Size) -> ir.Value:
     """The dynamic size as a value outside the region."""
-    results = returned(region)
+    results, value, dim = returned(region), wanted.value, wanted.dim
     if value not in results:
         return builders.dimension(value, dim)
     before = sum(len(_dynamic(v)) for v in results[: results.index(value)])

@@ -161,10 +161,11 @@ class _Planner:
         if dynamic or self._most() >= MAX_INDEX:
             lines[0] += ".to(tl.int64)"
         lines += space.inside(BATCH, ROWS, COLUMNS)
+        told = [(0,) if one else () for one in endless]
         extents = (
-            Extent(batch, 1, endless[BATCH], repeat=counts[ROWS] * counts[COLUMNS]),
-            Extent(rows, height, endless[ROWS], repeat=counts[COLUMNS]),
-            Extent(columns, width, endless[COLUMNS]),
+            Extent(batch, 1, told[BATCH], counts[ROWS] * counts[COLUMNS]),
+            Extent(rows, height, told[ROWS], counts[COLUMNS]),
+            Extent(columns, width, told[COLUMNS]),
         )
         return tiles.plan(
             ENTRY,

@@ -446,7 +446,7 @@ class _Planner:
             return self._staying(chosen, parts, key)
         tile_columns = -(-columns // chosen.width)
         grid = (
-            Extent(1 if rows is None else rows, chosen.height, rows is None, tile_columns),
+            Extent(rows or 1, chosen.height, () if rows else (0,), tile_columns),
             Extent(count),
             Extent(len(parts)),
         )

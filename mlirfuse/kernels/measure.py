@@ -251,7 +251,7 @@ def _measure(device: Device, folder: Path, job: dict[str, Any], group: _Group) -
     except DeviceError as error:
         job["refused"] = str(error)
         return
-    sizes = [] if job["size"] is None else [ctypes.c_int32(job["size"])]
+    sizes = [ctypes.c_int32(size) for size in job["told"]]
     packs = [
         [*map(ctypes.c_uint64, [*read, *written]), *sizes]
         for read, written in zip(group.sets, group.written, strict=True)

@@ -62,11 +62,11 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     """
     if not building.supports(ctx.target) or not region.results:
         return None
-    if len(set(region.operands)) > 1:
-        return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
     plan = supports(region, ctx.target)
     if not isinstance(plan, Plan):
         return plan
+    if len(set(region.operands)) > max(1, len(plan.sizes)):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
     bound = len(plan.operands) + len(region.results)
     if plan.before is not None:
         bound = max(

@@ -177,7 +177,11 @@ class _Planner:
             [*lines, *tiles.body.lines],
             self.results,
             f"Windows of {window}, tiles of {height} by {width}.",
-            grid=(Extent(known, height, dynamic, tile_columns), Extent(1), Extent(1)),
+            grid=(
+                Extent(known, height, (0,) if dynamic else (), tile_columns),
+                Extent(1),
+                Extent(1),
+            ),
             key=Key("pooling", window, (count, columns)),
             first=(ROWS, 0),
             warps=WARPS,

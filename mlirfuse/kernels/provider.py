@@ -11,6 +11,8 @@ process of its own.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -20,16 +22,37 @@ class Extent:
     """Workgroups along one axis of the grid: `ceildiv(size, block)`, times `repeat`.
 
     Attributes:
-      size: iterations, those of the dynamic dimension left out.
+      size: iterations, those of dynamic dimensions left out.
       block: iterations of one workgroup.
-      dynamic: whether the dynamic dimension's size is a factor of the iterations.
+      sizes: numbers of the plan's dynamic sizes that are factors of the iterations.
       repeat: how often each workgroup is needed.
+      repeats: numbers of the dynamic sizes that are factors of that.
     """
 
     size: int
     block: int = 1
-    dynamic: bool = False
+    sizes: tuple[int, ...] = ()
     repeat: int = 1
+    repeats: tuple[int, ...] = ()
+
+    def count(self, known: Sequence[int]) -> int:
+        """The number of workgroups for these dynamic sizes."""
+        size = self.size * math.prod(known[n] for n in self.sizes)
+        repeat = self.repeat * math.prod(known[n] for n in self.repeats)
+        return -(-size // self.block) * repeat
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """A dynamic size that a kernel is told.
+
+    Attributes:
+      value: a tensor that has it: an operand or a result of the kernel.
+      dim: of which dimension.
+    """
+
+    value: ir.Value
+    dim: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,10 +100,10 @@ class Plan:
       operands: the tensors that it reads, in the order of its arguments.
       results: the values inside the region that it writes, likewise.
       grid: workgroups along x, y and z.
-      dynamic: a tensor and its dimension whose size is the kernel's last argument, an i32; None
-        when everything is static.
+      sizes: the dynamic sizes, which are the kernel's last arguments, i32 each.
       key: what its tiles were chosen by; None for kernels without a choice.
-      scratch: shapes of f32 tensors that the kernel writes in place of the results.
+      scratch: shapes of f32 tensors that the kernel writes in place of the results, without
+        blocks.
       before: a kernel that runs first; this one's first arguments are its scratch.
     """
 
@@ -88,9 +111,9 @@ class Plan:
     operands: tuple[ir.Value, ...]
     results: tuple[ir.Value, ...]
     grid: tuple[Extent, ...]
-    dynamic: tuple[ir.Value, int] | None = None
+    sizes: tuple[Size, ...] = ()
     key: Key | None = None
-    scratch: tuple[tuple[int, ...], ...] = ()
+    scratch: tuple[tuple[Extent, ...], ...] = ()
     before: Plan | None = None
 
     def kernels(self) -> tuple[Plan, ...]:

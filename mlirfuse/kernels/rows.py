@@ -182,7 +182,7 @@ def _plan(
         [*lines, *tiles.body.lines],
         results,
         f"Rows of {columns}, {note}.",
-        grid=(Extent(rows, height, dynamic, repeat=ranks), Extent(1), Extent(1)),
+        grid=(Extent(rows, height, (0,) if dynamic else (), ranks), Extent(1), Extent(1)),
         key=key,
         first=(0, 0),
         warps=warps,

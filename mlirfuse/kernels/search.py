@@ -123,7 +123,8 @@ def _object(plan: Plan, target: Target) -> Any:
 
 def _job(key: Key, tiling: Any, plan: Plan, kernel: Any, name: str) -> dict[str, Any]:
     """What a device needs to know of a candidate."""
-    grid = [-(-e.size * (ROWS if e.dynamic else 1) // e.block) * e.repeat for e in plan.grid]
+    told = [ROWS for _ in plan.sizes]
+    grid = [extent.count(told) for extent in plan.grid]
     count = len(plan.operands)
     types = [_TYPES.get(kind, kind.removeprefix("*")) for _, kind in plan.program.arguments]
     sizes = [_elements(value) for value in (*plan.operands, *plan.results)]
@@ -138,7 +139,7 @@ def _job(key: Key, tiling: Any, plan: Plan, kernel: Any, name: str) -> dict[str,
         "shared": kernel.shared_memory,
         "operands": pairs[:count],
         "results": pairs[count:],
-        "size": None if plan.dynamic is None else ROWS,
+        "told": told,
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.provider import Extent, Key, Plan, Program
+from mlirfuse.kernels.provider import Extent, Key, Plan, Program, Size
 from mlirfuse.kernels.scalars import POINTERS, TYPES, Body, Unsupported, literal
 from mlirfuse.kernels.space import SIZE, Axis, Conflict, Space, known_product, product_text
 from mlirfuse.structured import ops, slices
@@ -50,10 +50,8 @@ def returned(region: ir.Operation) -> list[ir.Value]:
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
 
 
-def dynamic_dimension(
-    values: Sequence[ir.Value], allowed: Mapping[ir.Value, int]
-) -> tuple[ir.Value, int] | None:
-    """The tensor and dimension that tell the one dynamic size of a kernel.
+def dynamic_sizes(values: Sequence[ir.Value], allowed: Mapping[ir.Value, int]) -> tuple[Size, ...]:
+    """The one dynamic size of a kernel; nothing where it has none.
 
     Args:
       values: operands and results of the kernel.
@@ -62,13 +60,13 @@ def dynamic_dimension(
     Raises:
       Unsupported: another dimension is dynamic.
     """
-    found = None
+    found: tuple[Size, ...] = ()
     for value in values:
         for dim, size in enumerate(ops.shape(value)):
             if size is None and allowed.get(value) != dim:
                 raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
             if size is None:
-                found = found or (value, dim)
+                found = found or (Size(value, dim),)
     return found
 
 
@@ -290,14 +288,13 @@ class Tiles:
           Unsupported: another axis is dynamic.
         """
         allowed = {value: dims.index(first) for value, dims in self.axes.items() if first in dims}
-        size = dynamic_dimension([*self.operands, *results], allowed)
+        sizes = dynamic_sizes([*self.operands, *results], allowed)
         arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-        if size is not None:
-            arguments.append((SIZE, "i32"))
+        arguments += [(SIZE, "i32") for _ in sizes]
         source = (text or text_of)(entry, arguments, lines, note)
         program = Program(entry, source, tuple(arguments), warps, stages, cluster)
-        return Plan(program, tuple(self.operands), tuple(results), grid, size, key)
+        return Plan(program, tuple(self.operands), tuple(results), grid, sizes, key)
 
 
 _TRITON = """\
