@@ -49,6 +49,7 @@ def compile(
     cache: bool = True,
     timeout: float | None = None,
     dump_ir_dir: str | os.PathLike[str] | None = None,
+    cuda_graph: bool = False,
     **switches: Any,
 ) -> FusedModule:
     """Imports a model, fuses its operators and compiles it.
@@ -73,6 +74,7 @@ def compile(
       timeout: seconds that each step of the compiler may take; None for no limit.
       dump_ir_dir: existing directory for the IR before and after each pass that changed something,
         as `NNN_PASS_before.mlir`; the passes run once more for it.
+      cuda_graph: issue the commands of a call as one CUDA graph; see `mlirfuse.load`.
       **switches: fields of `FusionOptions`, e.g. `disable_pass=["softmax_fusion"]`.
 
     Raises:
@@ -93,6 +95,7 @@ def compile(
         measure=measure,
         cache=cache,
         timeout=timeout,
+        cuda_graph=cuda_graph,
     )
     guarded = _guard(guard, model, again, settled)
     with opened(
@@ -117,7 +120,7 @@ def compile(
             (image, report), times = work.cached(Cache.open()), {}
         else:
             (image, report), times = work.build(), {}
-        return work.module(image, report, measured=times, guard=guarded)
+        return work.module(image, report, measured=times, guard=guarded, cuda_graph=cuda_graph)
 
 
 def _guard(
@@ -415,6 +418,7 @@ class Work:
         *,
         measured: Mapping[str, Any] | None = None,
         guard: Guard | None = None,
+        cuda_graph: bool = False,
     ) -> FusedModule:
         """The program with the model's calling convention."""
         from mlirfuse.runtime import structure
@@ -438,4 +442,5 @@ class Work:
             flatten=imported.flatten,
             unflatten=imported.unflatten,
             guard=guard,
+            cuda_graph=cuda_graph,
         )

@@ -371,7 +371,7 @@ def test_results_of_another_device_are_not_added_to(monkeypatch, tmp_path):
 def test_unknown_sides_and_rows_are_usage_errors(capsys):
     with pytest.raises(UsageError, match="unknown side 'cpu'"):
         measure.check_sides(["cpu"])
-    assert measure.check_sides(["xla"]) == ["kernels", "xla"]
+    assert measure.check_sides(["xla"]) == ["replayed", "kernels", "xla"]
     assert measure.main(["no such row"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -451,5 +451,6 @@ def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
 
 
 def test_names_of_the_sides():
-    assert {*names.OURS, *names.STOCK} == {*make.VARIANTS}
-    assert {*gpu.COLUMNS} == {*names.SIDES} - {"kernels"}
+    ours = {names.PROGRAM.get(side, side) for side in names.OURS}
+    assert {*ours, *names.STOCK} == {*make.VARIANTS}
+    assert {*gpu.COLUMNS} == {*names.SIDES} - {"replayed", "kernels"}

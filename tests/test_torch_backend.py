@@ -287,6 +287,7 @@ def test_wrong_options():
     for options, message in [
         ({"disable_pas": "x"}, "options: unknown key 'disable_pas'; did you mean 'disable_pass'?"),
         ({"fallback": 1}, "options: fallback=1 is neither True nor False"),
+        ({"cuda_graph": 1}, "options: cuda_graph=1 is neither True nor False"),
         ({"target": "tpu"}, "unknown target 'tpu'"),
         ({"disable_pass": "softmax"}, "--disable-pass: unknown pass 'softmax'"),
     ]:
@@ -295,6 +296,13 @@ def test_wrong_options():
         assert message in str(raised.value)
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="another backend"):
         torch.compile(torch.relu, backend="mlirfuse", mode="max-autotune")(torch.ones(2))
+
+
+def test_cuda_graphs_are_for_cuda(programs):
+    x = torch.randn(4, 8)
+    for asked in ({"mode": "reduce-overhead"}, {"options": {"cuda_graph": True}}):
+        step = torch.compile(torch.relu, backend="mlirfuse", **asked)
+        check(step(x), torch.relu(x))
 
 
 def test_options_reach_the_compiler(programs):

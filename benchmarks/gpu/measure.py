@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks import results, tables, timing
 from benchmarks.gpu import rows
-from benchmarks.gpu.names import OURS, SIDES, STOCK
+from benchmarks.gpu.names import NEEDED, OURS, PROGRAM, SIDES, STOCK
 from benchmarks.gpu.rows import Row
 from benchmarks.suites import gpu
 from mlirfuse.core import MlirfuseError, UsageError, nearest
@@ -113,7 +113,7 @@ def check_sides(names: Iterable[str]) -> list[str]:
     Raises:
       UsageError: there is no side of such a name.
     """
-    wanted = {OURS[0], *names}
+    wanted = {*NEEDED, *names}
     for name in wanted - {*SIDES}:
         raise UsageError(f"unknown side '{name}'{nearest(name, SIDES)}")
     return [side for side in SIDES if side in wanted]
@@ -127,7 +127,8 @@ def compile_missing(chosen: Sequence[Row], sides: Sequence[str], folder: Path) -
         return
     folder.mkdir(parents=True, exist_ok=True)
     for row in chosen:
-        for side, said in make.make(row, folder, [s for s in sides if s in OURS + STOCK]).items():
+        variants = {PROGRAM.get(side, side) for side in sides if side in OURS + STOCK}
+        for side, said in make.make(row, folder, sorted(variants)).items():
             _log.warning("%s %s: %s does not compile: %s", row.work, row.dtype, side, said)
 
 
@@ -198,7 +199,8 @@ def _lines(asked: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
     command = [sys.executable, "-m", "benchmarks.gpu.worker"]
     # Side by side, these processes compile in one thread each.
     threads = {"TORCHINDUCTOR_COMPILE_THREADS": "1"} if asked["warm"] else {}
-    environment = {**os.environ, **threads}
+    # PyTorch's profiler keeps CUPTI to itself for ever, and recordings of CUDA graphs need it.
+    environment = {**os.environ, **threads, "TEARDOWN_CUPTI": "1"}
     patience = asked["seconds"] + PATIENCE
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

@@ -1,9 +1,15 @@
 """Names of the sides, see `rivals`; without PyTorch, for whoever only reads results."""
 
-OURS = ("kernels", "default")
+OURS = ("replayed", "kernels", "default")
 """Our variants; the first that runs is ours."""
 
-IMAGES_LAST = ("kernels",)
+NEEDED = ("replayed", "kernels")
+"""Sides that every run has: the first is for blocks alone."""
+
+PROGRAM = {"replayed": "kernels"}
+"""Side -> whose program it runs, when that is another's."""
+
+IMAGES_LAST = ("replayed", "kernels")
 """Programs that take and return images with channels last: IREE's code has no layout it likes."""
 
 STOCK = ("stock", "stock_best")
@@ -13,4 +19,4 @@ PEERS = ("eager", "torch_compile", "max_autotune", "reduce_overhead", "xla")
 
 SIDES = (*OURS, *STOCK, *PEERS)
 
-BLOCK_ONLY = ("reduce_overhead",)
+BLOCK_ONLY = ("replayed", "reduce_overhead")

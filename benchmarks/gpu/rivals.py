@@ -2,6 +2,7 @@
 
 stock, stock_best        IREE with its default flags, and with its highest level
 default, kernels         mlirfuse with its default preset, and with the feature `kernels`
+replayed                 the last one as a CUDA graph; for blocks
 eager                    PyTorch; images with channels last
 torch_compile            torch.compile with its defaults
 max_autotune             the same with mode `max-autotune`; without CUDA graphs for operators
@@ -24,9 +25,10 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import parameters, with_torch
-from benchmarks.gpu.names import IMAGES_LAST, OURS, STOCK
+from benchmarks.gpu.names import IMAGES_LAST, OURS, PROGRAM, STOCK
 from benchmarks.gpu.rows import CHANNELS_LAST, Row
 from mlirfuse.core import MlirfuseError
+from mlirfuse.runtime.replay import Graph
 
 Tensors = Sequence[torch.Tensor]
 
@@ -61,7 +63,8 @@ def contender(side: str, row: Row, copies: Sequence[Tensors], folder: Path) -> C
     """
     if side in OURS + STOCK:
         axes = CHANNELS_LAST if side in IMAGES_LAST else {}
-        return _Iree(folder / f"{row.name}.{side}.vmfb", row, axes, copies)
+        made = _Replayed if side == "replayed" else _Iree
+        return made(folder / f"{row.name}.{PROGRAM.get(side, side)}.vmfb", row, axes, copies)
     if side == "xla":
         return _Xla(row, copies)
     return _Torch(side, row, copies)
@@ -172,6 +175,8 @@ class _Xla(Contender):
 class _Iree(Contender):
     """A `.vmfb` with its arguments on the device, called without mlirfuse's own layer."""
 
+    recorded = False
+
     def __init__(
         self, path: Path, row: Row, axes: Mapping[str, Sequence[int]], copies: Sequence[Tensors]
     ) -> None:
@@ -179,7 +184,7 @@ class _Iree(Contender):
             raise MlirfuseError(f"no program {path.name}")
         import iree.runtime as rt
 
-        self._device = _device()
+        self._device = _device(self.recorded)
         instance = rt.VmInstance()
         self._image = path.read_bytes()
         module = rt.VmModule.copy_buffer(instance, self._image)
@@ -195,7 +200,8 @@ class _Iree(Contender):
         names = [n for n in module.function_names if not n.startswith("__") and "$" not in n]
         self._function = module.lookup_function(names[0])
         self._kept: list[Any] = []
-        self._arguments = [self._list(self._moved(copy)[:arguments]) for copy in copies]
+        self._given = [self._moved(copy)[:arguments] for copy in copies]
+        self._arguments = [self._list(tensors) for tensors in self._given]
         self.wait(self.call(0))
 
     def _moved(self, tensors: Tensors) -> Tensors:
@@ -231,6 +237,13 @@ class _Iree(Contender):
         return results
 
     def tensors(self, found: Any) -> list[torch.Tensor]:
+        return [
+            with_torch.restored(tensor.clone(), self._axes.get(self._row.layout(index)))
+            for index, tensor in enumerate(self._results(found))
+        ]
+
+    def _results(self, found: Any) -> list[torch.Tensor]:
+        """What a call returned, without a copy."""
         import iree.runtime as rt
 
         made = []
@@ -241,24 +254,50 @@ class _Iree(Contender):
             size = dtype.itemsize * math.prod(shape)
             raw = rt.HalBufferView(view.get_buffer(), (size,), int(rt.HalElementType.UINT_8))
             capsule = self._device.create_dlpack_capsule(raw, DLPACK_CUDA, 0)
-            tensor = torch.from_dlpack(capsule).clone().view(dtype).reshape(shape)
-            axes = self._axes.get(self._row.layout(index))
-            made.append(with_torch.restored(tensor, axes))
+            made.append(torch.from_dlpack(capsule).view(dtype).reshape(shape))
         return made
 
 
+class _Replayed(_Iree):
+    """The same as a CUDA graph."""
+
+    recorded = True
+
+    def __init__(
+        self, path: Path, row: Row, axes: Mapping[str, Sequence[int]], copies: Sequence[Tensors]
+    ) -> None:
+        super().__init__(path, row, axes, copies)
+        self._graph = Graph(self._again, self._given[0])
+
+    def _again(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        import iree.runtime as rt
+
+        results = rt.VmVariantList(3)
+        self._context.invoke(self._function, self._list(tensors), results)
+        return self._results(results)
+
+    def call(self, copy: int) -> Any:
+        if not hasattr(self, "_graph"):
+            return super().call(copy)
+        return self._graph.launch(self._given[copy])
+
+    def _results(self, found: Any) -> list[torch.Tensor]:
+        return found if isinstance(found, list) else super()._results(found)
+
+
 @functools.cache
-def _device() -> Any:
+def _device(recorded: bool) -> Any:
     from mlirfuse.runtime.devices import open_device
 
-    return open_device("cuda")
+    return open_device("cuda", recorded=recorded)
 
 
 def free_memory() -> None:
     """Gives back what the sides' allocators keep for later."""
     torch.cuda.empty_cache()
     if _device.cache_info().currsize:
-        _device().allocator.trim()
+        for recorded in (False, True):
+            _device(recorded).allocator.trim()
 
 
 def _types() -> dict[torch.dtype, int]:

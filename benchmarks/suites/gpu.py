@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.gpu import rows as table
-from benchmarks.gpu.names import SIDES
+from benchmarks.gpu.names import OURS, SIDES
 from benchmarks.results import Results, Row
 from benchmarks.suites.chart import bars
 from benchmarks.suites.suite import Suite
@@ -48,6 +48,7 @@ _OPERATORS = (
 _BLOCKS = (
     "Milliseconds of wall time of a call that is waited for; `queued` is a call of ours among "
     "several with one wait at the end, `kernels` the part of ours in which the device is busy. "
+    "`ours` is a call with `cuda_graph=True`, `plain` without: iree-runtime alone, as from C. "
     "Weights are random and bound beforehand, a layer of Llama has the widths of Llama 3 8B."
 )
 _SUMMARY = (
@@ -59,7 +60,7 @@ _SUMMARY = (
 
 def best(row: Row) -> tuple[str, float] | None:
     """The fastest other side, and its time over ours; None where one of them is missing."""
-    others = {side: r["median"] for side, r in row.ratios.items() if side != "default"}
+    others = {side: r["median"] for side, r in row.ratios.items() if side not in OURS}
     if row.ours_ms is None or not others:
         return None
     side = min(others, key=lambda name: others[name])
@@ -180,12 +181,13 @@ def _blocks(rows: Sequence[Row]) -> Table:
                 _number(row.limit_ms, ".2f"),
                 _number(row.ours_ms, ".2f"),
                 *(_number(ours.get(key), ".2f") for key in ("queued_ms", "kernels_ms")),
+                _number(row.details["sides"].get("kernels", {}).get("ms"), ".2f"),
                 *(_number(row.peers.get(side), ".2f") for side in COLUMNS),
                 _best(row),
             ]
         )
     titles = list(COLUMNS.values())
-    header = ["block", "type", "limit", "ours", "queued", "kernels", *titles, "best"]
+    header = ["block", "type", "limit", "ours", "queued", "kernels", "plain", *titles, "best"]
     return Table("Blocks on a GPU", _BLOCKS, header, lines, words=2)
 
 

@@ -25,6 +25,9 @@ Compiled = Callable[..., Any]
 SOURCE = "torch.compile"
 """What messages call the model: Dynamo does not say whose graph it is."""
 
+MODE = "reduce-overhead"
+"""The mode of torch.compile that we have."""
+
 _log = logging.getLogger("mlirfuse.torch")
 _said: set[str] = set()
 
@@ -41,6 +44,7 @@ class BackendOptions:
       stock: compile without fusion of ours, to compare with.
       cache: use the compile cache.
       timeout: seconds that each step of the compiler may take; None for no limit.
+      cuda_graph: on CUDA, issue the commands of a call as one CUDA graph; see `mlirfuse.load`.
       switches: all other keys, resolved.
     """
 
@@ -50,6 +54,7 @@ class BackendOptions:
     stock: bool = False
     cache: bool = True
     timeout: float | None = None
+    cuda_graph: bool = False
     switches: FusionOptions = dataclasses.field(default_factory=FusionOptions.resolve)
 
     @classmethod
@@ -69,7 +74,7 @@ class BackendOptions:
                 choices = sorted(known.values())
                 raise UsageError(f"options: unknown key '{key}'{nearest(key, choices)}")
             (values if name in own else switches)[name] = value
-        for name in ("fallback", "freeze", "stock", "cache"):
+        for name in ("fallback", "freeze", "stock", "cache", "cuda_graph"):
             if not isinstance(values.get(name, True), bool):
                 raise UsageError(f"options: {name}={values[name]!r} is neither True nor False")
         if values.get("target") is not None:
@@ -91,17 +96,18 @@ def backend(
       graph: functions of PyTorch on tensors; parameters are among its arguments.
       example_inputs: its arguments, with symbolic numbers where a size is dynamic.
       options: see `BackendOptions`.
-      mode: a preset of another backend; none would be accepted.
+      mode: `reduce-overhead`, which is the option `cuda_graph`.
 
     Raises:
       UsageError: the options are wrong.
       MlirfuseError: the graph cannot be compiled, and `fallback` is off.
     """
-    if mode is not None:
+    if mode not in (None, MODE):
         raise UsageError(
-            f"mode='{mode}' belongs to another backend; options={{...}} would be accepted"
+            f"mode='{mode}' belongs to another backend; mode='{MODE}' or options={{...}} would be"
+            " accepted"
         )
-    read = BackendOptions.read(options)
+    read = BackendOptions.read({"cuda_graph": mode == MODE, **(options or {})})
     try:
         return _compiled(graph, example_inputs, read)
     except UsageError:
@@ -249,7 +255,9 @@ class _Graph:
         if program.device != device.partition(":")[0]:
             device = program.device  # the target that was asked for is not the tensors' machine
         self._model = model
-        self._program = program.on(device)
+        self._program = program.on(
+            device, cuda_graph=options.cuda_graph and device.startswith("cuda")
+        )
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         given = list(arguments)

@@ -153,6 +153,7 @@ class Exchange:
       uri: the device's URI.
       device: its `HalDevice`.
       kind: whose arrays the results will be.
+      copies: a result that lies in an argument or in another result becomes memory of its own.
       shared: first byte and size of the memory of arguments and results that the caller has.
       kept: what owns that memory. iree-runtime 3.13 forgets the owner of imported memory together
         with the Python object of the buffer, though views of it live on.
@@ -163,6 +164,7 @@ class Exchange:
     uri: str
     device: Any
     kind: Kind
+    copies: bool = True
     shared: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     kept: list[Any] = dataclasses.field(default_factory=list)
     home: Any = None
@@ -326,7 +328,7 @@ class Exchange:
 
         A model may return what it was given, and of equal results IREE computes one.
         """
-        if any(at < address + size and address < at + n for at, n in self.shared):
+        if self.copies and any(at < address + size and address < at + n for at, n in self.shared):
             return True
         self.shared.append((address, size))
         return False
@@ -334,6 +336,8 @@ class Exchange:
 
 def written(result: Any, out: Any, where: str) -> Any:
     """Copies a result into the array that the caller has for it, and returns that one.
+
+    A result that is this array already was written by the program.
 
     Args:
       result: an array of any kind, or a number.
@@ -343,6 +347,8 @@ def written(result: Any, out: Any, where: str) -> Any:
     Raises:
       CallError: it is another kind of array, or does not fit.
     """
+    if result is out:
+        return out
     kind = kind_of(out)
     if kind not in ("numpy", "torch") or isinstance(out, np.generic):
         raise CallError(

@@ -19,17 +19,21 @@ on the CPU spends 80 % of its time on page faults, and one that returns 134 MB o
 three times as long as its kernel. IREE 3.13's Vulkan driver cannot allocate from such a pool."""
 
 _lock = threading.Lock()
-_devices: dict[str, Any] = {}
+_devices: dict[tuple[str, bool], Any] = {}
+"""By URI, and whether calls are recorded on it."""
+
 _threads: list[int] = []
 """The number of threads of `local-task`, once somebody has chosen it."""
 
 
-def open_device(uri: str, threads: int | None = None) -> Any:
+def open_device(uri: str, threads: int | None = None, *, recorded: bool = False) -> Any:
     """The `HalDevice` of a URI.
 
     Args:
       uri: `local-task`, `local-sync`, `cuda`, `hip`, `vulkan`, or with a path, `cuda://1`.
       threads: number of threads of `local-task`; None for `MLIRFUSE_THREADS`, or for IREE's choice.
+      recorded: for programs whose calls are recorded: their memory must stay theirs afterwards, so
+        they have a device that no other program uses.
 
     Raises:
       UsageError: the number of threads is bad, or another one is in use already: IREE starts the
@@ -41,9 +45,9 @@ def open_device(uri: str, threads: int | None = None) -> Any:
     driver = uri.partition(":")[0]
     with _lock:
         if driver == "local-task":
-            _choose_threads(threads, running=any(u.startswith(driver) for u in _devices))
-        if uri in _devices:
-            return _devices[uri]
+            _choose_threads(threads, running=any(u.startswith(driver) for u, _ in _devices))
+        if (uri, recorded) in _devices:
+            return _devices[uri, recorded]
         # Results that live until the process ends are no leak that anybody wants to read about.
         rt._binding.disable_leak_checker()
         try:
@@ -60,7 +64,7 @@ def open_device(uri: str, threads: int | None = None) -> Any:
         # and the interpreter collects cycles, in which results may be, after everything else. So a
         # device is never freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(device))
-        _devices[uri] = device
+        _devices[uri, recorded] = device
         return device
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import mmap
 import os
@@ -17,6 +18,7 @@ from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime import structure
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.manifest import Manifest
+from mlirfuse.runtime.replay import Graphs, alone
 
 _SIGNATURES_SHOWN = 8
 """Arguments listed in a message about their number."""
@@ -50,7 +52,14 @@ class FusedModule:
         unflatten: Callable[[Sequence[Any]], Any] | None = None,
         threads: int | None = None,
         guard: Guard | None = None,
+        cuda_graph: bool = False,
     ) -> None:
+        if cuda_graph and not manifest.device.startswith("cuda"):
+            raise UsageError(
+                f"{manifest.source}: cuda_graph=True needs a program for CUDA, not for device"
+                f" '{manifest.device}'"
+            )
+        self._cuda_graph = cuda_graph
         self._image = image
         self._manifest = manifest
         self._flatten = flatten
@@ -96,8 +105,10 @@ class FusedModule:
                 raise
             return self._guard.answer(error, args, kwargs)
         session = self._session or self._opened()
-        exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
-        results = session.call(values, exchange, self.outputs)
+        results = session.replayed(values, _listed(out)) if self._cuda_graph else None
+        if results is None:
+            exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
+            results = session.call(values, exchange)
         if out is not None:
             results = self._written(results, out)
         if self._unflatten is not None:
@@ -107,7 +118,7 @@ class FusedModule:
     def _written(self, results: Sequence[Any], out: Any) -> list[Any]:
         from mlirfuse.runtime import arrays
 
-        given = out if isinstance(out, tuple | list) else (out,)
+        given = _listed(out)
         if len(given) != len(results):
             raise CallError(
                 f"{self.source}: out holds {len(given)} arrays; expected {len(results)}"
@@ -161,12 +172,18 @@ class FusedModule:
 
         return explain.text(self.report)
 
-    def on(self, device: str, *, threads: int | None = None) -> FusedModule:
+    def on(
+        self, device: str, *, threads: int | None = None, cuda_graph: bool = False
+    ) -> FusedModule:
         """The same program on another device that its target fits.
 
         Args:
           device: `local-task`, `local-sync` (the calling thread alone), `cuda://1`, ...
           threads: number of threads of `local-task`, before this process used it.
+          cuda_graph: as for `load`.
+
+        Raises:
+          UsageError: `cuda_graph` and another device than CUDA's.
         """
         other = FusedModule(
             self._image,
@@ -175,6 +192,7 @@ class FusedModule:
             unflatten=self._unflatten,
             threads=threads,
             guard=self._guard,
+            cuda_graph=cuda_graph,
         )
         other._opened()
         return other
@@ -183,7 +201,9 @@ class FusedModule:
         """The program on its device; made by the first call, since one may compile without it."""
         with self._lock:
             if self._session is None:
-                self._session = Session(self._image, self._manifest, self._threads)
+                self._session = Session(
+                    self._image, self._manifest, self._threads, recorded=self._cuda_graph
+                )
             return self._session
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -216,6 +236,12 @@ class FusedModule:
     def _place(self, index: int) -> str:
         name = self.inputs[index].name or str(index)
         return f"{self.source}: argument '{name}'"
+
+
+def _listed(out: Any) -> Sequence[Any]:
+    if out is None:
+        return ()
+    return out if isinstance(out, tuple | list) else (out,)
 
 
 def _named(spec: TensorSpec) -> str:
@@ -251,8 +277,16 @@ class Image:
 class Session:
     """A program loaded on a device."""
 
-    def __init__(self, image: Image, manifest: Manifest, threads: int | None) -> None:
+    def __init__(
+        self, image: Image, manifest: Manifest, threads: int | None, *, recorded: bool = False
+    ) -> None:
         """Loads the program.
+
+        Args:
+          image: its bytes.
+          manifest: what is known of it.
+          threads: see `open_device`.
+          recorded: calls will be made CUDA graphs; see `replayed`.
 
         Raises:
           MlirfuseError: the device is not there or cannot run the program.
@@ -262,7 +296,11 @@ class Session:
         from mlirfuse.runtime.devices import first_line, open_device
 
         self.source = manifest.source
-        self.device = open_device(manifest.device, threads)
+        self.device = open_device(manifest.device, threads, recorded=recorded)
+        self._uri = manifest.device
+        self._outputs = manifest.outputs
+        self._recorded = recorded
+        self._graphs = Graphs(self._again, manifest.source)
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
@@ -282,14 +320,28 @@ class Session:
         self._list, self._view = rt.VmVariantList, rt.HalBufferView
         self._lock = threading.Lock()
 
-    def call(
-        self, values: Sequence[Any], exchange: Any, outputs: Sequence[TensorSpec]
-    ) -> list[Any]:
-        """Calls the function with checked arguments.
+    def replayed(self, values: Sequence[Any], out: Sequence[Any]) -> list[Any] | None:
+        """Queues a call with checked arguments as a CUDA graph; None where there can be none.
+
+        Args:
+          values: the arguments.
+          out: arrays that results may be written to; one for each, or none at all.
+        """
+        return self._graphs(values, out if len(out) == len(self._outputs) else ())
+
+    def _again(self, tensors: Sequence[Any]) -> list[Any]:
+        from mlirfuse.runtime.arrays import Exchange
+
+        exchange = Exchange(self._uri, self.device, "torch", copies=False)
+        return self.call(tensors, exchange)
+
+    def call(self, values: Sequence[Any], exchange: Any) -> list[Any]:
+        """Calls the function with checked arguments, and waits.
 
         Raises:
           MlirfuseError: the program failed.
         """
+        outputs = self._outputs
         arguments = self._list(len(values))
         for value, scalar in zip(values, self._scalars, strict=True):
             if scalar is None:
@@ -300,7 +352,7 @@ class Session:
                 arguments.push_int(int(value))
         results = self._list(len(outputs))
         try:
-            with self._lock:
+            with alone() if self._recorded else contextlib.nullcontext(), self._lock:
                 self._context.invoke(self._function, arguments, results)
             if results.size == len(outputs):
                 # A result may be a buffer that IREE has taken back.
@@ -363,6 +415,7 @@ def load(
     device: str | None = None,
     threads: int | None = None,
     guard: str | None = None,
+    cuda_graph: bool = False,
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
 
@@ -376,9 +429,14 @@ def load(
       guard: what a call with other shapes or types does: `error`, or `off` to leave it to IREE's
         own checks; None for `off` where the program was compiled without the feature `guard`, else
         `error`. A file does not know its model, so it cannot be compiled again.
+      cuda_graph: issue the commands of a call as one CUDA graph, for tensors of PyTorch on the GPU:
+        recorded at the first call with each signature, later launched on PyTorch's current stream,
+        where results are ready in its order and nobody waits. Takes `cuda-bindings`. A call that
+        cannot be replayed runs as without; why is logged once.
 
     Raises:
-      UsageError: the file cannot be read, or has no such function.
+      UsageError: the file cannot be read, or has no such function; or `cuda_graph` and another
+        device than CUDA's.
       MlirfuseError: it is no program.
     """
     check_policy(guard or "error")
@@ -394,7 +452,7 @@ def load(
         manifest = dataclasses.replace(manifest, device=device)
     if guard is None:
         guard = "off" if "guard" in manifest.report.options.get("disable_feature", ()) else "error"
-    return FusedModule(image, manifest, threads=threads, guard=Guard(guard))
+    return FusedModule(image, manifest, threads=threads, guard=Guard(guard), cuda_graph=cuda_graph)
 
 
 def _declared(image: Image, function: str | None, manifest: Manifest | None) -> Manifest:

@@ -1,0 +1,275 @@
+"""The commands that a call gives to the CUDA driver, as CUPTI sees them.
+
+iree-runtime 3.13 issues a program's commands one by one at each call, from a thread of its own.
+CUPTI tells of each one with what it was given, which is all that it takes to issue it again.
+
+CUPTI is called through ctypes: `cupti-python` wants a newer library than the one that PyTorch's
+packages hold. That one is loaded already when there is a tensor on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from mlirfuse.core import MlirfuseError
+
+_LIBRARIES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
+
+_DRIVER_API = 1
+"""CUPTI's number of the calls of the driver's functions."""
+
+_ENTER = 0
+
+_POINTER = 8
+"""Bytes of a kernel's parameter that is an address; constants of iree-runtime have 4."""
+
+
+class NotRecorded(MlirfuseError):
+    """The commands of a call could not be recorded, or cannot be issued again."""
+
+
+class Busy(NotRecorded):
+    """Somebody else used what a recording takes; a later one may go well."""
+
+
+class Launch(NamedTuple):
+    """A kernel.
+
+    Attributes:
+      function: the driver's handle.
+      grid: workgroups along x, y, z.
+      block: threads of a workgroup along x, y, z.
+      shared: bytes of dynamic shared memory.
+      parameters: the bytes of each parameter.
+    """
+
+    function: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    parameters: tuple[bytes, ...]
+
+
+class Copy(NamedTuple):
+    """A copy of `size` bytes on the device, between two addresses."""
+
+    target: int
+    source: int
+    size: int
+
+
+class Update(NamedTuple):
+    """A copy of bytes of the host to an address of the device."""
+
+    target: int
+    data: bytes
+
+
+class Fill(NamedTuple):
+    """`length` elements of `width` bytes from an address on that get a value."""
+
+    target: int
+    value: int
+    width: int
+    length: int
+
+
+Command = Launch | Copy | Update | Fill
+
+
+class _Callback(ctypes.Structure):
+    """`CUpti_CallbackData`."""
+
+    _fields_ = (
+        ("site", ctypes.c_int),
+        ("function", ctypes.c_char_p),
+        ("parameters", ctypes.c_void_p),
+        ("returned", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("context", ctypes.c_void_p),
+        ("context_number", ctypes.c_uint32),
+        ("correlation", ctypes.c_void_p),
+        ("correlation_number", ctypes.c_uint32),
+    )
+
+
+class _Launched(ctypes.Structure):
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("parameters", ctypes.POINTER(ctypes.c_void_p)),
+        ("extra", ctypes.c_void_p),
+    )
+
+
+class _Copied(ctypes.Structure):
+    _fields_ = (
+        ("target", ctypes.c_uint64),
+        ("source", ctypes.c_uint64),
+        ("size", ctypes.c_size_t),
+        ("stream", ctypes.c_void_p),
+    )
+
+
+def _filled(element: Any) -> type[ctypes.Structure]:
+    class Filled(ctypes.Structure):
+        _fields_ = (
+            ("target", ctypes.c_uint64),
+            ("value", element),
+            ("count", ctypes.c_size_t),
+            ("stream", ctypes.c_void_p),
+        )
+
+    return Filled
+
+
+_FILLS = {
+    f"cuMemsetD{8 * width}Async": (width, _filled(element))
+    for width, element in ((1, ctypes.c_uint8), (2, ctypes.c_uint16), (4, ctypes.c_uint32))
+}
+
+_COPIES = ("cuMemcpyAsync", "cuMemcpyDtoDAsync")
+
+_NOT_AGAIN = ("cuMemcpy", "cuMemset", "cuLaunch", "cuGraphLaunch")
+"""How the names of functions begin that give the device work of other kinds."""
+
+_CALLBACK = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Callback)
+)
+
+
+class Recorder:
+    """Takes note of commands; the driver's threads call it.
+
+    Attributes:
+      commands: what was issued so far.
+      streams: the handles of the streams that it was issued to.
+    """
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.streams: set[int | None] = set()
+        self._failure: Exception | None = None
+        self._inside = threading.local()
+
+    def take(self, _user: Any, _domain: int, _number: int, data: Any) -> None:
+        """What CUPTI calls on the way into each function of the driver, and on the way out."""
+        found = data.contents
+        if found.site != _ENTER or getattr(self._inside, "busy", False):
+            return
+        self._inside.busy = True
+        try:
+            self._note(found.function.decode(), found.parameters)
+        except Exception as error:  # It must not leave through the driver's frames.
+            self._failure = self._failure or error
+        finally:
+            self._inside.busy = False
+
+    def _note(self, function: str, parameters: int) -> None:
+        name = function.removesuffix("_ptsz").removesuffix("_v2")
+        if name == "cuLaunchKernel":
+            given: Any = _Launched.from_address(parameters)
+            made: Command = Launch(
+                given.function,
+                tuple(given.grid),
+                tuple(given.block),
+                given.shared,
+                _parameters(given.function, given.parameters),
+            )
+        elif name in _COPIES:
+            given = _Copied.from_address(parameters)
+            made = Copy(given.target, given.source, given.size)
+        elif name == "cuMemcpyHtoDAsync":
+            given = _Copied.from_address(parameters)
+            made = Update(given.target, ctypes.string_at(given.source, given.size))
+        elif name in _FILLS:
+            width, layout = _FILLS[name]
+            given = layout.from_address(parameters)
+            made = Fill(given.target, given.value, width, given.count)
+        elif name.startswith(_NOT_AGAIN):
+            raise NotRecorded(f"the program uses {name}")
+        else:
+            return
+        self.streams.add(given.stream)
+        self.commands.append(made)
+
+    def check(self) -> None:
+        """Makes sure that the commands are all there, and nobody else's.
+
+        Raises:
+          NotRecorded: they are not.
+          Busy: there are somebody else's.
+        """
+        if self._failure is not None:
+            raise NotRecorded(str(self._failure)) from self._failure
+        if len(self.streams) > 1:
+            raise Busy("another thread used the device meanwhile")
+        if not self.commands:
+            raise NotRecorded("CUPTI saw no commands")
+
+
+def _parameters(function: int, given: Any) -> tuple[bytes, ...]:
+    from cuda.bindings import driver
+
+    found: list[bytes] = []
+    while True:
+        status, _, size = driver.cuFuncGetParamInfo(driver.CUfunction(function), len(found))
+        if status != driver.CUresult.CUDA_SUCCESS:
+            return tuple(found)
+        found.append(ctypes.string_at(given[len(found)], size))
+
+
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[Recorder]:
+    """Records the commands of this process while it is open.
+
+    Raises:
+      NotRecorded: CUPTI is not there.
+      Busy: a profiler uses it.
+    """
+    library = _library()
+    recorder = Recorder()
+    callback = _CALLBACK(recorder.take)
+    subscriber = ctypes.c_void_p()
+    with _lock:
+        _checked(library, library.cuptiSubscribe, ctypes.byref(subscriber), callback, None)
+        try:
+            _checked(library, library.cuptiEnableDomain, 1, subscriber, _DRIVER_API)
+            yield recorder
+        finally:
+            library.cuptiUnsubscribe(subscriber)
+
+
+def _library() -> Any:
+    for name in _LIBRARIES:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    raise NotRecorded(f"CUPTI is not there ({', '.join(_LIBRARIES)}); PyTorch for CUDA brings it")
+
+
+def _checked(library: Any, function: Callable[..., int], *given: Any) -> None:
+    status = function(*given)
+    if status:
+        text = ctypes.c_char_p()
+        library.cuptiGetResultString(status, ctypes.byref(text))
+        said = text.value.decode() if text.value else str(status)
+        raise Busy(f"CUPTI refuses ({said}); with TEARDOWN_CUPTI=1 PyTorch's profiler frees it")
+
+
+def addresses(command: Launch) -> list[tuple[int, int]]:
+    """The parameters that are addresses: their positions and values."""
+    return [
+        (position, int.from_bytes(data, "little"))
+        for position, data in enumerate(command.parameters)
+        if len(data) == _POINTER
+    ]
