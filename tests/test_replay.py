@@ -216,7 +216,9 @@ def driver(monkeypatch):
     found.stream = Stream(1)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: found.stream)
     monkeypatch.setattr(replay, "_last", [])
-    return found
+    replay._driver.cache_clear()
+    yield found
+    replay._driver.cache_clear()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import logging
 import sys
 import threading
@@ -232,7 +233,8 @@ class Graph:
                     memory.uses.append((node, position, address - memory.start))
                 elif address:
                     _check_place(address)
-        self._alone = dict(filter(None, map(self._written_alone, range(len(self._results)))))
+        places = map(self._written_alone, range(len(self._results)))
+        self._alone = {place: index for index, place in enumerate(places) if place is not None}
         graph, self._instance = _chain(self._nodes)
         weakref.finalize(self, _driver().cuGraphDestroy, graph)
         weakref.finalize(self, _driver().cuGraphExecDestroy, self._instance)
@@ -240,13 +242,13 @@ class Graph:
             if not torch.equal(_bytes(again), _bytes(result)):
                 raise NotRecorded(f"the graph computes another result {index} than the program")
 
-    def _written_alone(self, index: int) -> tuple[int, int] | None:
-        """The range that holds a result and nothing else, with the result's number."""
+    def _written_alone(self, index: int) -> int | None:
+        """The range that holds a result and nothing else."""
         result = self._results[index]
         sharing = [other for other in self._results if other.range == result.range]
         used = max((distance for *_, distance in self._ranges[result.range].uses), default=0)
-        fits = not result.copied and result.distance == 0 and used < result.nbytes
-        return (result.range, index) if fits and len(sharing) == 1 else None
+        fits = not result.copied and result.distance == 0 and used < max(1, result.nbytes)
+        return result.range if fits and len(sharing) == 1 else None
 
     def launch(
         self, arguments: Sequence[torch.Tensor], out: Sequence[Any] = ()
@@ -260,14 +262,18 @@ class Graph:
         import torch
 
         memory = [ready(argument) for argument in arguments]
-        written: dict[int, Any] = {}
+        found: dict[int, torch.Tensor] = {}
         for number, size in enumerate(self._made, len(memory)):
             index = self._alone.get(number)
-            if out and index is not None and self._results[index].fits(out[index], memory):
-                written[index] = out[index]
-                memory.append(out[index].detach())
-            else:
+            if index is None:
                 memory.append(torch.empty(size, dtype=torch.uint8, device=self._device))
+                continue
+            result = self._results[index]
+            if out and result.fits(out[index], memory):
+                found[index] = out[index]
+            else:
+                found[index] = torch.empty(result.shape, dtype=result.dtype, device=self._device)
+            memory.append(found[index])
         stream = torch.cuda.current_stream(self._device)
         with _order:
             moved: dict[int, _Node] = {}
@@ -281,7 +287,7 @@ class Graph:
             _last[:] = [stream]
             _did(_driver().cuGraphLaunch(self._instance, stream.cuda_stream))
         return [
-            written[index] if index in written else result.view(_bytes(memory[result.range]))
+            found[index] if index in found else result.view(_bytes(memory[result.range]))
             for index, result in enumerate(self._results)
         ]
 
@@ -486,6 +492,7 @@ def _chain(nodes: Sequence[_Node]) -> tuple[Any, Any]:
 # --- the driver ----------------------------------------------------------------------------------
 
 
+@functools.cache
 def _driver() -> Any:
     from cuda.bindings import driver
 
@@ -503,9 +510,8 @@ def _did(found: Sequence[Any]) -> Any:
       NotRecorded: the driver refuses.
     """
     status, *values = found
-    driver = _driver()
-    if status != driver.CUresult.CUDA_SUCCESS:
-        text = driver.cuGetErrorName(status)[1]
+    if status:
+        text = _driver().cuGetErrorName(status)[1]
         name = text.decode() if isinstance(text, bytes) else str(status)
         raise NotRecorded(f"the driver refuses a graph: {name}")
     return values[0] if len(values) == 1 else values
