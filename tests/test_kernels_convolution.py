@@ -11,7 +11,7 @@ from test_kernels import close, draw, needs_triton, planned, run
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import building, convolution
-from mlirfuse.kernels.matmul import Tiling
+from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured import convolutions, ops
 

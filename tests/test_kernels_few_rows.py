@@ -9,8 +9,8 @@ from iree.compiler import ir
 from test_kernels import close, draw, needs_triton, product_text, run
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, matmul, search
-from mlirfuse.kernels.matmul import Tiling
+from mlirfuse.kernels import building, matmul, product_tiles, search
+from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.kernels.provider import Plan
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
@@ -53,7 +53,7 @@ SIZES = pytest.mark.parametrize(
 
 def check(interpreter, monkeypatch, tiling, sizes, left, right):
     """Runs a product with a bias, tanh and a residual in tiles of this kind."""
-    monkeypatch.setattr(matmul, "_tiling", lambda *_: tiling)
+    monkeypatch.setattr(product_tiles, "tiling", lambda *_: tiling)
     out = tuple(n for n in range(3) if n in (*left, *right))
     shape = tuple(sizes[a] for a in out)
     arrays = [draw([sizes[a] for a in axes], "f16", n) for n, axes in enumerate((left, right))]
@@ -117,7 +117,7 @@ def test_sums_that_have_no_shares():
 @needs_triton
 @pytest.mark.parametrize("joint", [True, False])
 def test_several_products_without_matrix_units(interpreter, monkeypatch, joint):
-    monkeypatch.setattr(matmul, "_tiling", lambda *_: ONE)
+    monkeypatch.setattr(product_tiles, "tiling", lambda *_: ONE)
     test_kernels.test_several_products(interpreter, 1, 53, 71, joint)
 
 
@@ -150,7 +150,7 @@ func.func @main(%a: tensor<1x70xf16>, %b: tensor<45x70xf16>, %s: tensor<45xf16>)
 
 @needs_triton
 def test_a_row_that_lost_its_dimension_has_an_epilogue(interpreter, monkeypatch):
-    monkeypatch.setattr(matmul, "_tiling", lambda *_: ONE)
+    monkeypatch.setattr(product_tiles, "tiling", lambda *_: ONE)
     arrays = [draw(shape, "f16", n) for n, shape in enumerate([(1, 70), (45, 70), (45,)])]
     (found,) = run(interpreter, ROW, "matmul", arrays, [(45,)])
     a, b, s = (x.astype(np.float64) for x in arrays)

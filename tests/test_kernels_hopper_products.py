@@ -9,7 +9,7 @@ from test_kernels import BYTES, needs_triton, planned
 
 from mlirfuse import targets
 from mlirfuse.kernels import building, hopper_matmul, matmul, search
-from mlirfuse.kernels.matmul import Tiling
+from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.targets.base import Tuned
 
@@ -167,9 +167,10 @@ def test_elsewhere_none_stays(monkeypatch):
 def test_the_text_says_sizes_steps_and_tiles():
     with ir.Context():
         found = plan(linear((197, 512, 128)))
-        assert "hopper_products.shaped(197, 512, 128, 128, 128, 1, 1, 128, 256, 4, 2, 0, 8, 4)" in (
-            found.program.source
-        )
+        shaped = "shaped(197, 512, 128, 128, False, 1, 1, 128, 256, 4, 2, 0, 8, 4)"
+        assert f"hopper_products.{shaped}" in found.program.source
+        assert "def begin(row):\n    return row * 128, 0\n" in found.program.source
+        assert "def at(step):\n    return step * 64, 0\n" in found.program.source
         assert "row_inside = row < 197" in found.program.source
         assert found.grid[0] == Extent(4)
         found = plan(linear((6400, 1024, 128)), APART)
@@ -185,11 +186,11 @@ def test_slices_of_one_weight():
         source = plan(several(256, 128, 64, 3, joint=False), APART).program.source
         assert "(x1 + 0, x1 + 0 + 8192, x1 + 0 + 16384,)," in source
         assert "if part == 2:" in source
-        assert "(256, 128, 64, 64, 64, 3, 1, 64, 128, " in source
+        assert "(256, 128, 64, 64, False, 3, 1, 64, 128, " in source
         source = plan(several(256, 128, 64, 2, joint=True), APART).program.source
         assert "(x1 + 0, x1 + 0 + 8192,)," in source
         assert "total1 = totals[1]" in source
-        assert "(256, 128, 64, 64, 64, 1, 2, 64, 128, " in source
+        assert "(256, 128, 64, 64, False, 1, 2, 64, 128, " in source
 
 
 @pytest.mark.usefixtures("gluon")

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import tuning
-from mlirfuse.kernels.matmul import FILLED, UNKNOWN_ROWS, Tiling, placed
+from mlirfuse.kernels.product_tiles import FILLED, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import WIDE, Unsupported

@@ -5,11 +5,15 @@ What they do is in `triton/hopper_products.py`; the epilogue's lines are those o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels import building
+from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels.provider import Extent, Key, Plan
+from mlirfuse.kernels.tiles import Tiles
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -45,8 +49,8 @@ _SHAPES = (
 _BANDS = (4, 8, 16)
 
 
-def candidates(rows: int, columns: int, depth: int, sums: int) -> list[tuple[int, ...]]:
-    """The numbers of tilings that a search measures, as far as they fit.
+def candidates(rows: int, columns: int, depth: int, sums: int) -> list[Tiling]:
+    """The tilings that a search measures, as far as they fit.
 
     Args:
       rows: of the result.
@@ -57,7 +61,7 @@ def candidates(rows: int, columns: int, depth: int, sums: int) -> list[tuple[int
     if rows < 128:
         return []
     return [
-        (height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
+        Tiling(height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
         for height, width, stages, groups, alternate in _SHAPES
         for band in (_BANDS if rows >= 1024 else _BANDS[:1])
         if fits(width // sums, columns, depth, sums)
@@ -88,7 +92,60 @@ def supports(target: Target) -> bool:
     return target.arch == building.HOPPER and building.has_gluon()
 
 
-def start(inside: Sequence[str], totals: int) -> list[str]:
+def planned(
+    tiles: Tiles,
+    entry: str,
+    results: Sequence[ir.Value],
+    key: Key,
+    tiling: Tiling,
+    operands: tuple[str, Sequence[str]],
+    *,
+    sizes: tuple[int, int, int],
+    step: str,
+    begin: Sequence[str],
+    at: Sequence[str],
+    groups: tuple[int, int],
+    parts: tuple[int, int] = (1, 1),
+    masked: bool = False,
+) -> Plan:
+    """The plan of a kernel whose workgroups stay, when its epilogue is written.
+
+    Args:
+      tiles: hold the lines of the epilogue.
+      entry: the kernel's name.
+      results: what it writes.
+      key: what its tiles were chosen by.
+      tiling: its tiles.
+      operands: names of the left operand and of the right ones.
+      sizes: rows, columns and terms.
+      step: elements from one column to the next of the right operands.
+      begin: the lines of the function `begin` of `hopper_products.products`, of `row`.
+      at: those of its function `at`, of `step`.
+      groups: of the axes of rows and of columns.
+      parts: how many there are, and the sums of each.
+      masked: whether terms of the left operand are zero and not in memory.
+    """
+    rows, columns, depth = sizes
+    count = -(-rows // tiling.height) * (columns // tiling.width) * parts[0]
+    programs = min(PROGRAMS, count)
+    shape = (tiling.height, tiling.width, tiling.stages, tiling.groups, tiling.alternate)
+    numbers = (*sizes, step, masked, *parts, *shape, tiling.band, programs)
+    return tiles.plan(
+        entry,
+        [*_start(tiles.space.inside(*groups), parts[1]), *tiles.body.lines],
+        results,
+        f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}.",
+        grid=(Extent(programs), Extent(1), Extent(1)),
+        key=key,
+        first=(groups[0], 0),
+        warps=tiling.warps,
+        text=functools.partial(
+            _text, operands=operands, begin=begin, at=at, numbers=", ".join(map(str, numbers))
+        ),
+    )
+
+
+def _start(inside: Sequence[str], totals: int) -> list[str]:
     """The lines before an epilogue.
 
     Args:
@@ -111,50 +168,40 @@ from triton.experimental.gluon import language as gl
 from mlirfuse.kernels.triton import hopper_products, library
 
 
-@gluon.jit
-def epilogue(totals, row, column, part, others):
 """
 
 
-def text(
+def _text(
     entry: str,
     arguments: Sequence[tuple[str, str]],
     lines: Sequence[str],
     note: str,
     *,
-    left: str,
-    rights: Sequence[str],
-    sizes: Sequence[int],
-    steps: Sequence[str],
-    parts: Sequence[int],
-    tiles: Sequence[int],
-    order: Sequence[int],
+    operands: tuple[str, Sequence[str]],
+    begin: Sequence[str],
+    at: Sequence[str],
+    numbers: str,
 ) -> str:
-    """The module of a kernel.
-
-    Args:
-      entry: the kernel's name.
-      arguments: name and type of each.
-      lines: its epilogue.
-      note: what it computes, in one line.
-      left: name of the left operand.
-      rights: the same of the right ones.
-      sizes: rows, columns and terms.
-      steps: elements from one row to the next of the left operand, and columns of the right ones.
-      parts: how many there are, and the sums of each.
-      tiles: height, width, stages, groups, and whether these alternate.
-      order: rows of tiles that follow each other, and workgroups.
-    """
+    """The module of a kernel: its epilogue, the two functions, and the call."""
     names = ", ".join(name for name, _ in arguments)
-    body = "".join(f"    {line}\n" for line in [f"{names} = others", *lines])
-    numbers = ", ".join(map(str, (*sizes, *steps, *parts, *tiles, *order)))
+    left, rights = operands
+    functions = (
+        ("epilogue(totals, row, column, part, others)", [f"{names} = others", *lines]),
+        ("begin(row)", begin),
+        ("at(step)", at),
+    )
+    text = f'"""{note}"""\n\n{_HEAD}'
+    for called, written in functions:
+        body = "".join(f"    {line}\n" for line in written)
+        text += f"@gluon.jit\ndef {called}:\n{body}\n\n"
     return (
-        f'"""{note}"""\n\n{_HEAD}{body}\n\n'
-        f"@gluon.jit\ndef {entry}({names}):\n"
+        f"{text}@gluon.jit\ndef {entry}({names}):\n"
         f"    hopper_products.products(\n"
         f"        {left},\n"
         f"        ({', '.join(rights)},),\n"
         f"        ({names}),\n"
+        f"        begin,\n"
+        f"        at,\n"
         f"        epilogue,\n"
         f"        hopper_products.shaped({numbers}),\n"
         f"    )\n"

@@ -20,6 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, measure, rows
+from mlirfuse.kernels.product_tiles import UNKNOWN_ROWS
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target, Tuned
@@ -36,7 +37,7 @@ KINDS: Mapping[str, Any] = {
 
 _TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
 
-ROWS = matmul.UNKNOWN_ROWS
+ROWS = UNKNOWN_ROWS
 """A dynamic number of rows, where candidates are measured."""
 
 

@@ -38,8 +38,8 @@ class Shape:
       rows: of the left operand.
       columns: of each right operand, a multiple of the width.
       depth: terms of a sum, a multiple of `BLOCK`.
-      left_step: elements from one row of the left operand to the next.
-      right_step: the same of the columns of the right operands.
+      right_step: elements from one column of the right operands to the next.
+      masked: whether some terms of some rows of the left operand are zero and not in memory.
       parts: products whose tiles are apart.
       sums: right operands of a part, one or two, whose sums are needed together.
       height: rows of a tile.
@@ -54,8 +54,8 @@ class Shape:
     rows: int
     columns: int
     depth: int
-    left_step: int
     right_step: int
+    masked: bool
     parts: int
     sums: int
     height: int
@@ -144,13 +144,24 @@ def _tile(number, shape: gl.constexpr):
 
 
 @gluon.jit
-def products(left, rights, others, epilogue: gl.constexpr, shape: gl.constexpr):
+def products(
+    left,
+    rights,
+    others,
+    begin: gl.constexpr,
+    at: gl.constexpr,
+    epilogue: gl.constexpr,
+    shape: gl.constexpr,
+):
     """Computes all tiles of a workgroup.
 
     Args:
-      left: pointer to the left operand, whose terms lie side by side.
+      left: pointer to the left operand, whose terms lie side by side in each block.
       rights: the same of the right operands, `sums` for each part.
       others: what the epilogue is given beside.
+      begin: a function from rows of the left operand to where they begin in it, and a number whose
+        bit `n` says whether the blocks of group `n` are in memory; read where `shape.masked`.
+      at: a function from the number of a block to where it begins in a row, and to its group.
       epilogue: a function of the sums of a part, of their rows, shape [tall, 1], and columns, shape
         [1, width], of the number of the part, and of `others`; it writes the results.
       shape: see `Shape`.
@@ -181,7 +192,10 @@ def products(left, rights, others, epilogue: gl.constexpr, shape: gl.constexpr):
                     _compute,
                     (left_ring, right_ring, loaded, free, turns, others, epilogue, 1, shape),
                 ),
-                (_load, (left, rights, left_ring, right_ring, loaded, free, shape)),
+                (
+                    _load,
+                    (left, rights, left_ring, right_ring, loaded, free, begin, at, shape),
+                ),
             ],
             [WARPS, WARPS],
             _registers(shape),
@@ -201,7 +215,10 @@ def products(left, rights, others, epilogue: gl.constexpr, shape: gl.constexpr):
                     _compute,
                     (left_ring, right_ring, loaded, free, turns, others, epilogue, 2, shape),
                 ),
-                (_load, (left, rights, left_ring, right_ring, loaded, free, shape)),
+                (
+                    _load,
+                    (left, rights, left_ring, right_ring, loaded, free, begin, at, shape),
+                ),
             ],
             [WARPS, WARPS, WARPS],
             _registers(shape),
@@ -209,7 +226,17 @@ def products(left, rights, others, epilogue: gl.constexpr, shape: gl.constexpr):
 
 
 @gluon.jit
-def _load(left, rights, left_ring, right_ring, loaded, free, shape: gl.constexpr):
+def _load(
+    left,
+    rights,
+    left_ring,
+    right_ring,
+    loaded,
+    free,
+    begin: gl.constexpr,
+    at: gl.constexpr,
+    shape: gl.constexpr,
+):
     """Loads the blocks of all tiles into places as they become free."""
     shares: gl.constexpr = _shares(shape)
     tall: gl.constexpr = _tall(shape)
@@ -236,28 +263,32 @@ def _load(left, rights, left_ring, right_ring, loaded, free, shape: gl.constexpr
         right += column_tile * (shape.width * shape.right_step)
         second += column_tile * (shape.width * shape.right_step)
         right_offset = column * shape.right_step + term
-        if ragged:
-            block = left
-            first = row_tile * shape.height + row
-        else:
-            block = left + row_tile * (shape.height * shape.left_step)
-            first = row
-        for _ in range(shape.depth // BLOCK):
+        starts = ()
+        insides = ()
+        for share in gl.static_range(shares):
+            there = row_tile * shape.height + share * tall + row
+            if ragged:
+                there = gl.minimum(there, shape.rows - 1)
+            start, inside = begin(there)
+            # Triton knows no other sum of tuples.
+            starts = starts + (start,)  # noqa: RUF005
+            insides = insides + (inside,)  # noqa: RUF005
+        for step in range(shape.depth // BLOCK):
             mbarrier.wait(free.index(place), phase)
+            offset, group = at(step)
             for share in gl.static_range(shares):
-                there = first + share * tall
-                if ragged:
-                    there = gl.minimum(there, shape.rows - 1)
-                async_copy.async_load(
-                    left_ring.index(place * shares + share),
-                    block + (there * shape.left_step + term),
-                )
-            ring = right_ring.index(place)
-            async_copy.async_load(ring.slice(0, shape.width), right + right_offset)
+                pointers = left + offset + (starts[share] + term)
+                ring = left_ring.index(place * shares + share)
+                if shape.masked:
+                    held = ((insides[share] >> group) & 1) != 0
+                    async_copy.async_load(ring, pointers, mask=held)
+                else:
+                    async_copy.async_load(ring, pointers)
+            beside = right_ring.index(place)
+            async_copy.async_load(beside.slice(0, shape.width), right + right_offset)
             if sums == 2:
-                async_copy.async_load(ring.slice(shape.width, shape.width), second + right_offset)
+                async_copy.async_load(beside.slice(shape.width, shape.width), second + right_offset)
             async_copy.mbarrier_arrive(loaded.index(place), increment_count=False)
-            block += BLOCK
             right += BLOCK
             second += BLOCK
             place += 1

@@ -1,0 +1,185 @@
+"""How workgroups share a product: what a tiling says, which one is chosen, what a search tries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from mlirfuse.kernels import tuning
+from mlirfuse.kernels.provider import Key
+from mlirfuse.kernels.space import Space, known_product, product_text
+from mlirfuse.targets.base import Target
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tiling:
+    """How a workgroup computes its tile.
+
+    Attributes:
+      height: rows of the tile; with one, terms are multiplied and summed without matrix units.
+      width: columns of the tile.
+      block: terms of the sums at a time.
+      warps: subgroups.
+      stages: blocks of the operands in workgroup memory.
+      band: rows of tiles whose workgroups run together and share columns of the right operand.
+      shares: of the terms of a block, each multiplied by warps of its own; a power of two.
+      groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
+      alternate: whether each of these has its own tile.
+    """
+
+    height: int
+    width: int
+    block: int
+    warps: int
+    stages: int
+    band: int = 8
+    shares: int = 1
+    groups: int = 0
+    alternate: int = 0
+
+
+# The first whose tiles fill the device; the large ones reach the most operations for each byte.
+# Estimates from the sizes of registers and workgroup memory, for sizes far from all measured ones.
+_ESTIMATES: Mapping[str, tuple[Tiling, ...]] = {
+    "sm_90": (
+        Tiling(128, 256, 64, 8, 3),
+        Tiling(128, 128, 64, 8, 4),
+        Tiling(64, 128, 64, 4, 4),
+        Tiling(64, 64, 64, 4, 4),
+    ),
+    "sm_80": (
+        Tiling(128, 256, 32, 8, 3),
+        Tiling(128, 128, 32, 4, 4),
+        Tiling(64, 128, 32, 4, 4),
+        Tiling(64, 64, 32, 4, 4),
+    ),
+}
+_ESTIMATES_AMD: tuple[Tiling, ...] = (
+    Tiling(128, 128, 32, 8, 2),
+    Tiling(64, 64, 64, 4, 2),
+)
+_LOW: tuple[Tiling, ...] = (
+    Tiling(16, 64, 128, 4, 4),
+    Tiling(16, 32, 256, 4, 3),
+    Tiling(16, 16, 256, 4, 4),
+)
+
+_ROW = (
+    (2, 2048, 4, 1),
+    (2, 4096, 8, 1),
+    (4, 2048, 4, 1),
+    (4, 2048, 8, 1),
+    (4, 1024, 4, 3),
+    (8, 512, 4, 3),
+)
+"""Tiles of a single row: width, block, warps, stages."""
+
+_SHARED = (
+    (32, 512, 4, 3),
+    (32, 256, 4, 4),
+    (16, 512, 4, 4),
+    (16, 256, 4, 4),
+)
+"""The same of few rows, whose warps share the terms."""
+
+_FEW = (
+    (64, 128, 4, 4),
+    (64, 64, 4, 6),
+    (128, 64, 4, 4),
+    (32, 128, 4, 4),
+    (32, 256, 4, 3),
+    (16, 256, 4, 4),
+    (16, 512, 4, 3),
+    (32, 256, 4, 4),
+    (32, 256, 8, 4),
+    (64, 256, 8, 3),
+)
+"""The same of warps beside each other."""
+
+FILLED = 100
+"""Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
+
+UNKNOWN_ROWS = 128
+"""What a dynamic number of rows counts as."""
+
+FEW_ROWS = 16
+"""Rows of the lowest tile of matrix units."""
+
+
+def tiling(target: Target, key: Key, together: int) -> Tiling:
+    """The tiling for a product.
+
+    Args:
+      target: what is compiled for.
+      key: what it is chosen by.
+      together: sums that a workgroup holds.
+    """
+    rows, columns, _, batch = key.sizes
+    numbers = tuning.tiling(target, key)
+    if numbers is not None and (rows == 1 or numbers[0] > 1):
+        return Tiling(*numbers)
+    tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
+    if target.name == "rocm":
+        tilings = _ESTIMATES_AMD
+    if rows <= FEW_ROWS:
+        tilings = _LOW
+    for tiling in tilings:
+        width = max(16, tiling.width // together)
+        found = dataclasses.replace(tiling, width=width)
+        if -(-rows // tiling.height) * -(-columns // width) * batch >= FILLED:
+            return found
+    return found
+
+
+def candidates(key: Key) -> list[Tiling]:
+    """The tilings that a search measures."""
+    rows = key.sizes[0]
+    if rows <= FEW_ROWS:
+        found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
+        shared = [Tiling(16, *numbers, shares=numbers[2]) for numbers in _SHARED]
+        return found + shared + [Tiling(16, *numbers) for numbers in _FEW]
+    shapes = [
+        (64, 64, 64, 4, 4),
+        (64, 64, 128, 4, 3),
+        (64, 128, 64, 4, 4),
+        (128, 64, 64, 4, 4),
+        (128, 128, 64, 8, 4),
+        (128, 128, 64, 8, 3),
+        (128, 128, 64, 4, 4),
+    ]
+    if rows > 64:
+        shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
+    found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
+    if rows >= 1024:
+        found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
+    return found
+
+
+def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool) -> list[str]:
+    """The lines that say which rows and columns a workgroup has.
+
+    Args:
+      space: the iteration space.
+      rows: number of its group of rows.
+      columns: the same of the columns, which are static.
+      tiling: the tile.
+      wide: whether 32 bits do not number the elements.
+    """
+    height, width = tiling.height, tiling.width
+    bound, whole = (
+        product_text(space.groups[rows].sizes),
+        known_product(space.groups[columns].sizes),
+    )
+    return [
+        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
+        f"{height}), {-(-whole // width)}, {tiling.band})",
+        f"row = (row_tile * {height} + tl.arange(0, {height}))"
+        f"{'.to(tl.int64)' if wide else ''}[:, None]",
+        f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
+        *space.inside(rows, columns),
+    ]
+
+
+def passing(tiling: Tiling, sums: int) -> Tiling:
+    """The tiling of workgroups with one tile each, instead of one whose workgroups stay."""
+    return Tiling(128, max(tiling.width, 128) // sums, 64, 8, 3, tiling.band)
