@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import logging
 import sys
 import types
@@ -457,7 +458,7 @@ def halves(program, x, y):
 
 def test_a_graph_for_each_signature(program, driver, monkeypatch):
     made = program(halves)
-    graphs = replay.Graphs(made, "model")
+    graphs = functools.partial(replay.Graphs("model"), made)
     x, y = on_gpu(A), on_gpu(B)
     assert torch.equal(graphs([x, y])[0], 2 * A + B)
     assert torch.equal(graphs([x[:4], y])[0], 2 * B)
@@ -472,7 +473,8 @@ def test_a_graph_for_each_signature(program, driver, monkeypatch):
 
 
 def test_calls_without_a_graph_say_why_once(program, driver, caplog):
-    graphs = replay.Graphs(program(reads_host), "model")
+    made = program(reads_host)
+    graphs = functools.partial(replay.Graphs("model"), made)
     with caplog.at_level(logging.WARNING, "mlirfuse.runtime"):
         for _ in range(2):
             assert graphs([on_gpu(A)]) is None
@@ -483,12 +485,12 @@ def test_calls_without_a_graph_say_why_once(program, driver, caplog):
         "model: called without a CUDA graph: argument 0 is no tensor of PyTorch on a GPU",
         "model: called without a CUDA graph: it has no arguments",
     ]
-    assert graphs._call.calls == 2  # recorded once
+    assert made.calls == 2  # recorded once
 
 
 def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
     made = program(two_steps)
-    graphs = replay.Graphs(made, "model")
+    graphs = functools.partial(replay.Graphs("model"), made)
     given = [on_gpu(A), on_gpu(B)]
 
     @contextlib.contextmanager
@@ -500,6 +502,16 @@ def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
         patched.setattr(recording, "recorded", busy)
         assert graphs(given) is None
     assert torch.equal(graphs(given)[0], 2 * A + B + 3)
+
+
+def test_graphs_end_before_their_program_goes(program, driver):
+    graphs = replay.Graphs("model")
+    graphs.close()
+    assert not driver.stream.waited
+    graphs(program(two_steps), [on_gpu(A), on_gpu(B)])
+    graphs.close()
+    assert driver.stream.waited == ["host"]
+    assert not graphs._graphs
 
 
 # --- what CUPTI tells ----------------------------------------------------------------------------

@@ -300,7 +300,7 @@ class Session:
         self._uri = manifest.device
         self._outputs = manifest.outputs
         self._recorded = recorded
-        self._graphs = Graphs(self._again, manifest.source)
+        self._graphs = Graphs(manifest.source)
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
@@ -327,7 +327,12 @@ class Session:
           values: the arguments.
           out: arrays that results may be written to; one for each, or none at all.
         """
-        return self._graphs(values, out if len(out) == len(self._outputs) else ())
+        return self._graphs(self._again, values, out if len(out) == len(self._outputs) else ())
+
+    def __del__(self) -> None:
+        """Lets launched graphs end before the program is unloaded."""
+        if (graphs := getattr(self, "_graphs", None)) is not None:
+            graphs.close()
 
     def _again(self, tensors: Sequence[Any]) -> list[Any]:
         from mlirfuse.runtime.arrays import Exchange

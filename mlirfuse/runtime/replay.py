@@ -49,25 +49,24 @@ _last: list[Any] = []
 class Graphs:
     """The graphs of a program, made at the first call with each signature."""
 
-    def __init__(self, call: Call, source: str) -> None:
+    def __init__(self, source: str) -> None:
         """Records nothing yet.
 
         Args:
-          call: runs the program on the device of `open_device(..., recorded=True)`, and returns
-            when it is done. Its results are the program's memory, without copies.
           source: the program, for what is logged.
         """
-        self._call = call
         self._source = source
         self._graphs: OrderedDict[Hashable, Graph | None] = OrderedDict()
         self._said: set[str] = set()
 
     def __call__(
-        self, arguments: Sequence[Any], out: Sequence[Any] = ()
+        self, call: Call, arguments: Sequence[Any], out: Sequence[Any] = ()
     ) -> list[torch.Tensor] | None:
         """Queues a call on PyTorch's current stream.
 
         Args:
+          call: runs the program on the device of `open_device(..., recorded=True)`, and returns
+            when it is done. Its results are the program's memory, without copies.
           arguments: checked, of any kind.
           out: an array for each result to be written to where that can be, or none.
 
@@ -85,7 +84,7 @@ class Graphs:
         with _order:
             if signature not in self._graphs:
                 try:
-                    self._graphs[signature] = Graph(self._call, arguments)
+                    self._graphs[signature] = Graph(call, arguments)
                 except Busy as error:
                     self._not_replayed(str(error))
                     return None
@@ -97,6 +96,12 @@ class Graphs:
             self._graphs.move_to_end(signature)
             graph = self._graphs[signature]
             return None if graph is None else graph.launch(arguments, out)
+
+    def close(self) -> None:
+        """Forgets the graphs when they are done: what they run must not be unloaded before."""
+        if self._graphs:
+            with alone():
+                self._graphs.clear()
 
     def _not_replayed(self, reason: str) -> None:
         if reason not in self._said:
