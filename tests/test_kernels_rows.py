@@ -1,6 +1,8 @@
 """Kernels of rows: how rows are shared out among workgroups, and among those of a cluster."""
 
+import dataclasses
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -147,7 +149,9 @@ def test_candidates_differ():
     for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
         tried = rows.candidates(Key("rows", "", sizes))
         shares = [rows._shares(tiling, *sizes, subgroup=32) for tiling in tried]
-        assert len({*shares}) == len(shares)
+        packed = [tiling.packed for tiling in tried]
+        assert len({*zip(shares, packed, strict=True)}) == len(shares)
+        assert any(packed) == (sizes[1] == 32768)
         assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
 
 
@@ -205,3 +209,88 @@ def test_what_the_registers_do_not_hold_is_loaded_late(share):
         weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
         sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
         assert (weights > sums) == late
+
+
+PACKED = rows.Tiling(1, 32, 32768, packed=True)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_packed_rows(interpreter, share, monkeypatch, dtype):
+    from mlirfuse.kernels.triton import library
+
+    reduced = []
+
+    def packed(x, what):
+        reduced.append(float(what.handle.data.item()))
+        return x
+
+    monkeypatch.setattr(library, "packed", packed)
+    share(PACKED)
+    x = draw((2, 256), dtype, spread=4.0)
+    (found,) = run(interpreter, softmax_text(x.shape, dtype), "rows", [x], [x.shape])
+    exact = x.astype(np.float64)
+    close(found, softmax_reference(exact), dtype)
+    highest = exact.max(1)
+    sums = np.exp(exact - highest[:, None]).sum(1)
+    assert reduced == pytest.approx([*np.stack([highest, sums], 1).flat])
+
+
+def sums_text(dtype):
+    """A sum of two tensors, returned; in steps and less its highest, over the sum of that."""
+    f = Function("main", (4, 1024))
+    total = f.apply("arith.addf", f.argument((0, 1), dtype), f.argument((0, 1), dtype))
+    wide = f.apply("arith.mulf", f.cast(total, "f32"), f.argument((1,), "f32"))
+    less = f.apply("arith.subf", wide, f.reduce("arith.maximumf", wide, [1], float("-inf")))
+    part = f.apply("arith.divf", less, f.reduce("arith.addf", less, [1]))
+    return f.finish(total, f.cast(part, dtype))
+
+
+def test_what_was_computed_of_packed_rows_is_computed_again(share):
+    share(PACKED)
+    plan = plan_of(sums_text("f16"))
+    assert plan.program.registers == 32
+    lines = plan.program.source.splitlines()
+    named = {name: text for name, _, text in (s.strip().partition(" = ") for s in lines)}
+    read = [name for name, text in named.items() if re.match(r"tl.load\(x\d \+ row", text)]
+    for reduction in ("tl.reduce", "tl.sum"):
+        (reduced,) = [name for name, text in named.items() if reduction in text]
+        again = [name for name, text in named.items() if text.endswith(f", {reduced})")]
+        assert [named[name] for name in again] == [f"library.packed({x}, {reduced})" for x in read]
+        assert f"{again[0]} + {again[1]}" in named.values()
+        read = again
+    assert sum("tl.store" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("tiling", "sizes", "dtype", "target", "packed"),
+    [
+        (PACKED, (4, 1024), "f16", TARGET, True),
+        (PACKED, (None, 1024), "bf16", TARGET, True),
+        (dataclasses.replace(PACKED, packed=False), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, tile=2048), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, part=512), (4, 1024), "f16", TARGET, False),
+        (PACKED, (4, 1000), "f16", TARGET, False),
+        (PACKED, (4, 1024), "f32", TARGET, False),
+        (PACKED, (4, 1024), "f16", targets.parse("rocm:gfx942"), False),
+    ],
+)
+def test_which_rows_are_packed(share, tiling, sizes, dtype, target, packed):
+    share(tiling, target)
+    program = plan_of(softmax_text(sizes, dtype)).program
+    assert program.registers == (32 if packed else 0)
+    assert ("library.packed(" in program.source) == packed
+
+
+@needs_triton
+def test_object_code_of_packed_rows(share):
+    share(PACKED)
+    code = building.build(plan_of(softmax_text((4, 1024), "f16")).program, "sm_90").code.decode()
+    assert ".maxnreg 32\n" in code
+    # A pair of elements each: 16 registers of a thread, after the maximum and after the sum.
+    assert len(re.findall(r"^\tand\.b32 (%r\d+), %r\d+, %r\d+;", code, re.M)) == 2 * 16
+
+
+@pytest.mark.parametrize(("shape", "registers"), [((2048, 32768), 32), ((16384, 8192), 0)])
+def test_measured_rows_are_packed(shape, registers):
+    assert plan_of(softmax_text(shape, "f16")).program.registers == registers

@@ -105,6 +105,7 @@ def build(program: Program, arch: str) -> Kernel:
             "warps": program.warps,
             "stages": program.stages,
             "cluster": program.cluster,
+            "registers": program.registers,
             "backend": known.backend,
             "arch": known.name,
             "subgroup": known.subgroup,

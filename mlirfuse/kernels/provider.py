@@ -66,6 +66,7 @@ class Program:
       warps: subgroups of one workgroup.
       stages: depth of the software pipeline of loads.
       cluster: workgroups along x that run together and read each other's memory.
+      registers: of a thread at most; 0 for no limit.
     """
 
     entry: str
@@ -74,6 +75,7 @@ class Program:
     warps: int
     stages: int
     cluster: int = 1
+    registers: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ CROWDED = 16
 MOST_ELEMENTS = 8192
 """Of several rows in a workgroup."""
 
+PACKED_ELEMENTS = 32
+"""Of a thread that keeps them in pairs: 16 registers."""
+
+PACKED_REGISTERS = 32
+"""Of a thread then: so a multiprocessor has 2048 threads, two workgroups of the longest rows."""
+
 LEAST_PART = 2048
 """Columns of a workgroup in a cluster."""
 
@@ -65,11 +71,14 @@ class Tiling:
       tile: elements that a workgroup of short rows has, in several rows.
       thread: elements of a thread.
       part: columns of a workgroup at most; a cluster shares longer rows.
+      packed: whether registers hold nothing but the row over a reduction, in 16 bits as it was
+        loaded; what was computed of it is computed again.
     """
 
     tile: int
     thread: int
     part: int
+    packed: bool = False
 
 
 _ESTIMATE = Tiling(2048, 16, MAX_COLUMNS)
@@ -87,7 +96,8 @@ def candidates(key: Key) -> list[Tiling]:
         for thread in (32, 16, 8):
             tiling = Tiling(tile, thread, part)
             found.setdefault(_shares(tiling, rows, columns, subgroup=32), tiling)
-    return [*found.values()]
+    packed = [Tiling(width, PACKED_ELEMENTS, MAX_COLUMNS, True)] if columns == MAX_COLUMNS else []
+    return [*found.values(), *packed]
 
 
 def power_of_two(number: int) -> int:
@@ -107,7 +117,7 @@ def supports(
     """
     group = computing(region)
     generics = [op for op in group if ops.is_generic(op)]
-    reductions = [op for op in generics if "reduction" in ops.iterator_types(op)]
+    reductions = [op for op in generics if _reduces(op)]
     if not reductions or any(ops.is_contraction(op) for op in group):
         return None
     if len(generics) != len(group):
@@ -154,17 +164,23 @@ def _plan(
             Group("column", column_sizes, "" if columns == width * ranks else "column_inside"),
         )
     )
-    tiles = Tiles(space, loops, short=all(ops.element_type(v) in HIDING for v in results))
+    # Done on pairs of elements by PTX; masks and further rows would take registers of their own.
+    whole = height == 1 and columns == width and target.name == "cuda"
+    packed = chosen.packed and whole and all(ops.element_bits(x) == 16 for x in _read(loops))
+    tiles = _Rows(space, loops, short=all(ops.element_type(v) in HIDING for v in results))
     crowded = height * width >= CROWDED * warps * _subgroup(target)
-    for op in _late(group, results) if crowded else group:
-        if "reduction" in ops.iterator_types(op):
+    left = dict(enumerate(results))
+    for op in _late(group, results, again=packed) if crowded or packed else group:
+        if _reduces(op):
             _reduce(tiles, op, ranks)
+            if packed:
+                tiles.pack(tiles.tile(op.results[0]))
         else:
             tiles.elementwise(op)
         # At once: registers do not hold two results of a long row.
-        for number, value in enumerate(results):
-            if value.owner == op:
-                tiles.store(f"y{number}", value, tiles.written_axes(value))
+        for number in [number for number, value in left.items() if value.owner == op]:
+            value = left.pop(number)
+            tiles.store(f"y{number}", value, tiles.written_axes(value))
     wide = dynamic or rows * columns >= MAX_INDEX
     first, rank = "tl.program_id(0)", ""
     if ranks > 1:
@@ -177,7 +193,7 @@ def _plan(
         *(["cluster.begin()"] if ranks > 1 else []),
     ]
     note = f"{height} at a time" if ranks == 1 else f"{ranks} workgroups for each"
-    return tiles.plan(
+    plan = tiles.plan(
         ENTRY,
         [*lines, *tiles.body.lines],
         results,
@@ -188,6 +204,25 @@ def _plan(
         warps=warps,
         cluster=ranks,
     )
+    if not packed:
+        return plan
+    limited = dataclasses.replace(plan.program, registers=PACKED_REGISTERS)
+    return dataclasses.replace(plan, program=limited)
+
+
+class _Rows(Tiles):
+    """The tiles of a kernel of rows."""
+
+    def pack(self, reduced: str) -> None:
+        """Has what is computed from now on read the rows from the registers of their loads.
+
+        Args:
+          reduced: what they were reduced to.
+        """
+        for (value, axes), name in self._loaded.items():
+            if {(0, 0), (1, 0)} <= {*axes}:
+                text = f"library.packed({name}, {reduced})"
+                self._loaded[value, axes] = self.body.name(text)
 
 
 def _shares(tiling: Tiling, rows: int, columns: int, *, subgroup: int) -> tuple[int, int, int, int]:
@@ -201,24 +236,38 @@ def _shares(tiling: Tiling, rows: int, columns: int, *, subgroup: int) -> tuple[
     return height, width, min(MAX_THREADS // subgroup, max(1, warps)), ranks
 
 
-def _late(group: list[ir.Operation], results: list[ir.Value]) -> list[ir.Operation]:
-    """The ops in an order in which each stands just before the first that needs it."""
+def _late(group: list[ir.Operation], results: list[ir.Value], *, again: bool) -> list[ir.Operation]:
+    """The ops in an order in which each stands just before the first that needs it.
+
+    Args:
+      group: ops in block order.
+      results: what they return.
+      again: whether ops stand a second time before what needs them after a reduction.
+    """
     members, order = set(group), []
+    placed: set[ir.Operation] = set()
 
     def place(op: ir.Operation) -> None:
-        if op in order:
+        if op in placed:
             return
         for value in op.operands:
             producer = ops.defining_op(value)
             if producer in members:
                 place(producer)
         order.append(op)
+        if again and _reduces(op):
+            placed.intersection_update(filter(_reduces, group))
+        placed.add(op)
 
     owners = [value.owner for value in results]
     for op in group:
-        if "reduction" in ops.iterator_types(op) or op in owners:
+        if _reduces(op) or op in owners:
             place(op)
     return order
+
+
+def _reduces(op: ir.Operation) -> bool:
+    return "reduction" in ops.iterator_types(op)
 
 
 def _form(
@@ -228,18 +277,26 @@ def _form(
 ) -> str:
     """What tells kernels of rows apart: how they reduce, and which tensors they move."""
     kinds = sorted(list(ops.body(op).operations)[-2].operation.name for op in reductions)
+    written = []
+    for op, axes in loops.items():
+        outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
+        for value, index_map in zip(op.results, outputs, strict=True):
+            if value in results and _whole(axes, index_map):
+                written.append(ops.element_bits(value))
+    short = ", 8 bits" if 8 in written else ""
+    return f"{' '.join(kinds)}, {len(_read(loops))} read, {len(written)} written{short}"
+
+
+def _read(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
+    """The tensors from outside that have the rows and the columns."""
     inside = {value for op in loops for value in op.results}
-    read, written = set(), []
+    found = set()
     for op, axes in loops.items():
         maps, arguments = ops.indexing_maps(op), ops.body(op).arguments
         for value, index_map, argument in zip(op.operands, maps, arguments, strict=True):
             if value not in inside and _whole(axes, index_map) and list(argument.uses):
-                read.add(value)
-        for value, index_map in zip(op.results, maps[ops.num_inputs(op) :], strict=True):
-            if value in results and _whole(axes, index_map):
-                written.append(ops.element_bits(value))
-    short = ", 8 bits" if 8 in written else ""
-    return f"{' '.join(kinds)}, {len(read)} read, {len(written)} written{short}"
+                found.add(value)
+    return found
 
 
 def _whole(loops: Sequence[Axis], index_map: ops.IndexMap | None) -> bool:
@@ -255,7 +312,10 @@ def profitable(plan: Plan, target: Target) -> NoMatch | None:
 
 def _tiling(target: Target, key: Key) -> Tiling:
     numbers = tuning.tiling(target, key)
-    return _ESTIMATE if numbers is None else Tiling(*numbers)
+    if numbers is None:
+        return _ESTIMATE
+    tile, thread, part, *packed = numbers
+    return Tiling(tile, thread, part, packed == [1])
 
 
 def _subgroup(target: Target) -> int:

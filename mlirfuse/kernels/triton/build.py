@@ -111,6 +111,8 @@ def main() -> None:
     entry = getattr(module, request["entry"])
     source = _source_class(entry)(entry, dict(arguments), {}, attributes)
     options = {"num_warps": request["warps"], "num_stages": request["stages"]}
+    if request["registers"]:
+        options["maxnreg"] = request["registers"]
     done = triton.compile(
         source,
         target=GPUTarget(request["backend"], request["arch"], request["subgroup"]),

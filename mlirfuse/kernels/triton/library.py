@@ -39,6 +39,32 @@ def byte(x, low: tl.constexpr, high: tl.constexpr):
 
 
 @triton.jit
+def packed(x, reduced):
+    """The same tile of 16 bits, which for compilers depends on what rows were reduced to.
+
+    What was computed of it before is not what is computed of it now, so no registers hold it over
+    the reduction. The mask has all bits, as no grid is empty.
+    """
+    mask = tl.inline_asm_elementwise(
+        "{.reg .pred some;\nmov.u32 $0, %nctaid.x;\nor.b32 $0, $0, $1;\n"
+        "setp.ne.b32 some, $0, 0;\nselp.b32 $0, -1, 0, some;}",
+        "=&r,r",
+        [reduced.to(tl.float32).to(tl.int32, bitcast=True)],
+        dtype=tl.int32,
+        is_pure=True,
+        pack=1,
+    )
+    return tl.inline_asm_elementwise(
+        "and.b32 $0, $1, $2;",
+        "=r,r,r,r",
+        [x, mask.broadcast_to(x.shape)],
+        dtype=x.dtype,
+        is_pure=True,
+        pack=2,
+    )
+
+
+@triton.jit
 def tanh(x):
     """Hyperbolic tangent of f32: by exponentials, and by its series near zero."""
     power = tl.exp(2.0 * tl.minimum(tl.abs(x), 16.0))
