@@ -80,12 +80,13 @@ def told_sizes(step, arrays, shape):
     found = []
     for size in step.sizes:
         known = ops.shape(size.value)
-        given = arrays[argument_number(size.value)] if size.value in step.operands else None
-        if known.count(None) > 1:
-            found.append(given.shape[size.dim])
+        own = size.value in step.results
+        given = shape if own else arrays[argument_number(size.value)].shape
+        if len(given) == len(known):
+            found.append(given[size.dim])
             continue
         static = np.prod([size for size in known if size is not None])
-        found.append(int((np.prod(shape) if given is None else given.size) // static))
+        found.append(int(np.prod(given) // static))
     return found
 
 

@@ -40,7 +40,9 @@ def gluon(monkeypatch):
         ((2, 3, 1, 197, 64, 64, 197), "causal", "hopper.attention("),
         ((2, 3, 2, 256, 128, 128, 384), "", "hopper.attention_with_loaders("),
         ((2, 3, 2, 130, 128, 128, 384), "", "hopper.attention("),
-        ((2, 3, 2, 256, 128, 128, 70), "", "hopper.attention("),
+        ((2, 3, 2, 256, 128, 128, 70), "", "hopper.attention_with_loaders("),
+        ((2, 3, 2, 197, 128, 128, 197), "causal", "hopper.attention_with_loaders("),
+        ((1, 32, 1, 64, 128, 128, 1024), "causal", "hopper.attention("),
         ((2, 3, 1, 130, 128, 128, 70), "boolean", "library.attend("),
         ((2, 3, 1, 130, 128, 128, 70), "bias", "library.attend("),
         ((2, 3, 1, 130, 96, 96, 70), "", "library.attend("),
@@ -74,7 +76,10 @@ def test_steps_and_places_are_those_of_memory():
     with ir.Context():
         source = planned((2, 3, 1, 128, 64, 64, 192), "causal").program.source
         shared = planned((2, 3, 2, 256, 128, 128, 384)).program.source
-    assert "hopper.shaped(64, 64, 64, 64, 6, 128, 192, 64, 64, True, " in source
+        cut = planned((2, 3, 1, 100, 64, 64, 192), "causal").program.source
+    assert "y0, (6, 128, 192), starts, " in source
+    assert "hopper.shaped(64, 64, 64, 64, 64, 64, False, False, False, True, " in source
+    assert "hopper.shaped(64, 64, 64, 64, 64, 64, True, False, False, True, " in cut
     assert "return batch * (8192), batch * (12288), batch * (12288), batch * (8192)" in source
     assert "return batch * (32768), (batch // 2) * (49152), (batch // 2) * (49152), " in shared
 
@@ -85,7 +90,8 @@ def test_steps_and_places_are_those_of_memory():
     [
         ((2, 3, 2, 256, 128, 128, 384), 24),
         ((2, 8, 4, 1024, 128, 128, 1024), 132),
-        ((2, 8, 4, 1000, 128, 128, 1024), 1024),
+        ((2, 8, 4, 1000, 128, 128, 1024), 132),
+        ((2, 8, 4, 300, 128, 128, 1024), 320),
         ((2, 8, 4, 1000, 64, 64, 1024), 1024),
     ],
 )
@@ -93,7 +99,7 @@ def test_workgroups_with_loaders_stay(extents, workgroups):
     """Not more than there are multiprocessors; others have one tile each."""
     with ir.Context():
         grid = planned(extents).grid
-    assert [(e.size, e.block, e.repeat) for e in grid] == [(workgroups, 1, 1), *[(1, 1, 1)] * 2]
+    assert [extent.count(()) for extent in grid] == [workgroups, 1, 1]
 
 
 @pytest.mark.usefixtures("gluon")

@@ -104,22 +104,85 @@ util.func public @no_kernel_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf3
 
 // -----
 
-// WHY-LABEL: @no_kernel_dynamic_keys
+// All sizes but the head's are dynamic, told as numbers of 32 bits; queries and batch make the grid.
+// CHECK-LABEL: @dynamic_sizes
+// CHECK-SAME: %[[Q:.*]]: tensor<?x?x64xf16>, %[[K:.*]]: tensor<?x?x64xf16>, %[[V:.*]]: tensor<?x?x64xf16>
+// CHECK: %[[B:.*]] = tensor.dim %[[Q]],
+// CHECK: %[[M:.*]] = tensor.dim %[[Q]],
+// CHECK: %[[N:.*]] = tensor.dim %[[K]],
+// CHECK: %[[B32:.*]] = arith.index_cast %[[B]] : index to i32
+// CHECK: %[[M32:.*]] = arith.index_cast %[[M]] : index to i32
+// CHECK: %[[N32:.*]] = arith.index_cast %[[N]] : index to i32
+// CHECK: %[[O:.*]] = hal.dispatch.extern "attention_kernel"[%[[B]], %[[M]], %[[N]]](%[[Q]], %[[K]], %[[V]], %[[B32]], %[[M32]], %[[N32]])
+// CHECK-SAME: count(%{{.*}}: !hal.device, %[[WB:.*]]: index, %[[WM:.*]]: index, %{{.*}}: index)
+// CHECK: %[[X:.*]] = arith.muli %{{.*}}, %[[WM]] : index
+// CHECK: %[[C:.*]] = arith.ceildivui %[[X]],
+// CHECK: %[[Y:.*]] = arith.muli %{{.*}}, %[[WB]] : index
+// CHECK: %[[G:.*]] = arith.muli %[[C]], %[[Y]] : index
+// CHECK: hal.return %[[G]],
+// CHECK: util.return %[[O]]
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func public @dynamic_sizes(%q: tensor<?x?x64xf16>, %k: tensor<?x?x64xf16>, %v: tensor<?x?x64xf16>, %b: index, %m: index) -> tensor<?x?x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<?x?x64xf16>{%b, %m}) {
+    %empty = tensor.empty(%b, %m) : tensor<?x?x64xf16>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<?x?x64xf16>, tensor<?x?x64xf16>, tensor<?x?x64xf16>, f32) outs(%empty : tensor<?x?x64xf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<?x?x64xf16>
+    flow.return %o : tensor<?x?x64xf16>
+  }
+  util.return %y : tensor<?x?x64xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_dynamic_heads
 // WHY: dynamic_shape
 // WHY: attention_triton_kernel
-// WHY: the kernel takes static sizes
-// CHECK-LABEL: @no_kernel_dynamic_keys
+// WHY: of the heads and batches only the first size may be dynamic
+// CHECK-LABEL: @no_kernel_dynamic_heads
+// CHECK-NOT: hal.dispatch.extern
+#q = affine_map<(b, h, m, n, d, k) -> (b, h, m, d)>
+#k = affine_map<(b, h, m, n, d, k) -> (b, h, k, d)>
+#v = affine_map<(b, h, m, n, d, k) -> (b, h, k, n)>
+#scale = affine_map<(b, h, m, n, d, k) -> ()>
+#out = affine_map<(b, h, m, n, d, k) -> (b, h, m, n)>
+util.func public @no_kernel_dynamic_heads(%q: tensor<2x?x128x64xf16>, %k: tensor<2x?x128x64xf16>, %v: tensor<2x?x128x64xf16>, %h: index) -> tensor<2x?x128x64xf16> {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (tensor<2x?x128x64xf16>{%h}) {
+    %empty = tensor.empty(%h) : tensor<2x?x128x64xf16>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x?x128x64xf16>, tensor<2x?x128x64xf16>, tensor<2x?x128x64xf16>, f32) outs(%empty : tensor<2x?x128x64xf16>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x?x128x64xf16>
+    flow.return %o : tensor<2x?x128x64xf16>
+  }
+  util.return %y : tensor<2x?x128x64xf16>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_dynamic_head_size
+// WHY: dynamic_shape
+// WHY: attention_triton_kernel
+// WHY: the head size
+// CHECK-LABEL: @no_kernel_dynamic_head_size
 // CHECK-NOT: hal.dispatch.extern
 #q = affine_map<(b, m, n, d, k) -> (b, m, d)>
 #k = affine_map<(b, m, n, d, k) -> (b, k, d)>
 #v = affine_map<(b, m, n, d, k) -> (b, k, n)>
 #scale = affine_map<(b, m, n, d, k) -> ()>
 #out = affine_map<(b, m, n, d, k) -> (b, m, n)>
-util.func public @no_kernel_dynamic_keys(%q: tensor<2x128x64xf16>, %k: tensor<2x?x64xf16>, %v: tensor<2x?x64xf16>) -> tensor<2x128x64xf16> {
+util.func public @no_kernel_dynamic_head_size(%q: tensor<2x128x?xf16>, %k: tensor<2x128x?xf16>, %v: tensor<2x128x64xf16>) -> tensor<2x128x64xf16> {
   %scale = arith.constant 0.125 : f32
   %y = flow.dispatch.region -> (tensor<2x128x64xf16>) {
     %empty = tensor.empty() : tensor<2x128x64xf16>
-    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x128x64xf16>, tensor<2x?x64xf16>, tensor<2x?x64xf16>, f32) outs(%empty : tensor<2x128x64xf16>) {
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x128x?xf16>, tensor<2x128x?xf16>, tensor<2x128x64xf16>, f32) outs(%empty : tensor<2x128x64xf16>) {
     ^bb0(%s: f32):
       iree_linalg_ext.yield %s : f32
     } -> tensor<2x128x64xf16>

@@ -5,6 +5,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s --check-prefix=KERNEL %}
 // OFF-NOT: flow.dispatch.region
 // CPU-LABEL: @torch_sdpa_f16
 // CPU: groups (0)
@@ -597,6 +598,10 @@ func.func @broadcast_of_the_result_stays_out(%q: tensor<4x16x8xf32>, %k: tensor<
 // OPTION: flow.dispatch.region -> (tensor<4x16x8xf32>)
 // OPTION: iree_linalg_ext.attention
 // OPTION-SAME: ins(%[[Q]], %[[K]], %[[V]],
+// No kernel takes f32.
+// KERNEL-LABEL: @dynamic_keys(
+// KERNEL-NOT: flow.dispatch.region
+// KERNEL: return
 func.func @dynamic_keys(%q: tensor<4x16x8xf32>, %k: tensor<4x8x?xf32>, %v: tensor<4x?x8xf32>, %n: index) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty(%n) : tensor<4x16x?xf32>
@@ -607,6 +612,36 @@ func.func @dynamic_keys(%q: tensor<4x16x8xf32>, %k: tensor<4x8x?xf32>, %v: tenso
   %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x?xf32>, tensor<4x?x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+// Batch, queries and keys are dynamic, f16: a kernel may take it.
+// CHECK-LABEL: @dynamic_keys_f16
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// KERNEL-LABEL: @dynamic_keys_f16
+// KERNEL-SAME: %[[Q:.*]]: tensor<?x?x16xf16>, %[[K:.*]]: tensor<?x16x?xf16>, %[[V:.*]]: tensor<?x?x16xf16>
+// KERNEL: flow.dispatch.region -> (tensor<?x?x16xf16>
+// KERNEL: iree_linalg_ext.attention
+// KERNEL-SAME: ins(%[[Q]], %[[K]], %[[V]],
+func.func @dynamic_keys_f16(%q: tensor<?x?x16xf16>, %k: tensor<?x16x?xf16>, %v: tensor<?x?x16xf16>, %b: index, %m: index, %n: index) -> tensor<?x?x16xf16> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty(%b, %m, %n) : tensor<?x?x?xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<?x?x16xf16>, tensor<?x16x?xf16>) outs(%sf : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<?x?x?xf32>) outs(%se : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+  %he = tensor.empty(%b, %m, %n) : tensor<?x?x?xf16>
+  %h = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<?x?x?xf32>) outs(%he : tensor<?x?x?xf16>) {
+  ^bb0(%in: f32, %out: f16):
+    %t = arith.truncf %in : f32 to f16
+    linalg.yield %t : f16
+  } -> tensor<?x?x?xf16>
+  %oe = tensor.empty(%b, %m) : tensor<?x?x16xf16>
+  %z16 = arith.constant 0.0 : f16
+  %of = linalg.fill ins(%z16 : f16) outs(%oe : tensor<?x?x16xf16>) -> tensor<?x?x16xf16>
+  %o = linalg.batch_matmul ins(%h, %v : tensor<?x?x?xf16>, tensor<?x?x16xf16>) outs(%of : tensor<?x?x16xf16>) -> tensor<?x?x16xf16>
+  return %o : tensor<?x?x16xf16>
 }
 
 // -----

@@ -11,15 +11,15 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.core import NoMatch, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import attention_overlapped, attention_plain, building, tuning
 from mlirfuse.kernels.attention_overlapped import HEADS
-from mlirfuse.kernels.attention_region import read
-from mlirfuse.kernels.attention_text import Tiling
+from mlirfuse.kernels.attention_region import UNKNOWN_BATCH, Attention, read
+from mlirfuse.kernels.attention_text import Split, Tiling
 from mlirfuse.kernels.matmul import FILLED
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
-from mlirfuse.kernels.tiles import attempted, computing, dynamic_sizes
+from mlirfuse.kernels.tiles import attempted, computing
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -59,6 +59,13 @@ def supports(
     )
 
 
+def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Leaves a dynamic number of keys, which only kernels do well, where none can be built."""
+    if match.data.dynamic_keys and not ctx.options.dynamic_keys:
+        return building.missing()
+    return None
+
+
 def _plan(
     region: ir.Operation,
     group: list[ir.Operation],
@@ -70,32 +77,44 @@ def _plan(
     if isinstance(work, NoMatch):
         return work
     chosen = tiling or _tiling(target, work.key)
-    span = _span(work.key, chosen)
-    if chosen.overlapped and attention_overlapped.overlaps(work, target) and not span:
+    split = _split(work, chosen)
+    if chosen.overlapped and attention_overlapped.overlaps(work, target) and not split:
         plan = attention_overlapped.plan(work, chosen)
     else:
         if chosen.overlapped:
             chosen = _plain(target, work.key)
-            span = _span(work.key, chosen)
-        plan = attention_plain.plan(work, chosen, span)
+            split = _split(work, chosen)
+        plan = attention_plain.plan(work, chosen, split)
     read_or_written = [v for one in plan.kernels() for v in (*one.operands, *one.results)]
-    dynamic_sizes(read_or_written, {})
     total = max(ops.num_elements(x) for x in read_or_written)
     if total >= MAX_INDEX:
         return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {total} elements")
     return plan
 
 
-def _span(key: Key, tiling: Tiling) -> int:
-    """Keys for each of the workgroups that share some queries; 0 where one has all keys."""
-    if key.form == "causal":
-        return 0
-    queries, keys, _, batch = key.sizes
-    workgroups = -(-queries // tiling.tall) * batch
-    parts = min(PARTS_FILLED // workgroups, keys // SHORTEST)
-    if workgroups >= FILLED or parts < 2:
-        return 0
-    return -(-keys // (parts * tiling.block)) * tiling.block
+def _split(work: Attention, tiling: Tiling) -> Split | None:
+    """How workgroups share the keys of some queries; None where one has all keys.
+
+    With a dynamic size it is known at run time alone how many are worth it, and the rest has none.
+    """
+    shape, block = work.shape, tiling.block
+    if work.causal or shape.queries is None:
+        return None
+    tiles = -(-shape.queries // tiling.tall)
+    # Of a dynamic number of batches there may be one, which counts where queries are few.
+    likely = UNKNOWN_BATCH if shape.batched and shape.queries >= FEWEST else 1
+    least = tiles * shape.heads * likely
+    parts = PARTS_FILLED // least
+    if shape.keys is not None:
+        parts = min(parts, shape.keys // SHORTEST)
+    if least >= FILLED or parts < 2:
+        return None
+    if shape.keys is not None and not shape.batched:
+        span = -(-shape.keys // (parts * block)) * block
+        return Split(-(-shape.keys // span), str(span))
+    workgroups = f"{tiles} * {shape.head_count}"
+    numbers = f"{PARTS_FILLED}, {SHORTEST}, {block}"
+    return Split(parts, f"library.span({shape.key_count}, {workgroups}, {numbers})")
 
 
 def _tiling(target: Target, key: Key) -> Tiling:

@@ -10,8 +10,11 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.attention_region import Attention
 from mlirfuse.kernels.attention_text import (
-    QUERY,
+    BATCH_SIZE,
+    KEY_SIZE,
+    QUERY_SIZE,
     Scores,
+    Split,
     Tiling,
     join_parts,
     padded,
@@ -22,7 +25,7 @@ from mlirfuse.kernels.attention_text import (
 from mlirfuse.kernels.provider import Extent, Plan
 from mlirfuse.kernels.rows import power_of_two
 from mlirfuse.kernels.scalars import POINTERS, TYPES
-from mlirfuse.kernels.space import Axis, Group, Space, known_product, loop_axes
+from mlirfuse.kernels.space import Axis, Group, Space, loop_axes
 from mlirfuse.kernels.tiles import Tiles, returned
 from mlirfuse.structured import ops
 
@@ -30,13 +33,13 @@ _JOINED = 16
 """Rows of a workgroup that joins parts, at most."""
 
 
-def plan(work: Attention, tiling: Tiling, span: int) -> Plan:
+def plan(work: Attention, tiling: Tiling, split: Split | None) -> Plan:
     """Plans the kernel, or two where workgroups share the keys of a head.
 
     Args:
       work: what it computes.
       tiling: its tiles.
-      span: keys of a workgroup; 0 where it has all of them.
+      split: how workgroups share the keys; None where each has all of them.
 
     Raises:
       Unsupported: an op has no form in Triton.
@@ -54,24 +57,25 @@ def plan(work: Attention, tiling: Tiling, span: int) -> Plan:
         **loop_axes(tiles.space, work.after, out_axes, written={op.results[0]: out_axes}),
     }
     scores = Scores(tiles, op, work.scale, work.body, work.mask, mask_axes, work.before)
-    lines = sums(places, scores, shape, tiling, work.causal, span)
+    lines = sums(places, scores, shape, tiling, work.causal, split)
     first = None
-    if span:
-        first = _parts(work, tiles, lines, tiling, -(-shape.keys // span))
-        tiling = Tiling(min(_JOINED, power_of_two(shape.queries)), 0, 4, 1)
+    if split is not None:
+        first = _parts(work, tiles, lines, tiling, split.parts)
+        tiling = Tiling(min(_JOINED, power_of_two(shape.queries or _JOINED)), 0, 4, 1)
         tiles = Tiles(_space(work, tiling), tiles.loops)
-        lines = join_parts(shape, tiling, work.heads, -(-shape.keys // span))
+        lines = join_parts(shape, tiling, split)
     else:
         lines.append("total = total / weight")
     results = returned(work.region)
     lines += _epilogue(tiles, op, work.after, results, out_axes)
     kinds = [POINTERS[ops.element_type(x)] for x in results]
     return Plan(
-        program(tiles, lines, tiling, kinds, 3 if first else 0),
+        program(tiles, lines, tiling, kinds, shape.told, 3 if first else 0),
         tuple(tiles.operands),
         tuple(results),
-        (*_grid(work, tiling), Extent(1)),
-        key=None if first else work.key,
+        (work.workgroups(tiling.tall), Extent(1), Extent(1)),
+        work.sizes,
+        None if first or shape.told else work.key,
         before=first,
     )
 
@@ -81,9 +85,14 @@ def _space(work: Attention, tiling: Tiling) -> Space:
     shape = work.shape
     return Space(
         (
-            Group("batch", work.batch),
-            Group("query", work.rows, "query_inside" if shape.queries % tiling.tall else ""),
-            Group("key", (shape.keys,)),
+            Group("batch", work.batch, size=BATCH_SIZE),
+            Group(
+                "query",
+                work.rows,
+                "query_inside" if shape.cuts(tiling.tall) else "",
+                QUERY_SIZE,
+            ),
+            Group("key", (shape.keys,), size=KEY_SIZE),
             Group(
                 "column",
                 (shape.width,),
@@ -93,23 +102,19 @@ def _space(work: Attention, tiling: Tiling) -> Space:
     )
 
 
-def _grid(work: Attention, tiling: Tiling) -> tuple[Extent, Extent]:
-    queries, heads = Extent(work.shape.queries, tiling.tall), Extent(work.heads)
-    return (heads, queries) if tiling.heads_first else (queries, heads)
-
-
 def _parts(work: Attention, tiles: Tiles, lines: list[str], tiling: Tiling, count: int) -> Plan:
     """The kernel that sums over parts of the keys, from its lines up to the sums."""
-    rows = work.heads * work.shape.queries
-    masked = bool(tiles.space.groups[QUERY].mask)
-    lines = [*lines, *store_parts(work.shape, work.heads, masked)]
-    both = Extent(count), Extent(rows)
-    scratch = ((*both, Extent(work.shape.width)), both, both)
+    shape = work.shape
+    lines = [*lines, *store_parts(shape, tiling.tall)]
+    numbers = (*shape.numbers(BATCH_SIZE), *shape.numbers(QUERY_SIZE))
+    both = Extent(count), Extent(shape.heads * (shape.queries or 1), sizes=numbers)
+    scratch = ((*both, Extent(shape.width)), both, both)
     return Plan(
-        program(tiles, lines, tiling, ["*fp32"] * len(scratch)),
+        program(tiles, lines, tiling, ["*fp32"] * len(scratch), shape.told),
         tuple(tiles.operands),
         (),
-        (*_grid(work, tiling), Extent(count)),
+        (work.workgroups(tiling.tall), Extent(1), Extent(count)),
+        work.sizes,
         scratch=scratch,
     )
 
@@ -123,8 +128,10 @@ def _place(
     known = tuple(None if d == depth or d is None else axes[d] for d in index_map)
     tiles.axes[value] = known
     place = f"{tiles.pointer(value)} + {tiles.space.offset(shape, known)}"
-    step = known_product(shape[index_map.index(depth) + 1 :]) if depth in index_map else 0
-    return place, str(step)
+    step = "0"
+    if depth in index_map:
+        step = tiles.space.stride(shape, known, index_map.index(depth))
+    return place, step
 
 
 def _epilogue(

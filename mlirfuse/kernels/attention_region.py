@@ -7,17 +7,30 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.attention_text import BATCH, KEY, QUERY, WIDTH, Shape
-from mlirfuse.kernels.provider import Key
+from mlirfuse.kernels.attention_text import (
+    BATCH,
+    BATCH_SIZE,
+    KEY,
+    KEY_SIZE,
+    QUERY,
+    QUERY_SIZE,
+    WIDTH,
+    Shape,
+)
+from mlirfuse.kernels.provider import Extent, Key, Size
 from mlirfuse.kernels.scalars import Unsupported
 from mlirfuse.kernels.space import Axis, known_product
 from mlirfuse.structured import ops
-
-MAX_HEAD = 256
-"""Largest head size: q, the sums, and two blocks of k and v fit registers and workgroup memory."""
+from mlirfuse.structured.attention import KERNEL_HEADS
 
 FOLDED = 32
 """Queries of a head up to which the heads that share keys are computed together."""
+
+UNKNOWN = 1024
+"""What a dynamic number of queries or keys counts as where tiles are chosen."""
+
+UNKNOWN_BATCH = 8
+"""The same of batches."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,7 +52,7 @@ class Attention:
       region: the group.
       op: its attention.
       loops: of the op.
-      batch: the sizes of the loops of the batch.
+      batch: the sizes of the loops of the batch; the first may be dynamic.
       rows: the same of the queries.
       shape: the sizes of a head.
       scale: of the scores.
@@ -52,8 +65,8 @@ class Attention:
     region: ir.Operation
     op: ir.Operation
     loops: Loops
-    batch: tuple[int, ...]
-    rows: tuple[int, ...]
+    batch: tuple[int | None, ...]
+    rows: tuple[int | None, ...]
     shape: Shape
     scale: float
     body: ir.Block | None
@@ -67,11 +80,6 @@ class Attention:
         return _mask(self.op)
 
     @property
-    def heads(self) -> int:
-        """How many there are, those of all batches."""
-        return known_product(self.batch)
-
-    @property
     def axes(self) -> dict[int, Axis]:
         """The axis of the iteration space that each loop is; none for that of the depth."""
         loops = self.loops
@@ -83,8 +91,30 @@ class Attention:
     def key(self) -> Key:
         """What the tiles are chosen by."""
         form = "causal" if self.causal else "open" if self.mask is None else "masked"
-        head = max(self.shape.depth, self.shape.width)
-        return Key("attention", form, (self.shape.queries, self.shape.keys, head, self.heads))
+        shape = self.shape
+        head = max(shape.depth, shape.width)
+        queries, keys = shape.queries or UNKNOWN, shape.keys or UNKNOWN
+        heads = shape.heads * (UNKNOWN_BATCH if shape.batched else 1)
+        return Key("attention", form, (queries, keys, head, heads))
+
+    def workgroups(self, tall: int) -> Extent:
+        """One for each tile of so many queries of each head."""
+        shape = self.shape
+        queries, batches = (shape.numbers(name) for name in (QUERY_SIZE, BATCH_SIZE))
+        return Extent(shape.queries or 1, tall, queries, shape.heads, batches)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The dynamic sizes, in the order of `Shape.told`."""
+        maps = ops.plain_maps(self.op)
+        loops = {BATCH_SIZE: self.loops.batch[:1], QUERY_SIZE: self.loops.rows}
+        loops[KEY_SIZE] = (self.loops.key,)
+        found = []
+        for name in self.shape.told:
+            operand = 1 if name == KEY_SIZE else 0
+            dim = maps[operand].index(loops[name][0])
+            found.append(Size(self.op.operands[operand], dim))
+        return tuple(found)
 
 
 def read(region: ir.Operation, group: list[ir.Operation], op: ir.Operation) -> Attention | NoMatch:
@@ -110,17 +140,21 @@ def read(region: ir.Operation, group: list[ir.Operation], op: ir.Operation) -> A
     batch = tuple(sizes[n] for n in loops.batch)
     rows = tuple(sizes[n] for n in loops.rows)
     depth, width, keys = (sizes[n] for n in (loops.depth, loops.width, loops.key))
-    if None in (*batch, *rows) or not depth or not width or not keys:
-        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel takes static sizes")
-    if max(depth, width) > MAX_HEAD:
-        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {MAX_HEAD}")
+    if not depth or not width:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
+    if None in batch[1:] or (len(rows) > 1 and None in rows):
+        return NoMatch(
+            Reason.DYNAMIC_SHAPE, "of the heads and batches only the first size may be dynamic"
+        )
+    if 0 in (*batch, *rows, keys):
+        return NoMatch(Reason.STRUCTURE, "an attention of nothing")
+    if max(depth, width) > KERNEL_HEADS:
+        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {KERNEL_HEADS}")
     before, after = _around(group, op)
     causal = len(loops.rows) == 1 and _is_causal(op, loops, before)
-    shape = Shape(depth, width, keys, known_product(rows))
-    known = [tuple(size or 0 for size in each) for each in (batch, rows)]
-    return Attention(
-        region, op, loops, known[0], known[1], shape, scale, body, before, after, causal
-    )
+    queries = None if None in rows else known_product(rows)
+    shape = Shape(depth, width, keys, queries, known_product(batch), None in batch)
+    return Attention(region, op, loops, batch, rows, shape, scale, body, before, after, causal)
 
 
 def _loops(op: ir.Operation) -> Loops:

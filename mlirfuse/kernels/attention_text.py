@@ -19,6 +19,9 @@ ENTRY = "attention_kernel"
 BATCH, QUERY, KEY, WIDTH = 0, 1, 2, 3
 """The groups of the iteration space; WIDTH is that of v."""
 
+SIZES = BATCH_SIZE, QUERY_SIZE, KEY_SIZE = ("batch_size", "query_size", "key_size")
+"""Names of the dynamic sizes."""
+
 LOG2E = math.log2(math.e)
 
 LOWEST = -3.4028234663852886e38
@@ -121,12 +124,74 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of an attention."""
+    """Sizes of an attention.
+
+    Attributes:
+      depth: of a head of q and k.
+      width: of a head of v.
+      keys: of a head; None for a dynamic number.
+      queries: likewise.
+      heads: of all batches, or of each where their number is dynamic.
+      batched: whether it is.
+    """
 
     depth: int
     width: int
-    keys: int
-    queries: int
+    keys: int | None
+    queries: int | None
+    heads: int
+    batched: bool
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The names of the dynamic sizes, in the order in which a kernel is told them."""
+        sizes = (None if self.batched else 1, self.queries, self.keys)
+        return tuple(name for name, size in zip(SIZES, sizes, strict=True) if size is None)
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """The number of a size among the dynamic ones; nothing where it is static."""
+        return (self.told.index(name),) if name in self.told else ()
+
+    @property
+    def head_count(self) -> str:
+        """The number of heads in a kernel's text."""
+        return f"(batch_size * {self.heads})" if self.batched else str(self.heads)
+
+    @property
+    def query_count(self) -> str:
+        """The same of the queries."""
+        return "query_size" if self.queries is None else str(self.queries)
+
+    @property
+    def key_count(self) -> str:
+        """The same of the keys."""
+        return "key_size" if self.keys is None else str(self.keys)
+
+    @property
+    def wide(self) -> str:
+        """What makes a number 64 bits wide where 32 may not number the elements."""
+        return ".to(tl.int64)" if self.told else ""
+
+    def cuts(self, tall: int) -> bool:
+        """Whether a tile of so many queries may be cut."""
+        return self.queries is None or self.queries % tall != 0
+
+    def cuts_keys(self, block: int) -> bool:
+        """Whether a block of so many keys may be cut."""
+        return self.keys is None or self.keys % block != 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Split:
+    """How workgroups share the keys of a head.
+
+    Attributes:
+      parts: workgroups at most.
+      span: the keys of each in the kernel's text.
+    """
+
+    parts: int
+    span: str
 
 
 def program(
@@ -134,6 +199,7 @@ def program(
     lines: list[str],
     tiling: Tiling,
     written: list[str],
+    told: tuple[str, ...],
     scratch: int = 0,
     *,
     gluon: bool = False,
@@ -146,6 +212,7 @@ def program(
       lines: the body.
       tiling: its tiling.
       written: the types of what it writes.
+      told: names of the dynamic sizes.
       scratch: tensors of f32 that a kernel before it wrote.
       gluon: whether the lines are Gluon's.
       functions: what the lines call.
@@ -153,6 +220,7 @@ def program(
     arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
     arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
     arguments += [(f"y{n}", kind) for n, kind in enumerate(written)]
+    arguments += [(name, "i32") for name in told]
     note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
     if scratch:
         note = "Joins what was summed over parts of the keys."
@@ -166,7 +234,7 @@ def sums(
     shape: Shape,
     tiling: Tiling,
     causal: bool,
-    span: int,
+    split: Split | None,
 ) -> list[str]:
     """The lines up to `total`, the sums of values, and `weight`, of weights, against `highest`.
 
@@ -176,17 +244,14 @@ def sums(
       shape: the sizes.
       tiling: the tiles.
       causal: whether a query sees no keys after it.
-      span: keys of a workgroup; 0 where it has all of them.
+      split: how workgroups share the keys; None where each has all of them.
     """
     tall, block = tiling.tall, tiling.block
     inner, columns = padded(shape.depth), padded(shape.width)
     q, q_step = places[0]
-    inside = _condition("query_inside" if shape.queries % tall else "", shape.depth, "[None, :]")
-    whole = shape.keys // block * block
+    inside = _condition("query_inside" if shape.cuts(tall) else "", shape.depth, "[None, :]")
     lines = [
-        *_placed(tiling, causal),
-        f"query = (tile * {tall} + tl.arange(0, {tall}))[:, None]",
-        f"query_inside = query < {shape.queries}",
+        *_placed(shape, tiling, causal=causal),
         f"column = tl.arange(0, {columns})[None, :]",
         f"column_inside = column < {shape.width}",
         f"term = tl.arange(0, {inner})",
@@ -195,69 +260,84 @@ def sums(
         f"weight = tl.zeros([{tall}, 1], tl.float32)",
         f"total = tl.zeros([{tall}, {columns}], tl.float32)",
     ]
-    start, last, first = "0", str(shape.keys), str(whole)
+    keys = shape.key_count
+    whole = str(shape.keys // block * block) if shape.keys else f"({keys} // {block} * {block})"
+    start, last, first = "0", keys, whole
     if causal:
         lines.append(f"whole = tl.minimum({whole}, (tile * {tall} + 1) // {block} * {block})")
-        first, last = "whole", f"tl.minimum({shape.keys}, (tile + 1) * {tall})"
-    if span:
-        lines.append(f"part = tl.program_id(2) * {span}")
-        start, last = "part", f"tl.minimum({shape.keys}, part + {span})"
-        first = f"tl.minimum({whole}, part + {span})"
+        first, last = "whole", f"tl.minimum({keys}, (tile + 1) * {tall})"
+    if split is not None:
+        lines += [f"span = {split.span}", "part = tl.program_id(2) * span"]
+        start, last = "part", f"tl.minimum({keys}, part + span)"
+        first = f"tl.minimum({whole}, part + span)"
     bounds = f"{start}, {first}, {block}"
     lines += _loop(places, scores, shape, tiling, bounds, masked=not causal, ragged=False)
-    if causal or shape.keys % block:
-        bounds = f"{f'tl.maximum({whole}, part)' if span else first}, {last}, {block}"
+    if causal or shape.cuts_keys(block):
+        bounds = f"{f'tl.maximum({whole}, part)' if split else first}, {last}, {block}"
         lines += _loop(places, scores, shape, tiling, bounds, masked=True, ragged=True)
     return lines
 
 
-def _placed(tiling: Tiling, causal: bool) -> list[str]:
+def _placed(shape: Shape, tiling: Tiling, *, causal: bool = False) -> list[str]:
     """The lines that say which queries of which head a workgroup has."""
-    tile, batch = (1, 0) if tiling.heads_first else (0, 1)
-    ordered = f"tl.program_id({tile})"
-    if causal:
-        # The last queries have the most keys, and start first.
-        ordered = f"tl.num_programs({tile}) - 1 - {ordered}"
-    return [f"batch = tl.program_id({batch})", f"tile = {ordered}"]
-
-
-def store_parts(shape: Shape, batch: int, masked: bool) -> list[str]:
-    """The lines that write what was summed over a part of the keys."""
-    rows = batch * shape.queries
-    condition = ["query_inside"] if masked else []
-    owned = f", mask={condition[0]}" if condition else ""
-    wide = " & ".join([*condition, *_column_inside(shape.width)])
+    tall = tiling.tall
+    ordered = "number // tiles, number % tiles"
+    if tiling.heads_first:
+        ordered = f"number % {shape.head_count}, number // {shape.head_count}"
     return [
-        f"place = tl.program_id(2) * {rows} + batch * {shape.queries} + query",
-        f"tl.store(y0 + place * {shape.width} + column, total{f', mask={wide}' if wide else ''})",
-        f"tl.store(y1 + place, highest{owned})",
-        f"tl.store(y2 + place, weight{owned})",
+        "number = tl.program_id(0)",
+        f"tiles = tl.cdiv({shape.query_count}, {tall})",
+        f"batch, tile = {ordered}",
+        # The last queries have the most keys, and start first.
+        *(["tile = tiles - 1 - tile"] if causal else []),
+        *(["batch = batch.to(tl.int64)"] if shape.wide else []),
+        f"query = (tile * {tall} + tl.arange(0, {tall}){shape.wide})[:, None]",
+        f"query_inside = query < {shape.query_count}",
     ]
 
 
-def join_parts(shape: Shape, tiling: Tiling, batch: int, parts: int) -> list[str]:
+def store_parts(shape: Shape, tall: int) -> list[str]:
+    """The lines that write what was summed over a part of the keys."""
+    owned, wide = _rows_inside(shape, tall)
+    return [
+        f"place = {_place(shape, 'tl.program_id(2)')}",
+        f"tl.store(y0 + place * {shape.width} + column, total, mask={wide})",
+        f"tl.store(y1 + place, highest, mask={owned})",
+        f"tl.store(y2 + place, weight, mask={owned})",
+    ]
+
+
+def join_parts(shape: Shape, tiling: Tiling, split: Split) -> list[str]:
     """The lines that add up what `store_parts` wrote, and normalize it to `total`."""
     tall, columns = tiling.tall, padded(shape.width)
-    ragged = bool(shape.queries % tall)
-    owned = "query_inside" if ragged else "None"
-    wide = " & ".join([*(["query_inside"] if ragged else []), *_column_inside(shape.width)])
+    owned, wide = _rows_inside(shape, tall)
     return [
-        "batch = tl.program_id(1)",
-        f"query = (tl.program_id(0) * {tall} + tl.arange(0, {tall}))[:, None]",
-        f"query_inside = query < {shape.queries}",
+        *_placed(shape, tiling),
         f"column = tl.arange(0, {columns})[None, :]",
         f"column_inside = column < {shape.width}",
         f'highest = tl.full([{tall}, 1], float("-inf"), tl.float32)',
         f"weight = tl.zeros([{tall}, 1], tl.float32)",
         f"total = tl.zeros([{tall}, {columns}], tl.float32)",
-        f"for part in range({parts}):",
-        f"    place = part * {batch * shape.queries} + batch * {shape.queries} + query",
-        f"    values = library.load(s0 + place * {shape.width} + column, {wide or None})",
+        f"for part in range(tl.cdiv({shape.key_count}, {split.span})):",
+        f"    place = {_place(shape, 'part')}",
+        f"    values = library.load(s0 + place * {shape.width} + column, {wide})",
         f"    power = library.load(s1 + place, {owned})",
         f"    share = library.load(s2 + place, {owned})",
         "    total, weight, highest = library.join(values, share, power, total, weight, highest)",
         "total = total / weight",
     ]
+
+
+def _place(shape: Shape, part: str) -> str:
+    """The number of a query among those of all heads and parts."""
+    queries = shape.query_count
+    return f"{part} * ({shape.head_count} * {queries}) + batch * {queries} + query"
+
+
+def _rows_inside(shape: Shape, tall: int) -> tuple[str, str]:
+    """Which queries of a tile exist, and which elements of their results."""
+    owned = ["query_inside"] if shape.cuts(tall) else []
+    return " & ".join(owned) or "None", " & ".join([*owned, *_column_inside(shape.width)]) or "None"
 
 
 def _loop(
@@ -273,19 +353,20 @@ def _loop(
     """A loop over blocks of keys."""
     (k, k_step), (v, _) = places[1:]
     block = tiling.block
-    ragged = ragged and bool(shape.keys % block)
+    ragged = ragged and shape.cuts_keys(block)
     key_inside = "key_inside" if ragged else ""
     k_inside = _condition(key_inside, shape.depth, "[:, None]")
     v_inside = " & ".join([*([key_inside] if ragged else []), *_column_inside(shape.width)])
     prepared, scale = scores.lines(masked=masked, ragged=ragged)
-    key_lines = [f"key_inside = key < {shape.keys}"] if ragged else []
+    numbers = f"start + tl.arange(0, {block}){shape.wide}"
+    key_lines = [f"key_inside = key < {shape.key_count}"] if ragged else []
     body = [
-        f"key = (start + tl.arange(0, {block}))[None, :]",
+        f"key = ({numbers})[None, :]",
         *key_lines,
         f"k = library.load({k} + term[:, None] * {k_step}, {k_inside})",
         "score = tl.dot(q, k)",
         *prepared,
-        f"key = (start + tl.arange(0, {block}))[:, None]",
+        f"key = ({numbers})[:, None]",
         *key_lines,
         f"v = library.load({v}, {v_inside or None})",
         f"total, weight, highest = library.attend(score, {scale!r}, v, total, weight, highest)",

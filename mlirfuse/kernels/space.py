@@ -22,14 +22,16 @@ class Group:
     """Axes that the kernel walks together, the last fastest.
 
     Attributes:
-      flat: name of the flat number, a tile or a scalar.
+      flat: name of the flat number, a tile or a scalar; empty where it is 0.
       sizes: of the axes; only the first may be dynamic.
       mask: name of the condition that the number is inside; empty when it always is.
+      size: name of its dynamic size.
     """
 
     flat: str
     sizes: tuple[int | None, ...]
     mask: str = ""
+    size: str = SIZE
 
 
 Axis = tuple[int, int]
@@ -44,9 +46,15 @@ def known_product(sizes: Sequence[int | None]) -> int:
     return total
 
 
-def product_text(sizes: Sequence[int | None]) -> str:
-    """The product of the sizes in a kernel's text."""
-    factors = [SIZE] * sum(size is None for size in sizes)
+def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None) -> str:
+    """The product of the sizes in a kernel's text.
+
+    Args:
+      sizes: None for a dynamic one.
+      names: what each would be called as a dynamic one; `SIZE` when left out.
+    """
+    called = [SIZE] * len(sizes) if names is None else names
+    factors = [name for size, name in zip(sizes, called, strict=True) if size is None]
     number = known_product(sizes)
     return " * ".join([*([str(number)] if number != 1 or not factors else []), *factors])
 
@@ -74,7 +82,22 @@ class Space:
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
         given = (self.groups[number] for number in groups)
-        return [f"{g.mask} = {g.flat} < {product_text(g.sizes)}" for g in given if g.mask]
+        return [
+            f"{g.mask} = {g.flat} < {product_text(g.sizes, [g.size] * len(g.sizes))}"
+            for g in given
+            if g.mask
+        ]
+
+    def stride(self, shape: Sequence[int | None], axes: Sequence[Axis | None], dim: int) -> str:
+        """Elements of a row-major tensor from one index of a dimension to the next.
+
+        Args:
+          shape: of the tensor.
+          axes: the axis along each dimension; None for one that no dynamic size is of.
+          dim: which dimension.
+        """
+        names = [SIZE if axis is None else self.groups[axis[0]].size for axis in axes]
+        return product_text(shape[dim + 1 :], names[dim + 1 :])
 
     def offset(
         self,
@@ -95,7 +118,7 @@ class Space:
         while dim < len(axes):
             axis = axes[dim]
             end = dim + 1
-            if axis is None:
+            if axis is None or not self.groups[axis[0]].flat:
                 dim = end
                 continue
             group, first = axis
@@ -105,9 +128,12 @@ class Space:
                 and sizes[end] == shape[end]
             ):
                 end += 1
-            stride = product_text(shape[end:])
+            stride = self.stride(shape, axes, end - 1)
             text = self.index(group, first, first + end - 1 - dim)
-            terms.append(text if stride == "1" else f"{text} * ({stride})")
+            # A wide index makes a product with a dynamic size wide from the left on.
+            dynamic = None in shape[end:]
+            times = stride if dynamic else f"({stride})"
+            terms.append(text if stride == "1" else f"{text} * {times}")
             dim = end
         return " + ".join(terms) or "0"
 

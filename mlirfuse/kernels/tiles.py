@@ -35,13 +35,13 @@ def attempted(plan: Callable[[], Plan | NoMatch], shared: str) -> Plan | NoMatch
 
 
 def computing(region: ir.Operation) -> list[ir.Operation]:
-    """The ops of a region that compute something, in order: no fill, empty tensor or constant."""
+    """The ops of a region that compute something, in order: no fill, size, slice or constant."""
     block = region.regions[0].blocks[0]
     return [
         o.operation
         for o in list(block.operations)[:-1]
         if not slices.is_cheap(o.operation)
-        and o.operation.name not in ("arith.constant", "tensor.extract_slice")
+        and o.operation.name not in ("arith.constant", "tensor.dim", "tensor.extract_slice")
     ]
 
 

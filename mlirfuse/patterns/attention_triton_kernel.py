@@ -7,7 +7,8 @@
 Root: the region, whichever pass formed it. q, k and v of f16 or bf16, scores and sums in f32; any
 batch and head dimensions, shared heads of k and v; a mask of i1 or numbers, from memory or computed
 from indices, of which a causal one halves the work. Few queries are split over their keys, and a
-second kernel joins the parts. Static sizes, heads of at most 256. Numerics: reassociating (online
+second kernel joins the parts. The first of the batch dimensions, the queries and the keys may be
+dynamic; heads of at most 256. Numerics: reassociating (online
 softmax), as the attention op itself.
 Source: Dao, FlashAttention-2, 2023, algorithm 1.
 """

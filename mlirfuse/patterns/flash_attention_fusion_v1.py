@@ -18,6 +18,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
+from mlirfuse.kernels import attention
 from mlirfuse.structured.attention import (
     Options,
     legal_attention,
@@ -46,6 +47,7 @@ PASS = FusionPass(
     match=match,
     legal=legal_attention,
     profitable=profitable_attention,
+    prepare=attention.needs_provider,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
     options=Options,

@@ -7,10 +7,10 @@
 
 Root: the contraction with v. The scale is read from the graph, on q, k or the product; a constant
 added to all scores is checked to leave softmax as it is. Any number of batch and head dimensions,
-grouped and shared heads, other lengths of q and k. Head sizes are static; the number of queries may
-be dynamic, that of keys with an option. T f16, bf16, f32; scores and softmax are f32. Numerics:
-reassociating (online softmax; the weights are rounded to v's type where the graph rounds them, or
-the result, to as few bits).
+grouped and shared heads, other lengths of q and k. Head sizes are static; batch and the number of
+queries may be dynamic, that of keys with an option or where a kernel may take the group. T f16,
+bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the weights are
+rounded to v's type where the graph rounds them, or the result, to as few bits).
 Source: MindSpore FlashAttentionFusionV2.
 """
 
@@ -20,6 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
+from mlirfuse.kernels import attention
 from mlirfuse.structured.attention import (
     Options,
     legal_attention,
@@ -48,6 +49,7 @@ PASS = FusionPass(
     match=match,
     legal=legal_attention,
     profitable=profitable_attention,
+    prepare=attention.needs_provider,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
     options=Options,

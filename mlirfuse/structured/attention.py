@@ -25,9 +25,14 @@ from mlirfuse.structured.scores import (
     find_scores,
 )
 from mlirfuse.structured.softmax import Softmax, all_closed, find_softmax
+from mlirfuse.targets.base import Target
 
 VIEW_STEPS = 16
 """Ops between a contraction and the tensor in memory that are looked through."""
+
+KERNEL_HEADS = 256
+"""Largest head size of a kernel: q, the sums, and two blocks of k and v fit registers and workgroup
+memory."""
 
 _BITS = {"f16": 16, "bf16": 16, "f32": 32}
 
@@ -89,6 +94,11 @@ class Attention:
         return len(self.domain.dims) - 1
 
     @property
+    def dynamic_keys(self) -> bool:
+        """Whether the number of keys is dynamic."""
+        return self.domain.dims[self.key].size is None
+
+    @property
     def of_queries(self) -> frozenset[int]:
         """The dimensions of the rows: those of q and the result that neither k nor v has."""
         return frozenset((self.q.dims & self.result.dims) - self.k.dims - self.v.dims)
@@ -144,7 +154,8 @@ class Options:
     """The options of the attention passes.
 
     Attributes:
-      dynamic_keys: take a dynamic number of keys too, which IREE compiles slowly and badly.
+      dynamic_keys: take a dynamic number of keys where no kernel takes it, too: IREE compiles it
+        slowly and badly.
       any_size: take sizes for which the target is faster with the parts, too.
     """
 
@@ -180,7 +191,7 @@ def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     """
     found: Attention = match.data
     target, allowed = ctx.target, ctx.options
-    if not allowed.dynamic_keys and found.domain.dims[found.key].size is None:
+    if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
         return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
     few, most = target.attention_multiple, target.attention_heads
     if allowed.any_size or target.kernels or few is None or most is None:
@@ -197,6 +208,12 @@ def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
         said = f"sizes that {few} does not divide get no matrix instructions; see any_size"
         return NoMatch(Reason.NOT_PROFITABLE, said)
     return None
+
+
+def _may_get_kernel(found: Attention, target: Target) -> bool:
+    """Whether a kernel of a provider may take the place of IREE's code."""
+    heads = [found.domain.dims[d].size or 0 for d in found.of_heads]
+    return target.kernels and _bits(found.q.value) == 16 and max(heads) <= KERNEL_HEADS
 
 
 def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:

@@ -30,6 +30,9 @@ WARPS = gl.constexpr(4)
 PLACES = gl.constexpr(2)
 """Blocks of keys, and of values, in workgroup memory; tiles of queries where others load."""
 
+FEW = gl.constexpr(16)
+"""Rows of a cut tile that are loaded at a time by warps of few registers."""
+
 COMPUTING_REGISTERS = gl.constexpr(240)
 LOADING_REGISTERS = gl.constexpr(40)
 """Of a thread: 8 warps of the ones and 4 of the others have 65536 together."""
@@ -44,11 +47,11 @@ class Shape:
       k_step: the same of the keys.
       v_step: the same of the values.
       y_step: the same of the results.
-      heads: how many there are.
-      queries: of a head.
-      keys: the same.
       block: keys at a time.
       width: the size of a head, 64 or 128.
+      cut: whether the last tile of queries may be cut.
+      cut_keys: whether the last block of keys may be.
+      wide: whether 32 bits may not number the elements of a head.
       causal: whether a query sees no keys after it.
       heads_first: whether tiles of all heads come before the next tile of a head.
       scale: what makes the scores powers of two; above zero.
@@ -58,11 +61,11 @@ class Shape:
     k_step: int
     v_step: int
     y_step: int
-    heads: int
-    queries: int
-    keys: int
     block: int
     width: int
+    cut: bool
+    cut_keys: bool
+    wide: bool
     causal: bool
     heads_first: bool
     scale: float
@@ -100,12 +103,29 @@ def _columns(width: gl.constexpr):
 
 
 @gluon.jit
-def _tile(number, tall: gl.constexpr, shape: gl.constexpr):
+def _far(number, step: gl.constexpr, shape: gl.constexpr):
+    """Elements to a query or key from the first of its head."""
+    if shape.wide:
+        number = number.to(gl.int64)
+    return number * step
+
+
+@gluon.jit
+def _starts(head, sizes, starts: gl.constexpr, shape: gl.constexpr):
+    """Where q, k, v and the results of a head start."""
+    if shape.wide:
+        head = head.to(gl.int64)
+    return starts(head, sizes[1], sizes[2])
+
+
+@gluon.jit
+def _tile(number, tall: gl.constexpr, sizes, shape: gl.constexpr):
     """The head and the number of a tile of queries."""
-    tiles: gl.constexpr = (shape.queries + tall - 1) // tall
+    heads = sizes[0]
+    tiles = (sizes[1] + tall - 1) // tall
     if shape.heads_first:
-        head = number % shape.heads
-        tile = number // shape.heads
+        head = number % heads
+        tile = number // heads
     else:
         head = number // tiles
         tile = number % tiles
@@ -116,9 +136,11 @@ def _tile(number, tall: gl.constexpr, shape: gl.constexpr):
 
 
 @gluon.jit
-def _count(tile, tall: gl.constexpr, shape: gl.constexpr):
-    """How many blocks of keys a tile of queries sees."""
-    count = (shape.keys + shape.block - 1) // shape.block
+def _count(tile, tall: gl.constexpr, sizes, shape: gl.constexpr):
+    """How many blocks of keys a tile of queries sees; one of none where there are no keys."""
+    count = (sizes[2] + shape.block - 1) // shape.block
+    if shape.wide:
+        count = gl.maximum(count, 1)
     if shape.causal:
         count = gl.minimum(count, ((tile + 1) * tall + shape.block - 1) // shape.block)
     return count
@@ -133,7 +155,7 @@ def _places(source, count: gl.constexpr, tall: gl.constexpr, shape: gl.constexpr
 
 
 @gluon.jit
-def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
+def attention(q, k, v, y, sizes, starts: gl.constexpr, shape: gl.constexpr):
     """Writes the weighted means of values for 64 queries.
 
     Args:
@@ -141,18 +163,20 @@ def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
       k: the same of keys.
       v: the same of values.
       y: the same of results.
-      starts: a function from the number of a head to where its q, k, v and results start.
+      sizes: how many heads there are, and queries and keys of each.
+      starts: a function from the number of a head, and how many queries and keys each has, to
+        where its q, k, v and results start.
       shape: see `Shape`.
     """
     block: gl.constexpr = shape.block
     width: gl.constexpr = shape.width
     sums: gl.constexpr = _products(width)
-    head, tile = _tile(gl.program_id(0), TALL, shape)
-    q_start, k_start, v_start, y_start = starts(head)
+    head, tile = _tile(gl.program_id(0), TALL, sizes, shape)
+    q_start, k_start, v_start, y_start = _starts(head, sizes, starts, shape)
     q_tile = _places(q, 1, TALL, shape).index(0)
     k_blocks = _places(k, PLACES, block, shape)
     v_blocks = _places(v, PLACES, block, shape)
-    count = _count(tile, TALL, shape)
+    count = _count(tile, TALL, sizes, shape)
     last = (count - 1) * block
     query = _rows(tile * TALL, TALL, width)
     column = _columns(width)
@@ -160,22 +184,26 @@ def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
     k_tile = k + k_start + key * shape.k_step + column
     v_tile = v + v_start + key * shape.v_step + column
     there = None
-    if shape.queries % TALL:
-        there = query < shape.queries
+    if shape.cut:
+        there = query < sizes[1]
     inside = None
-    if shape.keys % block:
-        inside = key < shape.keys - last
-    async_copy.async_load(q_tile, q + q_start + query * shape.q_step + column, mask=there)
-    async_copy.async_load(k_blocks.index(0), k_tile + last * shape.k_step, mask=inside)
+    if shape.cut_keys:
+        inside = key < sizes[2] - last
+    async_copy.async_load(
+        q_tile, q + q_start + _far(query, shape.q_step, shape) + column, mask=there
+    )
+    async_copy.async_load(k_blocks.index(0), k_tile + _far(last, shape.k_step, shape), mask=inside)
     async_copy.commit_group()
-    async_copy.async_load(v_blocks.index(0), v_tile + last * shape.v_step, mask=inside)
-    before = k_tile + (last - block) * shape.k_step
+    async_copy.async_load(v_blocks.index(0), v_tile + _far(last, shape.v_step, shape), mask=inside)
+    before = k_tile + _far(last - block, shape.k_step, shape)
     async_copy.async_load(k_blocks.index(1), before, mask=(count > 1) & (key >= 0))
     async_copy.commit_group()
     async_copy.wait_group(1)
     fence_async_shared()
     row, total, highest, weight = _nothing(tile * TALL, shape)
-    share, highest, weight = _first(q_tile, k_blocks.index(0), row, last, highest, weight, shape)
+    share, highest, weight = _first(
+        q_tile, k_blocks.index(0), row, last, highest, weight, sizes, shape
+    )
     turn = 1
     if shape.causal:
         for _ in range((TALL - 1) // block):
@@ -195,7 +223,7 @@ def attention(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
     total = warpgroup_mma(share, v_blocks.index((count - 1) % PLACES), total)
     total = total / gl.convert_layout(weight, gl.SliceLayout(1, sums))[:, None]
     found = gl.convert_layout(total.to(y.dtype.element_ty), _copied(width))
-    gl.store(y + y_start + query * shape.y_step + column, found, mask=there)
+    gl.store(y + y_start + _far(query, shape.y_step, shape) + column, found, mask=there)
 
 
 @gluon.jit
@@ -222,13 +250,14 @@ def _step(
     fence_async_shared()
     score = _scores(q_tile, k_blocks.index(turn % PLACES), shape, True)
     total = warpgroup_mma(share, v_blocks.index((turn - 1) % PLACES), total, is_async=True)
-    async_copy.async_load(v_blocks.index(turn % PLACES), v_tile + start * shape.v_step)
-    before = k_tile + (start - shape.block) * shape.k_step
+    place = v_blocks.index(turn % PLACES)
+    async_copy.async_load(place, v_tile + _far(start, shape.v_step, shape))
+    before = k_tile + _far(start - shape.block, shape.k_step, shape)
     more = (turn + 1 < count) & (key >= 0)
     async_copy.async_load(k_blocks.index((turn + 1) % PLACES), before, mask=more)
     async_copy.commit_group()
     score = warpgroup_mma_wait(1, deps=[score])
-    score = _closed(score, row, start, masked, False, shape)
+    score = _closed(score, row, start, masked, None, shape)
     power, factor, highest, weight = _powers(score, highest, weight, shape)
     following = _operand(power, share.dtype, shape)
     total, share = warpgroup_mma_wait(0, deps=[total, share])
@@ -236,8 +265,8 @@ def _step(
 
 
 @gluon.jit
-def attention_with_loaders(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr):
-    """The same for whole tiles of 128 queries and whole blocks, tile after tile.
+def attention_with_loaders(q, k, v, y, sizes, starts: gl.constexpr, shape: gl.constexpr):
+    """The same for tiles of 128 queries, tile after tile.
 
     Two groups of warps compute, and take turns in starting products, so that the softmax of one is
     under the products of the other. A third one loads, and goes on to the next tile while they end
@@ -253,9 +282,9 @@ def attention_with_loaders(q, k, v, y, starts: gl.constexpr, shape: gl.constexpr
     fence_async_shared()
     gl.warp_specialize(
         [
-            (_compute, (y, starts, places, loaded, free, 0, shape)),
-            (_compute, (y, starts, places, loaded, free, 1, shape)),
-            (_load, (q, k, v, starts, places, loaded, free, shape)),
+            (_compute, (y, sizes, starts, places, loaded, free, 0, shape)),
+            (_compute, (y, sizes, starts, places, loaded, free, 1, shape)),
+            (_load, (q, k, v, sizes, starts, places, loaded, free, shape)),
         ],
         [WARPS, WARPS],
         [COMPUTING_REGISTERS, LOADING_REGISTERS],
@@ -272,9 +301,9 @@ def _barriers(count: gl.constexpr):
 
 
 @gluon.jit
-def _tiles(shape: gl.constexpr):
+def _tiles(sizes):
     """How many tiles this workgroup has."""
-    tiles: gl.constexpr = shape.heads * (shape.queries // (2 * TALL))
+    tiles = sizes[0] * ((sizes[1] + 2 * TALL - 1) // (2 * TALL))
     rounds = tiles // gl.num_programs(0)
     return rounds + (_turned(rounds) < tiles % gl.num_programs(0)).to(gl.int32)
 
@@ -290,43 +319,69 @@ def _turned(number):
 
 
 @gluon.jit
-def _next(number, shape: gl.constexpr):
+def _next(number, sizes, shape: gl.constexpr):
     """The head and the number of this workgroup's tile of a round."""
-    return _tile(number * gl.num_programs(0) + _turned(number), 2 * TALL, shape)
+    return _tile(number * gl.num_programs(0) + _turned(number), 2 * TALL, sizes, shape)
 
 
 @gluon.jit
-def _load(q, k, v, starts: gl.constexpr, places, loaded, free, shape: gl.constexpr):
+def _load(q, k, v, sizes, starts: gl.constexpr, places, loaded, free, shape: gl.constexpr):
     """Loads tiles and blocks into places as they become free."""
     block: gl.constexpr = shape.block
-    query = _rows(0, TALL, shape.width)
-    key = _rows(0, block, shape.width)
-    column = _columns(shape.width)
     turn = 0
-    for number in range(_tiles(shape)):
-        head, tile = _next(number, shape)
-        q_start, k_start, v_start, _ = starts(head)
-        count = _count(tile, 2 * TALL, shape)
+    for number in range(_tiles(sizes)):
+        head, tile = _next(number, sizes, shape)
+        q_start, k_start, v_start, _ = _starts(head, sizes, starts, shape)
+        count = _count(tile, 2 * TALL, sizes, shape)
+        start = (count - 1) * block
+        k_first = k + (k_start + _far(start, shape.k_step, shape))
+        v_first = v + (v_start + _far(start, shape.v_step, shape))
+        left = sizes[2] - start
         for step in range(count):
-            start = (count - 1 - step) * block
-            k_tile = k + (k_start + start * shape.k_step) + (key * shape.k_step + column)
             _freed(free[1], turn)
-            async_copy.async_load(places[1].index(turn % PLACES), k_tile)
+            _copy(places[1].index(turn % PLACES), k_first, shape.k_step, left, shape.cut_keys)
             _arrives(loaded[1], turn)
             if step == 0:
-                first = q_start + tile * (2 * TALL) * shape.q_step
-                q_tile = q + first + (query * shape.q_step + column)
+                first = tile * (2 * TALL)
+                q_first = q + (q_start + _far(first, shape.q_step, shape))
                 place = 2 * (number % PLACES)
+                more = sizes[1] - first
                 _freed(free[0], number)
-                async_copy.async_load(places[0].index(place), q_tile)
-                async_copy.async_load(places[0].index(place + 1), q_tile + TALL * shape.q_step)
+                _copy(places[0].index(place), q_first, shape.q_step, more, shape.cut)
+                q_first += TALL * shape.q_step
+                _copy(places[0].index(place + 1), q_first, shape.q_step, more - TALL, shape.cut)
                 _arrives(loaded[0], number)
-            v_tile = v + (v_start + start * shape.v_step) + (key * shape.v_step + column)
             _freed(free[2], turn)
-            async_copy.async_load(places[2].index(turn % PLACES), v_tile)
+            _copy(places[2].index(turn % PLACES), v_first, shape.v_step, left, shape.cut_keys)
             _arrives(loaded[2], turn)
+            k_first -= block * shape.k_step
+            v_first -= block * shape.v_step
+            left += block
             turn += 1
     async_copy.wait_group(0)
+
+
+@gluon.jit
+def _copy(place, first, step: gl.constexpr, left, cut: gl.constexpr):
+    """Starts to load rows, of which `left` exist where some may not.
+
+    A mask takes more registers than there are, so that whole tiles go without, and others come a
+    few rows at a time.
+    """
+    width: gl.constexpr = place.shape[1]
+    if cut:
+        if left < place.shape[0]:
+            some = _rows(0, FEW, width)
+            for part in gl.static_range(place.shape[0] // FEW):
+                few = first + part * FEW * step + (some * step + _columns(width))
+                there = some < left - part * FEW
+                async_copy.async_load(place.slice(part * FEW, FEW), few, mask=there)
+        else:
+            tile = first + (_rows(0, place.shape[0], width) * step + _columns(width))
+            async_copy.async_load(place, tile)
+    else:
+        tile = first + (_rows(0, place.shape[0], width) * step + _columns(width))
+        async_copy.async_load(place, tile)
 
 
 @gluon.jit
@@ -357,6 +412,7 @@ def _done(barriers, turn):
 @gluon.jit
 def _compute(
     y,
+    sizes,
     starts: gl.constexpr,
     places,
     loaded,
@@ -371,18 +427,18 @@ def _compute(
     turn = 0
     if me == 1:
         _your_turn(me)
-    for number in range(_tiles(shape)):
-        head, tile = _next(number, shape)
-        _, _, _, y_start = starts(head)
+    for number in range(_tiles(sizes)):
+        head, tile = _next(number, sizes, shape)
+        _, _, _, y_start = _starts(head, sizes, starts, shape)
         first = tile * (2 * TALL) + me * TALL
-        count = _count(tile, 2 * TALL, shape)
+        count = _count(tile, 2 * TALL, sizes, shape)
         q_tile = places[0].index(2 * (number % PLACES) + me)
         row, total, highest, weight = _nothing(first, shape)
         _loaded(loaded[0], number, True)
         _loaded(loaded[1], turn, True)
         last = (count - 1) * shape.block
         k_block = places[1].index(turn % PLACES)
-        share, highest, weight = _first(q_tile, k_block, row, last, highest, weight, shape)
+        share, highest, weight = _first(q_tile, k_block, row, last, highest, weight, sizes, shape)
         _done(free[1], turn)
         _loaded(loaded[1], turn + 1, count > 1)
         step = 1
@@ -407,7 +463,11 @@ def _compute(
         q_tile.store(total.to(y.dtype.element_ty))
         found = q_tile.load(_copied(shape.width))
         _done(free[0], number)
-        gl.store(y + (y_start + first * shape.y_step) + (query * shape.y_step + column), found)
+        there = None
+        if shape.cut:
+            there = query < sizes[1] - first
+        y_first = y_start + _far(first, shape.y_step, shape)
+        gl.store(y + y_first + (query * shape.y_step + column), found, mask=there)
     if me == 0:
         _my_turn(me)
 
@@ -438,7 +498,7 @@ def _loaded_step(
     _your_turn(me)
     score = warpgroup_mma_wait(1, deps=[score])
     _done(free[1], turn)
-    score = _closed(score, row, (count - 1 - step) * shape.block, masked, False, shape)
+    score = _closed(score, row, (count - 1 - step) * shape.block, masked, None, shape)
     power, factor, highest, weight = _powers(score, highest, weight, shape)
     # ptxas moves the softmax past the wait for products, but not past the branch of this one.
     _loaded(loaded[1], turn + 1, step + 1 < count)
@@ -479,10 +539,10 @@ def _nothing(start, shape: gl.constexpr):
 
 
 @gluon.jit
-def _first(q_tile, k_block, row, start, highest, weight, shape: gl.constexpr):
+def _first(q_tile, k_block, row, start, highest, weight, sizes, shape: gl.constexpr):
     """The weights of the first block."""
     score = _scores(q_tile, k_block, shape, False)
-    score = _closed(score, row, start, shape.causal, shape.keys % shape.block != 0, shape)
+    score = _closed(score, row, start, shape.causal, sizes[2] if shape.cut_keys else None, shape)
     power, _, highest, weight = _powers(score, highest, weight, shape)
     return _operand(power, q_tile.dtype, shape), highest, weight
 
@@ -496,13 +556,13 @@ def _scores(q_tile, k_block, shape: gl.constexpr, is_async: gl.constexpr):
 
 
 @gluon.jit
-def _closed(score, row, start, masked: gl.constexpr, ragged: gl.constexpr, shape: gl.constexpr):
-    """The scores of a block, -inf where a key is closed or none."""
+def _closed(score, row, start, masked: gl.constexpr, keys, shape: gl.constexpr):
+    """The scores of a block, -inf where a key is closed or, if `keys` says so, none."""
     seen = start + gl.arange(0, shape.block, layout=gl.SliceLayout(0, score.type.layout))
     if masked:
         score = gl.where(row[:, None] >= seen[None, :], score, float("-inf"))
-    if ragged:
-        score = gl.where((seen < shape.keys)[None, :], score, float("-inf"))
+    if keys is not None:
+        score = gl.where((seen < keys)[None, :], score, float("-inf"))
     return score
 
 

@@ -285,6 +285,27 @@ def attend(score, scale: tl.constexpr, v, total, weight, highest):
 
 
 @triton.jit
+def span(
+    keys,
+    workgroups,
+    filled: tl.constexpr,
+    shortest: tl.constexpr,
+    block: tl.constexpr,
+):
+    """How many keys each of the workgroups that share them has: whole blocks, at least one.
+
+    Args:
+      keys: how many there are.
+      workgroups: with all keys each.
+      filled: workgroups that fill a device.
+      shortest: keys that are worth a workgroup of their own.
+      block: keys at a time.
+    """
+    parts = tl.maximum(tl.minimum(filled // workgroups, keys // shortest), 1)
+    return tl.maximum(tl.cdiv(keys, parts * block), 1) * block
+
+
+@triton.jit
 def join(values, share, power, total, weight, highest):
     """Adds what an online softmax summed over other keys.
 
