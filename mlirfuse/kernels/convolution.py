@@ -9,12 +9,12 @@ on the sums in registers.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import tuning
+from mlirfuse.kernels import hopper_matmul, tuning
 from mlirfuse.kernels.product_tiles import FILLED, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
@@ -62,13 +62,30 @@ _SHAPES = (
     (256, 64, 64, 8, 3),
 )
 
+TERMS_INSIDE = "channels inside, filter too"
+"""The form of a convolution whose channels fill blocks of terms that lie side by side.
+
+In the image those of a place, in the filter those of all places too.
+"""
+
+_STAYING = (
+    # height, width, stages, groups, alternate
+    (128, 64, 8, 2, 0),
+    (128, 64, 8, 2, 1),
+    (128, 128, 6, 2, 0),
+)
+"""Tiles of workgroups that stay, beside those of products."""
+
+MOST_PLACES = 31
+"""Of a window, for which one number of 32 bits says which are in the image."""
+
 FEWEST = 60
 """Workgroups below which a tile is too large to be worth a measurement: half of a device."""
 
 
 def candidates(key: Key) -> list[Tiling]:
     """The tilings that a search measures."""
-    rows, columns, channels, _ = key.sizes
+    rows, columns, channels, taps = key.sizes
     found = []
     for numbers in _SHAPES:
         height, width, block, *_ = numbers
@@ -80,11 +97,13 @@ def candidates(key: Key) -> list[Tiling]:
             and (small or workgroups >= FEWEST)
         ):
             found.append(Tiling(*numbers))
+    if key.form == TERMS_INSIDE:
+        found += hopper_matmul.candidates(rows, columns, channels * taps, 1, _STAYING)
     return found
 
 
-def _tiling(target: Target, key: Key) -> Tiling:
-    numbers = tuning.tiling(target, key)
+def _tiling(target: Target, key: Key, allowed: Callable[[Tiling], bool]) -> Tiling:
+    numbers = tuning.tiling(target, key, lambda numbers: allowed(Tiling(*numbers)))
     if numbers is not None:
         return Tiling(*numbers)
     rows, columns, _, _ = key.sizes
@@ -228,11 +247,11 @@ class _Planner:
         self.line = self._line()
         dynamic = rows[0] is None
         known = known_product(rows)
-        key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
-        chosen = tiling or _tiling(target, key)
-        width = min(chosen.width, max(16, power_of_two(columns)))
-        chosen = dataclasses.replace(chosen, width=width)
-        self.tiling = chosen
+        self.key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
+        chosen = tiling or _tiling(target, self.key, lambda t: self._can_have(t, target))
+        if not self._can_have(chosen, target):
+            return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
+        chosen = self.tiling = _narrowed(chosen, columns)
         exact = not dynamic and known % chosen.height == 0
         self.space = Space(
             (
@@ -244,14 +263,64 @@ class _Planner:
         image = self.tiles.pointer(self.image)
         weight = self.tiles.pointer(self.filter)
         lines = self.tiles.body.lines
-        lines += self._start(dynamic)
-        lines += self._sums(image, weight)
+        if not chosen.groups:
+            lines += self._start(dynamic)
+            lines += self._sums(image, weight)
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
-        return self._finished(known, dynamic, columns, key)
+        if chosen.groups:
+            return self._staying(image, weight, known, columns)
+        return self._finished(known, dynamic, columns)
 
-    def _finished(self, known: int, dynamic: bool, columns: int, key: Key) -> Plan:
+    def _can_have(self, tiling: Tiling, target: Target) -> bool:
+        """Whether the workgroups of a tiling, if they stay, can compute this."""
+        columns, places = self.key.sizes[1], known_product(self.windows)
+        values = (self.image, self.filter, *self.results)
+        return not tiling.groups or (
+            hopper_matmul.supports(target)
+            and self.key.form == TERMS_INSIDE
+            and None not in self.sizes
+            and hopper_matmul.fits(_narrowed(tiling, columns).width, columns, self.channels, 1)
+            and places <= MOST_PLACES
+            and ops.constant(ops.inits(self.op)[0]) == 0
+            and max(map(ops.num_elements, values)) < MAX_INDEX
+        )
+
+    def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:
+        """The plan of a kernel whose workgroups stay, when its epilogue is written."""
+        depth = known_product(self.windows) * self.channels
+        begin, checks = self._places()
+        inside = "0"
+        if checks:
+            inside = "inside"
+            begin.append("inside = row * 0")
+            numbers = [f"window{n}" for n in range(len(self.windows))]
+            for n, size in enumerate(self.windows):
+                begin.append(f"{'    ' * n}for {numbers[n]} in gl.static_range({size}):")
+            number = _flat(numbers, self.windows)
+            held = f"inside |= ({' & '.join(checks)}).to(gl.int32) << ({number})"
+            begin.append("    " * len(numbers) + held)
+        blocks = self.channels // hopper_matmul.BLOCK
+        place = f"step // {blocks}"
+        at = [f"term = step % {blocks} * {hopper_matmul.BLOCK}", *_numbered(place, self.windows)]
+        offset = self._offset(self.loops.terms, ops.shape(self.image), "", flat=False)
+        return hopper_matmul.planned(
+            self.tiles,
+            ENTRY,
+            self.results,
+            self.key,
+            self.tiling,
+            (image, [weight]),
+            sizes=(rows, columns, depth),
+            step=str(depth),
+            begin=[*begin, f"return image_first, {inside}"],
+            at=[*at, f"return {offset}, {place}"],
+            groups=(ROWS, COLUMNS),
+            masked=bool(checks),
+        )
+
+    def _finished(self, known: int, dynamic: bool, columns: int) -> Plan:
         tiles, chosen = self.tiles, self.tiling
         grid = (
             Extent(known, chosen.height, (0,) if dynamic else (), -(-columns // chosen.width)),
@@ -269,7 +338,7 @@ class _Planner:
             self.results,
             note,
             grid=grid,
-            key=key,
+            key=self.key,
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
@@ -296,6 +365,11 @@ class _Planner:
         last = self.loops.terms[-1]
         inside = self.loops.channel is not None and last == ((self.loops.channel, 1),)
         form = f"channels {'inside' if inside else 'outside'}"
+        summed = (*self.loops.windows, self.loops.channel)
+        read = ops.indexing_maps(self.op)[self.loops.filter]
+        blocks = self.channels % hopper_matmul.BLOCK == 0
+        if inside and blocks and read == (self.loops.column, *summed):
+            form = TERMS_INSIDE
         return Key("convolution", form, (rows, columns, self.channels, known_product(self.windows)))
 
     def _spread(self) -> None:
@@ -314,7 +388,8 @@ class _Planner:
         written = {result: main, init: main}
         named.update(loop_axes(self.space, around, main, written=written))
         short = all(ops.element_type(v) in TYPES for v in self.results)
-        self.tiles = Tiles(self.space, named, WIDE, short=short)
+        layout = hopper_matmul.LAYOUT if self.tiling.groups else ""
+        self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.terms]
         self.tiles.axes[self.image] = tuple(plain)
         self.main = tuple(main)
@@ -339,8 +414,11 @@ class _Planner:
         steps = blocks if flat else blocks * taps
         # Where elements are in a line is known when it is compiled, for each step by itself.
         steps_of = "range" if line is None else "tl.static_range"
+        position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.column)
+        stride = known_product(ops.shape(self.filter)[position + 1 :])
         lines = [
             *first,
+            f"filter_first = column * {stride}",
             f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
             f"for step in {steps_of}(0, {steps}):",
         ]
@@ -365,7 +443,7 @@ class _Planner:
         return [*lines, *(f"    {line}" for line in inner)]
 
     def _places(self) -> tuple[list[str], list[str]]:
-        """Where the image and the filter of the tile begin, and the conditions inside the loop."""
+        """Where the image of the tile's rows begins, and the conditions inside the loop."""
         shape, lines, checks = ops.shape(self.image), [], []
         whole: list[str] = []
         flat_channels = self.channels < FEW_CHANNELS
@@ -397,9 +475,6 @@ class _Planner:
                 if low + high:
                     checks += self._checks(dim, sums, low, high, flat_channels)
         lines.append(f"image_first = {' + '.join(whole) or '0'}")
-        position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.column)
-        stride = known_product(ops.shape(self.filter)[position + 1 :])
-        lines.append(f"filter_first = column * {stride}")
         return lines, checks
 
     def _checks(
@@ -441,12 +516,7 @@ class _Planner:
             start = f"step % {blocks} * {block} + " if blocks != 1 else ""
             lines = [f"term = {start}{arange}"]
             tap = f"step // {blocks}" if blocks != 1 else "step"
-        inner = known_product(windows)
-        for number, size in enumerate(windows):
-            inner //= size
-            text = tap if inner == 1 else f"{tap} // {inner}"
-            lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
-        return lines
+        return [*lines, *_numbered(tap, windows)]
 
     def _offset(
         self,
@@ -484,6 +554,28 @@ class _Planner:
         tiles.define(self.op.results[0], "total0")
         for op in self.after:
             tiles.elementwise(op)
+
+
+def _narrowed(tiling: Tiling, columns: int) -> Tiling:
+    """A tiling that is not wider than needed."""
+    return dataclasses.replace(tiling, width=min(tiling.width, max(16, power_of_two(columns))))
+
+
+def _numbered(place: str, windows: Sequence[int]) -> list[str]:
+    """The lines that number the place in the window along each of its dimensions."""
+    lines = []
+    inner = known_product(windows)
+    for number, size in enumerate(windows):
+        inner //= size
+        text = place if inner == 1 else f"{place} // {inner}"
+        lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
+    return lines
+
+
+def _flat(numbers: Sequence[str], sizes: Sequence[int]) -> str:
+    """One number for a place that has one along each dimension."""
+    inner = [known_product(sizes[n + 1 :]) for n in range(len(sizes))]
+    return " + ".join(f"{name} * {size}" for name, size in zip(numbers, inner, strict=True))
 
 
 def _guard(masks: Sequence[str]) -> str:

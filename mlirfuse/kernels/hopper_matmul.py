@@ -32,6 +32,9 @@ BLOCK = 64
 WIDEST = 256
 """Columns of one matrix instruction."""
 
+TOGETHER = 32
+"""Columns that are loaded in an order of their own, so that a thread has eight side by side."""
+
 ALIGNED = 8
 """Elements of 16 bits that are loaded at once."""
 
@@ -49,7 +52,9 @@ _SHAPES = (
 _BANDS = (4, 8, 16)
 
 
-def candidates(rows: int, columns: int, depth: int, sums: int) -> list[Tiling]:
+def candidates(
+    rows: int, columns: int, depth: int, sums: int, more: Sequence[tuple[int, ...]] = ()
+) -> list[Tiling]:
     """The tilings that a search measures, as far as they fit.
 
     Args:
@@ -57,12 +62,13 @@ def candidates(rows: int, columns: int, depth: int, sums: int) -> list[Tiling]:
       columns: the same.
       depth: terms of a sum.
       sums: that a workgroup holds.
+      more: shapes beside the usual ones.
     """
     if rows < 128:
         return []
     return [
         Tiling(height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
-        for height, width, stages, groups, alternate in _SHAPES
+        for height, width, stages, groups, alternate in (*_SHAPES, *more)
         for band in (_BANDS if rows >= 1024 else _BANDS[:1])
         if fits(width // sums, columns, depth, sums)
     ]
@@ -70,7 +76,8 @@ def candidates(rows: int, columns: int, depth: int, sums: int) -> list[Tiling]:
 
 def fits(width: int, columns: int, depth: int, sums: int) -> bool:
     """Whether a product consists of whole tiles and blocks, apart from its rows."""
-    return sums <= 2 and width * sums <= WIDEST and columns % width == 0 and depth % BLOCK == 0
+    whole = width % TOGETHER == 0 and columns % width == 0 and depth % BLOCK == 0
+    return sums <= 2 and width * sums <= WIDEST and whole
 
 
 def reads(value: ir.Value, index_map: ops.IndexMap, term: int) -> bool:

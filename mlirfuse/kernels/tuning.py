@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.measured import BESIDE, MEASURED, Beside
@@ -20,13 +20,26 @@ OTHER_FORM = 2.0
 """What another form counts, in doublings."""
 
 
-def tiling(target: Target, key: Key) -> tuple[int, ...] | None:
+Allowed = Callable[[tuple[int, ...]], bool]
+"""Whether a kernel can have a tiling of these numbers."""
+
+
+def _any(numbers: tuple[int, ...]) -> bool:
+    return True
+
+
+def tiling(target: Target, key: Key, allowed: Allowed = _any) -> tuple[int, ...] | None:
     """The numbers of the tiling that was measured for the nearest kernel; None where none is near.
 
     What `mlirfuse-tune --kernels` measured on this machine comes before the built-in table.
+
+    Args:
+      target: what is compiled for.
+      key: of the kernel.
+      allowed: which tilings the kernel can have.
     """
     for table in (target.tuned, MEASURED.get(str(target), ())):
-        found = _nearest(table, key)
+        found = _nearest(table, key, allowed)
         if found is not None:
             return found.tiling
     return None
@@ -58,8 +71,9 @@ def refusal(found: Beside) -> NoMatch | None:
     )
 
 
-def _nearest(table: Iterable[Tuned], key: Key) -> Tuned | None:
-    near = [(_distance(entry, key), entry) for entry in table if entry.kind == key.kind]
+def _nearest(table: Iterable[Tuned], key: Key, allowed: Allowed) -> Tuned | None:
+    same = (entry for entry in table if entry.kind == key.kind and allowed(entry.tiling))
+    near = [(_distance(entry, key), entry) for entry in same]
     near = [pair for pair in near if pair[0] <= NEAR]
     return min(near, key=lambda pair: pair[0])[1] if near else None
 
