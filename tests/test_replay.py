@@ -419,6 +419,14 @@ def test_a_driver_that_refuses(program, driver, monkeypatch):
         replay.Graph(program(two_steps), [aligned(A), aligned(B)])
 
 
+def test_no_bindings_of_the_driver(program, driver, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    made = program(two_steps)
+    with pytest.raises(NotRecorded, match=r"pip install 'mlirfuse\[cuda-graph\]'"):
+        replay.Graph(made, [aligned(A), aligned(B)])
+    assert made.calls == 0
+
+
 def test_graphs_follow_each_other_on_whatever_stream(program, driver):
     graph = replay.Graph(program(two_steps), [aligned(A), aligned(B)])
     first, second = driver.stream, Stream(2)

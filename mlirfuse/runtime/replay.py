@@ -216,6 +216,7 @@ class Graph:
         # Copies, because two arguments may be one tensor now and two at the next call.
         given = [ready(argument).detach().clone() for argument in arguments]
         self._device = given[0].device
+        _driver()
         with alone():
             torch.cuda.synchronize(self._device)
             before = call(given)
@@ -499,8 +500,12 @@ def _chain(nodes: Sequence[_Node]) -> tuple[Any, Any]:
 
 @functools.cache
 def _driver() -> Any:
-    from cuda.bindings import driver
-
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise NotRecorded(
+            "cuda-bindings is not installed: pip install 'mlirfuse[cuda-graph]'"
+        ) from None
     return driver
 
 
