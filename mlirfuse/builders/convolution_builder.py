@@ -11,6 +11,9 @@ from mlirfuse.structured import convolutions, ops
 from mlirfuse.structured.channels import Step
 from mlirfuse.structured.convolutions import Scaled
 
+_MEMOIZED = "linalg.memoized_indexing_maps"
+"""Where linalg keeps the maps a second time."""
+
 
 def fold(found: Scaled) -> ir.Operation:
     """Scales the filter when the program is loaded, adds the channels' shifts as one bias.
@@ -59,6 +62,47 @@ def fold(found: Scaled) -> ir.Operation:
     for op in reversed([root, *([found.merged] if found.merged else []), *_ops(found.steps)]):
         op.erase()
     return added
+
+
+def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -> ir.Operation:
+    """Transposes a constant filter when the program is loaded.
+
+    Args:
+      root: a generic; it is erased.
+      number: of its operand that is the filter.
+      loops: of the root, in the order in which they are dimensions of the new filter.
+
+    Returns:
+      The root with the new filter.
+    """
+    weight, own = root.operands[number], ops.indexing_maps(root)[number]
+    source = convolutions.constant_root(weight)
+    assert source is not None
+    assert own is not None
+    read = tuple(loops.index(loop) for loop in own if loop is not None)
+    sizes = [ops.shape(weight)[own.index(loop)] for loop in loops]
+
+    def turned(parts: list[ir.Value]) -> ir.Value:
+        return builders.generic(
+            [reshaped(weight, parts[0])],
+            [builders.empty(sizes, ops.element_type(weight))],
+            [read, tuple(range(len(loops)))],
+            ["parallel"] * len(loops),
+            lambda arguments: arguments[:1],
+        ).results[0]
+
+    with ir.InsertionPoint(root), root.location:
+        stored = builders.at_load_time([source], turned, "filter")
+        new = root.clone(ir.InsertionPoint.current).operation
+    new.operands[number] = stored
+    maps = list(root.attributes["indexing_maps"])
+    maps[number] = builders.map_attribute(loops, len(ops.iterator_types(root)))
+    new.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+    if _MEMOIZED in new.attributes:
+        del new.attributes[_MEMOIZED]
+    root.results[0].replace_all_uses_with(new.results[0])
+    root.erase()
+    return new
 
 
 def _ops(steps: Sequence[Step]) -> list[ir.Operation]:

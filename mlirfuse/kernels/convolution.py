@@ -124,6 +124,34 @@ def takes(op: ir.Operation) -> bool:
     return None not in [size for loop, size in enumerate(sizes) if loop != found.rows[0]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FilterOrder:
+    """The loops of a filter in the order in which a kernel reads it best.
+
+    Attributes:
+      filter: number of the operand.
+      loops: outermost first.
+    """
+
+    filter: int
+    loops: tuple[int, ...]
+
+
+def filter_order(op: ir.Operation) -> FilterOrder | None:
+    """The best order of the filter of a convolution of images with channels last; None of others.
+
+    Terms side by side, or output channels, where few channels make no aligned blocks of terms.
+    """
+    found = convolutions.sliding(op)
+    if not isinstance(found, Sliding) or found.channel is None:
+        return None
+    if found.terms[-1] != ((found.channel, 1),):
+        return None
+    terms = (*found.windows, found.channel)
+    few = (ops.loop_sizes(op)[found.channel] or 0) < FEW_CHANNELS
+    return FilterOrder(found.filter, (*terms, found.column) if few else (found.column, *terms))
+
+
 def supports(
     region: ir.Operation, target: Target, tiling: Tiling | None = None
 ) -> Plan | NoMatch | None:

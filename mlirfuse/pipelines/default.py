@@ -45,6 +45,8 @@ PIPELINE: tuple[str, ...] = (
     "matmul_horizontal_fusion",
     # It takes the epilogue of a product along; the norms have taken what is theirs.
     "weight_packing_rewrite",
+    # Before a group takes the convolution.
+    "filter_layout_rewrite",
     # For a kernel, where there is one, with its padding and its batch norm.
     "convolution_fusion",
     "pooling_fusion",

@@ -419,6 +419,12 @@ def is_constant_data(value: ir.Value) -> bool:
     )
 
 
+def is_parameter(value: ir.Value) -> bool:
+    """Whether the value is a parameter of the program, which comes from elsewhere at load time."""
+    op = defining_op(value)
+    return op is not None and op.name == "flow.tensor.constant"
+
+
 def _initial_value(load: ir.Operation) -> float | int | None:
     symbol = load.attributes["global"].value
     for op in _module_ops(load):

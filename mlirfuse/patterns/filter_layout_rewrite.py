@@ -1,0 +1,56 @@
+"""Lay out a constant filter as the kernel of its convolution reads it, once at load time.
+
+    %y = linalg.generic {conv} ins(%x, %w)     %w: tensor<FxCxKHxKWxT>, constant
+  becomes
+    %t = util.global.load @filter              tensor<FxKHxKWxCxT>, %w transposed at load time
+    %y = linalg.generic {conv} ins(%x, %t)     the same loops and body
+
+Root: the convolution, of types and loops that `conv_triton_kernel` computes, of an image with
+channels last. A filter of PyTorch has its window inside: what a kernel would read together is 9
+elements apart for a window of 3x3. Few channels come before the output channels, which a kernel
+then reads together. A filter that is an argument stays as it is: it would be transposed in each
+call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements and sums).
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders import convolution_builder
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.kernels import building, convolution, passes
+from mlirfuse.structured import convolutions, ops
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a convolution whose constant filter lies in another order than its kernel reads it."""
+    if not building.supports(ctx.target) or not convolution.takes(root):
+        return None
+    found = convolution.filter_order(root)
+    if found is None or found.loops == ops.indexing_maps(root)[found.filter]:
+        return None
+    if convolutions.constant_root(root.operands[found.filter]) is None:
+        return None
+    return Match(root, (root,), found)
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the convolution with the transposed filter."""
+    return convolution_builder.with_filter_order(match.root, match.data.filter, match.data.loops)
+
+
+PASS = FusionPass(
+    name="filter_layout_rewrite",
+    summary="Constant filters are laid out as the kernels of convolutions read them",
+    roots=convolutions.ROOTS,
+    where=ops.is_generic,
+    match=match,
+    prepare=passes.needs_provider,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    contained=True,
+    targets=frozenset({"cuda", "rocm"}),
+    source="mlirfuse",
+)
