@@ -15,10 +15,13 @@ from typing import Any, Literal
 from benchmarks.gpu import programs
 
 Kind = Literal["normal", "weight", "scale", "shift", "positive", "wave"]
-Layout = Literal["", "heads", "image", "filter"]
+Layout = Literal["", "heads", "image", "filter", "stem"]
 
-CHANNELS_LAST = {"image": (0, 2, 3, 1), "filter": (2, 3, 1, 0)}
-"""What an argument is -> the axes of PyTorch's order in one with channels last."""
+CHANNELS_LAST = {"image": (0, 2, 3, 1), "filter": (0, 2, 3, 1), "stem": (2, 3, 1, 0)}
+"""What an argument is -> the axes of PyTorch's order in one with channels last.
+
+The filter of a stem has few channels: its output channels lie side by side.
+"""
 
 DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 """Our name of an element type -> PyTorch's."""
@@ -270,7 +273,7 @@ def _convolutions(dtype: str) -> list[Row]:
 
 def _conv_weights(outputs: int, inputs: int, side: int) -> tuple[Argument, ...]:
     return (
-        Argument((outputs, inputs, side, side), "weight", "filter"),
+        Argument((outputs, inputs, side, side), "weight", "stem" if inputs == 3 else "filter"),
         Argument((outputs,), "scale"),
         Argument((outputs,), "shift"),
         Argument((outputs,), "shift"),
@@ -295,7 +298,7 @@ def _blocks(dtype: str) -> list[Row]:
     layer = _transformer_weights(width)
     image = Argument((32, 3, 224, 224), layout="image")
     vit = (
-        Argument((width, 3, 16, 16), "weight", "filter"),
+        Argument((width, 3, 16, 16), "weight", "stem"),
         Argument((width,), "shift"),
         Argument((1, 1, width), "shift"),
         Argument((1, 197, width), "shift"),

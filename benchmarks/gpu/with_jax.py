@@ -131,5 +131,5 @@ def repeated(x: Array, batch: int) -> Array:
     return jnp.broadcast_to(x, (batch, *x.shape[1:]))
 
 
-LAYOUTS = {"heads": (0, 2, 1, 3), **CHANNELS_LAST}
+LAYOUTS = {"heads": (0, 2, 1, 3), **CHANNELS_LAST, "filter": (2, 3, 1, 0)}
 """What an argument is -> the axes of PyTorch's order in this one."""

@@ -120,6 +120,6 @@ def restored(x: Array, axes: Sequence[int] | None) -> Array:
 
 def placed(x: Array, layout: str) -> Array:
     """The argument as this side likes it best: images with channels last."""
-    if layout in ("image", "filter"):
+    if layout in ("image", "filter", "stem"):
         return x.contiguous(memory_format=torch.channels_last)
     return x
