@@ -174,3 +174,40 @@ util.func public @parts(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tenso
   }
   util.return %y#0, %y#1 : tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// Weights of i4, two to a byte, with a scale for each run of 32 terms.
+// CHECK-LABEL: @weights_of_i4
+// CHECK-SAME: %[[X:.*]]: tensor<64x4x32xf16>, %[[W:.*]]: tensor<64x4x32xi4>, %[[S:.*]]: tensor<64x4xf16>
+// CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[X]], %[[W]], %[[S]])
+// CHECK: util.return %[[Y]]
+#x = affine_map<(m, n, g, s) -> (m, g, s)>
+#w = affine_map<(m, n, g, s) -> (n, g, s)>
+#y = affine_map<(m, n, g, s) -> (m, n)>
+#ngs = affine_map<(n, g, s) -> (n, g, s)>
+#ng = affine_map<(n, g, s) -> (n, g)>
+util.func public @weights_of_i4(%x: tensor<64x4x32xf16>, %w: tensor<64x4x32xi4>, %s: tensor<64x4xf16>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<64x64xf32>) {
+    %e = tensor.empty() : tensor<64x4x32xf16>
+    %d = linalg.generic {indexing_maps = [#ngs, #ng, #ngs], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w, %s : tensor<64x4x32xi4>, tensor<64x4xf16>) outs(%e : tensor<64x4x32xf16>) {
+    ^bb0(%i: i4, %j: f16, %o: f16):
+      %f = arith.sitofp %i : i4 to f16
+      %r = arith.mulf %f, %j : f16
+      linalg.yield %r : f16
+    } -> tensor<64x4x32xf16>
+    %a = tensor.empty() : tensor<64x64xf32>
+    %b = linalg.fill ins(%zero : f32) outs(%a : tensor<64x64xf32>) -> tensor<64x64xf32>
+    %t = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %d : tensor<64x4x32xf16>, tensor<64x4x32xf16>) outs(%b : tensor<64x64xf32>) {
+    ^bb0(%i: f16, %j: f16, %o: f32):
+      %p = arith.extf %i : f16 to f32
+      %q = arith.extf %j : f16 to f32
+      %m = arith.mulf %p, %q : f32
+      %r = arith.addf %o, %m : f32
+      linalg.yield %r : f32
+    } -> tensor<64x64xf32>
+    flow.return %t : tensor<64x64xf32>
+  }
+  util.return %y : tensor<64x64xf32>
+}

@@ -32,8 +32,16 @@ from mlirfuse.targets.base import Target
 
 ENTRY = "matmul_kernel"
 
-BATCH, ROWS, COLUMNS, TERMS = 0, 1, 2, 3
-"""The groups of the iteration space."""
+BATCH, ROWS, COLUMNS, TERMS, RUNS = 0, 1, 2, 3, 4
+"""The groups of the iteration space; with runs of terms, TERMS are those of a run."""
+
+_ONE_EACH = "a contraction without one dimension each of rows, columns and terms"
+
+LEAST_BLOCK = 16
+"""Terms of a matrix instruction."""
+
+MOST_STAGES = 8
+"""Of blocks of short runs."""
 
 _SUMS = {
     ("f16", "f32"): "f32",
@@ -87,9 +95,10 @@ def takes(contraction: ir.Operation) -> bool:
     except Unsupported:
         return False
     sizes = ops.loop_sizes(contraction)
-    static = [sizes[n] for n in (*loops.batch, loops.column, loops.term) if n is not None]
+    static = [sizes[n] for n in (*loops.batch, loops.column, *loops.terms)]
     return (
-        _sum_type(contraction, products) is not None
+        len(loops.terms) == 1
+        and _sum_type(contraction, products) is not None
         and not _is_unsigned(contraction)
         and None not in static
         and ops.constant(ops.inits(contraction)[0]) == 0
@@ -98,12 +107,24 @@ def takes(contraction: ir.Operation) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Loops:
-    """The loops of a contraction by what they count; None for the rows of a vector."""
+    """The loops of a contraction by what they count.
+
+    Attributes:
+      batch: those of both operands and the result.
+      row: None for a vector.
+      column: one.
+      terms: one, or those of runs and of the terms in each.
+    """
 
     batch: tuple[int, ...]
     row: int | None
     column: int
-    term: int
+    terms: tuple[int, ...]
+
+    @property
+    def term(self) -> int:
+        """The loop of terms that lie side by side."""
+        return self.terms[-1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,14 +224,27 @@ def _loops(contraction: ir.Operation, product: _Product) -> _Loops:
     rows, columns, terms = (
         sorted(left & out - right),
         sorted(right & out - left),
-        left & right - out,
+        [d for d in chosen[1] or () if d is not None and d in left - out],
     )
     every = len(ops.iterator_types(contraction))
-    if len(rows) > 1 or len(columns) != 1 or len(terms) != 1:
-        raise Unsupported("a contraction without one dimension each of rows, columns and terms")
-    if every != len(batch) + len(rows) + 2:
-        raise Unsupported("a contraction without one dimension each of rows, columns and terms")
-    return _Loops(batch, rows[0] if rows else None, columns[0], terms.pop())
+    if len(rows) > 1 or len(columns) != 1 or len(terms) not in (1, 2):
+        raise Unsupported(_ONE_EACH)
+    if every != len(batch) + len(rows) + 1 + len(terms):
+        raise Unsupported(_ONE_EACH)
+    return _Loops(batch, rows[0] if rows else None, columns[0], tuple(terms))
+
+
+def _of_runs(tiling: Tiling, run: int) -> Tiling:
+    """The tiling with blocks that divide runs of so many terms.
+
+    Raises:
+      Unsupported: the runs are shorter than what matrix units multiply at once.
+    """
+    block = min(tiling.block, run & -run)
+    if block < LEAST_BLOCK:
+        raise Unsupported(f"runs of {run} terms")
+    stages = min(tiling.stages * tiling.block // block, MOST_STAGES)
+    return dataclasses.replace(tiling, block=block, stages=stages, shares=1)
 
 
 class _Planner:
@@ -234,6 +268,8 @@ class _Planner:
         readers = [v for op in self.epilogue for v in op.operands] + self.results
         if any(v in hidden for v in readers):
             raise Unsupported("a value that is read before and after the sums")
+        if len(self.loops.terms) > 1 and not self.prologue:
+            raise Unsupported(_ONE_EACH)
 
     def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
@@ -250,9 +286,10 @@ class _Planner:
         loops, sizes = self.loops, self.sizes
         batch = tuple(sizes[n] for n in loops.batch)
         rows = 1 if loops.row is None else sizes[loops.row]
-        columns, depth = sizes[loops.column], sizes[loops.term]
-        if columns is None or depth is None or None in batch:
+        columns, terms = sizes[loops.column], [sizes[n] for n in loops.terms]
+        if columns is None or None in (*terms, *batch):
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the rows of a product may be dynamic")
+        depth = known_product(terms)
         count = known_product(batch)
         parts = self._parts()
         key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
@@ -261,6 +298,8 @@ class _Planner:
             chosen = dataclasses.replace(chosen, shares=1)
         if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
             chosen = product_tiles.passing(chosen, len(parts[0]))
+        if len(terms) > 1:
+            chosen = _of_runs(chosen, terms[-1] or 1)
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
         which = "part" if chosen.groups else "tl.program_id(2)"
@@ -361,6 +400,9 @@ class _Planner:
             form.append(f"{together} sums")
         if self.prologue:
             form.append("computed")
+        bits = [ops.element_bits(v) for op in self.prologue for v in ops.inputs(op)]
+        if bits and min(bits) < 16:
+            form.append(f"{min(bits)} bits")
         counted = FEW_ROWS if rows is not None and 1 < rows < FEW_ROWS else rows or UNKNOWN_ROWS
         return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
 
@@ -391,7 +433,7 @@ class _Planner:
                 Group("batch", batch),
                 Group("row", (rows,), "" if exact else "row_inside"),
                 Group("column", (columns,), "column_inside" if columns % tiling.width else ""),
-                Group("term", (depth,), "term_inside" if depth % tiling.block else ""),
+                *self._terms(tiling.block),
             )
         )
         loops = self.loops
@@ -401,6 +443,8 @@ class _Planner:
         if loops.row is not None:
             axes[loops.row] = (ROWS, 0)
         axes[loops.column] = (COLUMNS, 0)
+        if len(loops.terms) > 1:
+            axes[loops.terms[0]] = (RUNS, 0)
         self.axes = axes
         maps = ops.plain_maps(self.contraction)
         operands = dict(zip(self.contraction.operands, maps, strict=True))
@@ -418,6 +462,12 @@ class _Planner:
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
+
+    def _terms(self, block: int) -> list[Group]:
+        """The groups of the terms."""
+        *runs, run = (self.sizes[n] for n in self.loops.terms)
+        mask = "term_inside" if (run or 1) % block else ""
+        return [Group("term", (run,), mask), *(Group("run", (size,)) for size in runs)]
 
     def _start(self, tiling: Tiling) -> list[str]:
         """The lines that place the tile."""
@@ -491,6 +541,10 @@ class _Planner:
         zeros = f"tl.zeros([{block if one else tiling.height}, {tiling.width}], {kind})"
         lines = tiles.body.lines
         lines += [f"total{number} = {zeros}" for number in range(len(part))]
+        if self._has_halves():
+            columns, width = self.sizes[self.loops.column], tiling.width // 2
+            lines.append(f"column_pair = (column_tile * {width} + tl.arange(0, {width}))[None, :]")
+            lines.append(f"column_pair_inside = column_pair * 2 < {columns}")
         several = f", num_stages={tiling.stages}" if one else ""
         lines.append(f"for start in tl.range(0, {depth}, {block}{several}):")
         before = len(lines)
@@ -513,10 +567,7 @@ class _Planner:
         block = shape[0] if shaped == "[:, None]" else shape[1]
         lines = tiles.body.lines
         tiles.forget_loads()
-        lines.append(f"term = (start + tl.arange(0, {block})){shaped}")
-        inside = self.space.groups[TERMS].mask
-        if inside:
-            lines.append(f"{inside} = term < {depth}")
+        inside = self._numbers(shaped, block, depth)
         value = self.contraction.operands[number]
         for op in self._before(value):
             tiles.elementwise(op)
@@ -524,6 +575,32 @@ class _Planner:
         tile = tiles.read(value, tuple(None if n is None else self.axes[n] for n in index_map))
         tile = f"tl.broadcast_to({tile}, {list(shape)}).to({TYPES[ops.element_type(value)]})"
         lines.append(f"{name} = tl.where({inside}, {tile}, 0)" if inside else f"{name} = {tile}")
+
+    def _numbers(self, shaped: str, block: int, depth: int) -> str:
+        """Writes the numbers of the terms of a block, and of their pairs; gives their mask."""
+        lines, (run, *_) = self.tiles.body.lines, self.space.groups[TERMS].sizes
+        first = "start"
+        if len(self.loops.terms) > 1:
+            first = f"start % {run}"
+            lines.append(f"run = start // {run}")
+        lines.append(f"term = ({first} + tl.arange(0, {block})){shaped}")
+        inside = self.space.groups[TERMS].mask
+        if inside:
+            lines.append(f"{inside} = term < {depth}")
+        if self._has_halves():
+            half = f"{first} // 2 + tl.arange(0, {block // 2})"
+            lines.append(f"term_pair = ({half}){shaped}")
+            lines.append(f"term_pair_inside = term_pair * 2 < {run}")
+            groups = list(self.space.groups)
+            groups[TERMS] = dataclasses.replace(groups[TERMS], pairs=int(shaped == "[None, :]"))
+            groups[COLUMNS] = dataclasses.replace(groups[COLUMNS], pairs=1)
+            self.tiles.space = Space(tuple(groups))
+        return inside
+
+    def _has_halves(self) -> bool:
+        """Whether the prologue reads elements of four bits."""
+        read = [v for op in self.prologue for v in ops.inputs(op)]
+        return any(ops.element_type(v) == "i4" for v in read)
 
     def _before(self, value: ir.Value) -> list[ir.Operation]:
         """The ops of the prologue that a value is computed by, in order."""

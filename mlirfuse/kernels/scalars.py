@@ -19,6 +19,7 @@ TYPES = {
     "bf16": "tl.bfloat16",
     "f32": "tl.float32",
     "i1": "tl.int1",
+    "i4": "tl.int8",
     "i8": "tl.int8",
     "i16": "tl.int16",
     "i32": "tl.int32",
@@ -32,12 +33,13 @@ POINTERS = {
     "bf16": "*bf16",
     "f32": "*fp32",
     "i1": "*i8",
+    "i4": "*i8",
     "i8": "*i8",
     "i16": "*i16",
     "i32": "*i32",
     "i64": "*i64",
 }
-"""The same in memory; an i1 takes a byte there."""
+"""The same in memory; an i1 takes a byte there, two i4 one."""
 
 _FLOAT = {
     "arith.addf": "{0} + {1}",
@@ -308,12 +310,14 @@ def _scalar(op: ir.Operation, operands: list[str], types: Mapping[str, str], sho
     kind = str(op.results[0].type)
     if kind not in types or any(str(v.type) not in types for v in op.operands):
         raise Unsupported(f"{op.name} of type {kind}")
+    source = str(op.operands[0].type) if len(op.operands) else kind
+    if "i4" in (kind, source) and op.name not in ("arith.extsi", "arith.sitofp"):
+        raise Unsupported(f"{op.name} of an i4")
     if op.name in _CASTS:
-        source = str(op.operands[0].type)
         if source == "i1" and op.name in ("arith.extsi", "arith.sitofp"):
             raise Unsupported(f"{op.name} of an i1")
         return f"{operands[0]}.to({types[kind]})"
-    if op.name in ("arith.extui", "arith.uitofp") and str(op.operands[0].type) == "i1":
+    if op.name in ("arith.extui", "arith.uitofp") and source == "i1":
         return f"{operands[0]}.to({types[kind]})"
     if op.name == "arith.cmpf":
         form = _COMPARE_FLOAT.get(op.attributes["predicate"].value)

@@ -26,12 +26,15 @@ class Group:
       sizes: of the axes; only the first may be dynamic.
       mask: name of the condition that the number is inside; empty when it always is.
       size: name of its dynamic size.
+      pairs: the dimension of a tile along which its numbers lie one beside the other, where
+        `FLAT_pair` numbers pairs of them, and `FLAT_pair_inside` is their mask.
     """
 
     flat: str
     sizes: tuple[int | None, ...]
     mask: str = ""
     size: str = SIZE
+    pairs: int | None = None
 
 
 Axis = tuple[int, int]

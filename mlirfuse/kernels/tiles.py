@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from iree.compiler import ir
@@ -169,10 +170,37 @@ class Tiles:
         if owner is not None and owner.name == "tensor.empty":
             raise Unsupported("a value that nothing has written")
         if (value, axes) not in self._loaded:
-            place = self.place(value, axes)
-            text = self._load(place, self.space.mask(axes), ops.element_type(value))
+            if ops.element_type(value) == "i4":
+                text = self._halves_of_bytes(value, axes)
+            else:
+                place = self.place(value, axes)
+                text = self._load(place, self.space.mask(axes), ops.element_type(value))
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
+
+    def _halves_of_bytes(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """Elements of four bits, of which each byte has two, the first in its lower bits."""
+        shape = ops.shape(value)
+        if self.body.layout or _source(value)[0] != value or value in self._inside:
+            raise Unsupported("an i4 that is not read as it lies in memory")
+        pointer = self.pointer(value)
+        self.axes.setdefault(value, axes)
+        last = axes[-1] if axes else None
+        group = None if last is None else self.space.groups[last[0]]
+        if last is None or group is None or group.pairs is None or group.sizes != (shape[-1],):
+            offset = self.space.offset(shape, axes)
+            byte = self._load(f"{pointer} + ({offset}) // 2", self.space.mask(axes), "i8")
+            return f"library.half_of_byte({byte}, {offset})"
+        if shape[-1] is None or shape[-1] % 2:
+            raise Unsupported(f"rows of {shape[-1]} i4")
+        groups = list(self.space.groups)
+        pair = f"{group.flat}_pair"
+        mask = f"{pair}_inside" if group.mask else ""
+        groups[last[0]] = dataclasses.replace(group, flat=pair, mask=mask)
+        space = Space(tuple(groups))
+        offset = space.offset((*shape[:-1], shape[-1] // 2), axes)
+        loaded = self._load(f"{pointer} + {offset}", space.mask(axes), "i8")
+        return f"library.halves_of_bytes({loaded}, {group.pairs})"
 
     def _load(self, place: str, mask: str, kind: str) -> str:
         guard = f", mask={mask}, other=0" if mask else ""
@@ -220,7 +248,8 @@ class Tiles:
 
     def _gather(self, op: ir.Operation, tensor: ir.Value, places: Sequence[str]) -> str:
         """What a tensor from outside holds at computed places, where the op's loops are."""
-        if tensor in self._inside or None in ops.shape(tensor)[1:]:
+        narrow = ops.element_type(tensor) == "i4"
+        if tensor in self._inside or None in ops.shape(tensor)[1:] or narrow:
             raise Unsupported(f"a gather from {tensor.type}")
         groups = {axis[0] for axis in self.loops[op]}
         bounded = [g for n, g in enumerate(self.space.groups) if n in groups and g.mask]
@@ -244,7 +273,7 @@ class Tiles:
     def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
         """Writes a value inside the region to memory."""
         kind = ops.element_type(result)
-        if kind not in POINTERS:
+        if kind not in POINTERS or kind == "i4":
             raise Unsupported(f"a result of type {result.type}")
         self.axes[result] = axes
         offset = self.space.offset(ops.shape(result), axes)

@@ -5,11 +5,11 @@
     %y = hal.dispatch.extern "matmul_kernel"(%a, %b, ...) { the ops after it on sums in registers }
 
 Root: the region, whichever pass formed it. One contraction of f16 or bf16 that adds in f32, or of
-i8 in i32, with one dimension each of rows, columns and terms and any number of batch dimensions,
-operands transposed or not, in memory or computed elementwise (weights of i8 dequantized on the
-way); any elementwise epilogue, several results. A contraction of several results that share the
-left operand: a gated unit in one workgroup, the parts of a split each in its own. Dimensions static
-but for the rows.
+i8 in i32, with one dimension each of rows and columns, one of terms or two (runs that share a
+scale), and any number of batch dimensions, operands transposed or not, in memory or computed
+elementwise (weights of i8 and i4 dequantized on the way); any elementwise epilogue, several
+results. A contraction of several results that share the left operand: a gated unit in one
+workgroup, the parts of a split each in its own. Dimensions static but for the rows.
 Numerics: reassociating (sums are taken in blocks).
 Source: Tillet, Kung, Cox, Triton, 2019.
 """

@@ -125,6 +125,23 @@ def load(pointers, inside):
 
 
 @triton.jit
+def halves_of_bytes(pairs, dim: tl.constexpr):
+    """The two elements of four bits of each byte beside each other along a dimension."""
+    halves = tl.join((pairs << 4) >> 4, pairs >> 4)
+    if dim == 0:
+        halves = halves.permute(0, 2, 1)
+    tall: tl.constexpr = pairs.shape[0] * (2 - dim)
+    return halves.reshape(tall, pairs.shape[0] * pairs.shape[1] * 2 // tall)
+
+
+@triton.jit
+def half_of_byte(byte, place):
+    """The element of four bits at a place, in the byte that has it."""
+    shift = (28 - place % 2 * 4).to(tl.int32)
+    return ((byte.to(tl.int32) << shift) >> 28).to(tl.int8)
+
+
+@triton.jit
 def both(a, b):
     """Where two conditions hold, of which the first may be None: always."""
     return b if a is None else a & b
