@@ -157,6 +157,20 @@ def test_the_table_lets_them_stay():
     assert "hopper_products" not in plan(wide, None).program.source
 
 
+def test_the_form_says_where_blocks_of_terms_are():
+    """What is not in blocks takes the tiles of other convolutions, as images of channels first."""
+    forms = {
+        plan(case, None).key.form
+        for case in (
+            dataclasses.replace(CASE, channels=96),
+            dataclasses.replace(CASE, filter="ijcf"),
+            dataclasses.replace(CASE, filter="ficj"),
+        )
+    }
+    assert forms == {"channels inside"}
+    assert plan(CASE).key.form == convolution.TERMS_INSIDE
+
+
 def test_candidates():
     sizes = (6272, 256, 256, 9)
     found = convolution.candidates(Key("convolution", convolution.TERMS_INSIDE, sizes))

@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import hopper_matmul, tuning
+from mlirfuse.kernels.convolution_terms import FEW_CHANNELS, Terms
 from mlirfuse.kernels.product_tiles import FILLED, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
@@ -32,12 +33,6 @@ ROWS, COLUMNS = 0, 1
 
 TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
-
-PAIR = 2
-"""Elements of these types that are loaded together at least, if they start at 4 bytes."""
-
-FEW_CHANNELS = 16
-"""Below, a block of terms spans several places of the window."""
 
 _ESTIMATES: tuple[Tiling, ...] = (
     Tiling(128, 128, 64, 8, 3),
@@ -199,26 +194,6 @@ def _refused(op: ir.Operation) -> NoMatch | None:
     return NoMatch(Reason.ELEMENT_TYPE, f"a convolution of {kind}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Line:
-    """A row of the window with all its channels, side by side in the image, in pairs.
-
-    Attributes:
-      dim: of the image, along which the row lies.
-      lead: elements before the row, so that it starts at a pair.
-      inside: elements of the row.
-    """
-
-    dim: int
-    lead: int
-    inside: int
-
-    @property
-    def size(self) -> int:
-        """Elements that are read: whole pairs."""
-        return -(-(self.lead + self.inside) // PAIR) * PAIR
-
-
 class _Planner:
     """Writes the kernel of one region."""
 
@@ -272,7 +247,7 @@ class _Planner:
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the first loop of the rows may be dynamic")
         self.channels = channels
         self.windows = [size for size in windows if size is not None]
-        self.line = self._line()
+        self.terms = Terms(self.op, loops, self.image, self.padded, self.windows, channels)
         dynamic = rows[0] is None
         known = known_product(rows)
         self.key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
@@ -318,21 +293,7 @@ class _Planner:
     def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:
         """The plan of a kernel whose workgroups stay, when its epilogue is written."""
         depth = known_product(self.windows) * self.channels
-        begin, checks = self._places()
-        inside = "0"
-        if checks:
-            inside = "inside"
-            begin.append("inside = row * 0")
-            numbers = [f"window{n}" for n in range(len(self.windows))]
-            for n, size in enumerate(self.windows):
-                begin.append(f"{'    ' * n}for {numbers[n]} in gl.static_range({size}):")
-            number = _flat(numbers, self.windows)
-            held = f"inside |= ({' & '.join(checks)}).to(gl.int32) << ({number})"
-            begin.append("    " * len(numbers) + held)
-        blocks = self.channels // hopper_matmul.BLOCK
-        place = f"step // {blocks}"
-        at = [f"term = step % {blocks} * {hopper_matmul.BLOCK}", *_numbered(place, self.windows)]
-        offset = self._offset(self.loops.terms, ops.shape(self.image), "", flat=False)
+        begin, masked = self.terms.begin(self.space, self.axes)
         return hopper_matmul.planned(
             self.tiles,
             ENTRY,
@@ -342,10 +303,10 @@ class _Planner:
             (image, [weight]),
             sizes=(rows, columns, depth),
             step=str(depth),
-            begin=[*begin, f"return image_first, {inside}"],
-            at=[*at, f"return {offset}, {place}"],
+            begin=begin,
+            at=self.terms.at(hopper_matmul.BLOCK),
             groups=(ROWS, COLUMNS),
-            masked=bool(checks),
+            masked=masked,
         )
 
     def _finished(self, known: int, dynamic: bool, columns: int) -> Plan:
@@ -371,22 +332,6 @@ class _Planner:
             warps=chosen.warps,
             stages=chosen.stages,
         )
-
-    def _line(self) -> _Line | None:
-        """The rows of the window, where their channels are odd in number and lie in pairs."""
-        loops, channels = self.loops, self.channels
-        if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.terms) < 2:
-            return None
-        along, last = loops.terms[-2:]
-        dim = len(loops.terms) - 2
-        width = known_product(ops.shape(self.image)[dim:])
-        if last != ((loops.channel, 1),) or len(along) != 2 or width % PAIR:
-            return None
-        (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.windows)
-        if moved != (loops.windows[-1], 1) or stride * channels % PAIR:
-            return None
-        low, _ = self.padded[dim]
-        return _Line(dim, low * channels % PAIR, self.windows[-1] * channels)
 
     def _key(self, rows: int, columns: int) -> Key:
         """What the tiling is chosen by."""
@@ -430,16 +375,12 @@ class _Planner:
 
     def _sums(self, image: str, weight: str) -> list[str]:
         """The lines that compute the sums of the tile."""
-        chosen, channels, taps = self.tiling, self.channels, known_product(self.windows)
-        flat = channels < FEW_CHANNELS
-        line = self.line
-        depth = taps * channels if flat else channels
-        if line is not None:
-            depth = taps // self.windows[-1] * line.size
+        chosen, terms = self.tiling, self.terms
+        depth, line = terms.depth, terms.line
         block = min(chosen.block, max(16, power_of_two(depth)))
         blocks = -(-depth // block)
-        first, checks = self._places()
-        steps = blocks if flat else blocks * taps
+        first, checks = terms.places(self.space, self.axes)
+        steps = blocks if terms.few else blocks * known_product(self.windows)
         # Where elements are in a line is known when it is compiled, for each step by itself.
         steps_of = "range" if line is None else "tl.static_range"
         position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.column)
@@ -450,14 +391,9 @@ class _Planner:
             f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
             f"for step in {steps_of}(0, {steps}):",
         ]
-        inner = self._terms(flat, block, blocks)
+        inner = terms.numbered(block, blocks)
         inside = f"term < {depth}" if depth % block else ""
-        left = self._offset(self.loops.terms, ops.shape(self.image), "[None, :]", flat)
-        weights = tuple(
-            () if d is None or d == self.loops.column else ((d, 1),)
-            for d in ops.indexing_maps(self.op)[self.loops.filter] or ()
-        )
-        right = self._offset(weights, ops.shape(self.filter), "[:, None]", flat)
+        left, right = terms.in_image("[None, :]"), terms.in_filter("[:, None]")
         masks = [self.space.groups[ROWS].mask, *checks]
         masks.append(f"({inside})[None, :]" if inside else "")
         inner.append(f"a = tl.load({image} + (image_first + {left}){_guard(masks)})")
@@ -469,107 +405,6 @@ class _Planner:
         inner.append(f"b = tl.load({weight} + (filter_first + {right}){_guard(masks)})")
         inner.append("total0 = tl.dot(a, b, total0)")
         return [*lines, *(f"    {line}" for line in inner)]
-
-    def _places(self) -> tuple[list[str], list[str]]:
-        """Where the image of the tile's rows begins, and the conditions inside the loop."""
-        shape, lines, checks = ops.shape(self.image), [], []
-        whole: list[str] = []
-        flat_channels = self.channels < FEW_CHANNELS
-        plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.terms)
-        if plain and not any(low + high for low, high in self.padded):
-            whole = [self.space.offset(shape, self.tiles.axes[self.image])]
-        else:
-            for dim, (sums, (low, high)) in enumerate(
-                zip(self.loops.terms, self.padded, strict=True)
-            ):
-                parts = [(loop, factor) for loop, factor in sums if loop in self.axes]
-                stride = known_product(shape[dim + 1 :])
-                if not parts:
-                    continue
-                line = self.line if self.line is not None and dim == self.line.dim else None
-                unit = 1 if line is None else stride
-                text = self.space.walked(
-                    [(self.axes[loop], factor * unit) for loop, factor in parts]
-                )
-                before = low * unit
-                if line is not None:
-                    before, stride = before + line.lead, 1
-                    place = f"(place{dim} + along[None, :]"
-                    checks += [f"({place}) >= 0)", f"({place}) < {known_product(shape[dim:])})"]
-                    low = high = 0
-                shift = f" - {before}" if before else ""
-                lines.append(f"place{dim} = {text}{shift}")
-                whole.append(f"place{dim}" + (f" * {stride}" if stride != 1 else ""))
-                if low + high:
-                    checks += self._checks(dim, sums, low, high, flat_channels)
-        lines.append(f"image_first = {' + '.join(whole) or '0'}")
-        return lines, checks
-
-    def _checks(
-        self, dim: int, sums: Sequence[tuple[int, int]], low: int, high: int, flat: bool
-    ) -> list[str]:
-        """Where a dimension of the image is not inside the zeros around it."""
-        moved = self._moved(sums, "[None, :]" if flat else "")
-        place = f"(place{dim} + {moved})" if moved else f"place{dim}"
-        checks = [f"({place} >= 0)"] if low else []
-        return [*checks, f"({place} < {ops.shape(self.image)[dim]})"] if high else checks
-
-    def _moved(self, sums: Sequence[tuple[int, int]], shaped: str) -> str:
-        """What the window adds to a dimension."""
-        windows = self.loops.windows
-        return " + ".join(
-            f"window{windows.index(loop)}{shaped}" + (f" * {factor}" if factor != 1 else "")
-            for loop, factor in sums
-            if loop in windows
-        )
-
-    def _terms(self, flat: bool, block: int, blocks: int) -> list[str]:
-        """The lines that number the terms of a step: place in the window, and channels."""
-        arange = f"tl.arange(0, {block})"
-        windows, line = self.windows, self.line
-        if line is not None:
-            lines = [f"term = step * {block} + {arange}", f"along = term % {line.size}"]
-            place = f"along - {line.lead}" if line.lead else "along"
-            last = len(windows) - 1
-            lines.append(f"window{last} = ({place}) // {self.channels}")
-            lines.append(f"channel = ({place}) % {self.channels}")
-            if line.size != line.inside:
-                end = line.lead + line.inside
-                lines.append(f"belongs = (along >= {line.lead}) & (along < {end})")
-            windows, tap = windows[:-1], f"term // {line.size}"
-        elif flat:
-            lines = [f"term = step * {block} + {arange}", f"channel = term % {self.channels}"]
-            tap = f"term // {self.channels}" if self.channels != 1 else "term"
-        else:
-            start = f"step % {blocks} * {block} + " if blocks != 1 else ""
-            lines = [f"term = {start}{arange}"]
-            tap = f"step // {blocks}" if blocks != 1 else "step"
-        return [*lines, *_numbered(tap, windows)]
-
-    def _offset(
-        self,
-        dims: Sequence[Sequence[tuple[int, int]]],
-        shape: Sequence[int | None],
-        shaped: str,
-        flat: bool,
-    ) -> str:
-        """What a step adds to where the image or the filter begins."""
-        found = []
-        for dim, sums in enumerate(dims):
-            stride = known_product(shape[dim + 1 :])
-            if dims is self.loops.terms and self.line is not None and dim >= self.line.dim:
-                found += ["along[None, :]"] if dim == self.line.dim else []
-                continue
-            for loop, factor in sums:
-                if loop in self.loops.windows:
-                    name = f"window{self.loops.windows.index(loop)}" + (shaped if flat else "")
-                elif loop == self.loops.channel:
-                    name = ("channel" if flat else "term") + shaped
-                else:
-                    continue
-                number = stride * factor
-                found.append(name if number == 1 else f"{name} * {number}")
-        return " + ".join(found) or "0"
 
     def _around(self) -> None:
         """Computes what the sums start from and what is done to them."""
@@ -587,23 +422,6 @@ class _Planner:
 def _narrowed(tiling: Tiling, columns: int) -> Tiling:
     """A tiling that is not wider than needed."""
     return dataclasses.replace(tiling, width=min(tiling.width, max(16, power_of_two(columns))))
-
-
-def _numbered(place: str, windows: Sequence[int]) -> list[str]:
-    """The lines that number the place in the window along each of its dimensions."""
-    lines = []
-    inner = known_product(windows)
-    for number, size in enumerate(windows):
-        inner //= size
-        text = place if inner == 1 else f"{place} // {inner}"
-        lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
-    return lines
-
-
-def _flat(numbers: Sequence[str], sizes: Sequence[int]) -> str:
-    """One number for a place that has one along each dimension."""
-    inner = [known_product(sizes[n + 1 :]) for n in range(len(sizes))]
-    return " + ".join(f"{name} * {size}" for name, size in zip(numbers, inner, strict=True))
 
 
 def _guard(masks: Sequence[str]) -> str:
