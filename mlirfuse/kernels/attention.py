@@ -16,7 +16,7 @@ from mlirfuse.kernels import attention_overlapped, attention_plain, building, tu
 from mlirfuse.kernels.attention_overlapped import HEADS
 from mlirfuse.kernels.attention_region import UNKNOWN_BATCH, Attention, read
 from mlirfuse.kernels.attention_text import Split, Tiling
-from mlirfuse.kernels.matmul import FILLED
+from mlirfuse.kernels.product_tiles import FILLED
 from mlirfuse.kernels.provider import Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.tiles import attempted, computing

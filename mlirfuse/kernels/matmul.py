@@ -15,7 +15,6 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import hopper_matmul, product_tiles
 from mlirfuse.kernels.product_tiles import FEW_ROWS, UNKNOWN_ROWS, Tiling, placed
-from mlirfuse.kernels.product_tiles import FILLED as FILLED
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
 from mlirfuse.kernels.scalars import HIDING, TYPES, WIDE, Unsupported
