@@ -84,6 +84,57 @@ def test_steps_and_places_are_those_of_memory():
     assert "return batch * (32768), (batch // 2) * (49152), (batch // 2) * (49152), " in shared
 
 
+HEADS_BEHIND = """
+#q = affine_map<(b, h, g, m, n, d, k) -> (b, m, h, g, d)>
+#k = affine_map<(b, h, g, m, n, d, k) -> (b, k, h, d)>
+#v = affine_map<(b, h, g, m, n, d, k) -> (b, k, h, n)>
+#s = affine_map<(b, h, g, m, n, d, k) -> ()>
+#i = affine_map<(b, h, g, m, n, d, k) -> (m, k)>
+#o = affine_map<(b, h, g, m, n, d, k) -> (b, m, h, g, n)>
+#id = affine_map<(m, k) -> (m, k)>
+!q = tensor<2xQx8x4x128xf16>
+!k = tensor<2xQx8x128xf16>
+util.func @main(%q: !q, %k: !k, %v: !k DIM) -> !q {
+  %scale = arith.constant 0.125 : f32
+  %y = flow.dispatch.region -> (!q SIZE) {
+    %e = tensor.empty(EACH) : tensor<QxQxi1>
+    %mask = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]}
+        outs(%e : tensor<QxQxi1>) {
+    ^bb0(%out: i1):
+      %i = linalg.index 0 : index
+      %j = linalg.index 1 : index
+      %r = arith.cmpi sge, %i, %j : index
+      linalg.yield %r : i1
+    } -> tensor<QxQxi1>
+    %f = tensor.empty(ONE) : !q
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #i, #o]>
+        ins(%q, %k, %v, %scale, %mask : !q, !k, !k, f32, tensor<QxQxi1>) outs(%f : !q) {
+    ^bb0(%x: f32):
+      iree_linalg_ext.yield %x : f32
+    } -> !q
+    flow.return %o : !q
+  }
+  util.return %y : !q
+}"""
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize("queries", ["1024", "?"])
+def test_queries_before_the_heads_that_share_keys(queries):
+    """As models that split a projection into heads have them: causal, heads of q are batches."""
+    dynamic = queries == "?"
+    text = HEADS_BEHIND.replace("Q", queries).replace("DIM", ", %n: index" if dynamic else "")
+    text = text.replace("SIZE", "{%n}" if dynamic else "").replace("ONE", "%n" if dynamic else "")
+    with ir.Context():
+        module = ir.Module.parse(text.replace("EACH", "%n, %n" if dynamic else ""))
+        (region,) = search.regions(module)
+        source = attention.supports(region, HOPPER).program.source
+    assert "hopper.attention_with_loaders(" in source
+    sizes = "query_size, key_size" if dynamic else "1024, 1024"
+    assert f"(64, {sizes}), starts, hopper.shaped(4096, 1024, 1024, 4096, 128, 128, " in source
+    assert "(batch % 32) * (128)" in source
+
+
 @pytest.mark.usefixtures("gluon")
 @pytest.mark.parametrize(
     ("extents", "workgroups"),

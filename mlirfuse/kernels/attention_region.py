@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from iree.compiler import ir
 
@@ -170,6 +171,8 @@ def _loops(op: ir.Operation) -> Loops:
     if not queries or [len(x) for x in (widths, keys, depths)] != [1, 1, 1]:
         raise Unsupported("an attention without one dimension each of keys, depths and widths")
     sizes = _sizes(op)
+    # The heads that share a key's may lie behind the queries, but are fewer.
+    queries.sort(key=lambda d: sizes[d] or math.inf)
     if len(queries) > 1 and (sizes[queries[-1]] or FOLDED + 1) > FOLDED:
         queries = queries[-1:]
     batch = sorted({*q, *k, *v, *out} - {*queries, *widths, *keys, *depths})
