@@ -136,6 +136,17 @@ def test_llama_block_with_dynamic_batch(dtype, tolerance):
     assert max(errors(block, imported, *inputs)) < tolerance
 
 
+def test_llama_block_with_dynamic_batch_and_tokens():
+    """Heads of keys are repeated: as rows of one product their number could not be told."""
+    torch.manual_seed(0)
+    block = LlamaBlock().eval()
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("tokens", min=2, max=12)}
+    imported = import_model(block, (torch.randn(2, 12, 64),), dynamic_shapes=(sizes,))
+    assert imported.inputs[0].shape == (None, None, 64)
+    inputs = [(torch.randn(*shape, 64),) for shape in ((1, 12), (3, 5))]
+    assert max(errors(block, imported, *inputs)) < 1e-5
+
+
 class Attentions(nn.Module):
     """Every way to call scaled_dot_product_attention."""
 

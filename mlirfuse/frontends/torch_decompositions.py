@@ -226,6 +226,10 @@ def _attention(
     heads = query.shape[:-2]
     # Query heads that share a key head become rows of one matmul, so keys are not repeated.
     grouped = enable_gqa and query.shape[-3] != key.shape[-3]
+    if grouped and isinstance(rows, torch.SymInt):
+        # Rows of a dynamic number times heads could not be told from their product again.
+        key, value = (_repeated(x, query.shape[-3] // x.shape[-3]) for x in (key, value))
+        grouped = False
     if grouped:
         key = key.expand(*heads[:-1], *key.shape[-3:])
         value = value.expand(*heads[:-1], *value.shape[-3:])
@@ -253,6 +257,12 @@ def _attention(
     if grouped:
         result = result.reshape(*heads, rows, value.shape[-1])
     return result if keep is None else torch.where(keep, result, 0.0)
+
+
+def _repeated(heads: torch.Tensor, times: int) -> torch.Tensor:
+    """Each head of (..., heads, keys, size) as often, one beside the other."""
+    wide = heads.unsqueeze(-3).expand(*heads.shape[:-2], times, *heads.shape[-2:])
+    return wide.flatten(-4, -3)
 
 
 def _transformer_encoder_layer(
