@@ -152,7 +152,7 @@ def test_elsewhere_none_stays(monkeypatch):
 
 def test_the_table_lets_them_stay():
     case = Conv(32, 14, 14, 256, 256, low=1, high=1, filter="fijc")
-    assert "True, 1, 1, 64, 256, 5, 2, 1, 8, 98)" in plan(case, None).program.source
+    assert "True, 1, 1, 128, 128, 6, 2, 0, 8, 98)" in plan(case, None).program.source
     wide = dataclasses.replace(case, outputs=320)
     assert "hopper_products" not in plan(wide, None).program.source
 
