@@ -333,11 +333,10 @@ def _load(q, k, v, sizes, starts: gl.constexpr, places, loaded, free, shape: gl.
         head, tile = _next(number, sizes, shape)
         q_start, k_start, v_start, _ = _starts(head, sizes, starts, shape)
         count = _count(tile, 2 * TALL, sizes, shape)
-        start = (count - 1) * block
-        k_first = k + (k_start + _far(start, shape.k_step, shape))
-        v_first = v + (v_start + _far(start, shape.v_step, shape))
-        left = sizes[2] - start
         for step in range(count):
+            start = (count - 1 - step) * block
+            left = sizes[2] - start
+            k_first = k + (k_start + _far(start, shape.k_step, shape))
             _freed(free[1], turn)
             _copy(places[1].index(turn % PLACES), k_first, shape.k_step, left, shape.cut_keys)
             _arrives(loaded[1], turn)
@@ -351,12 +350,10 @@ def _load(q, k, v, sizes, starts: gl.constexpr, places, loaded, free, shape: gl.
                 q_first += TALL * shape.q_step
                 _copy(places[0].index(place + 1), q_first, shape.q_step, more - TALL, shape.cut)
                 _arrives(loaded[0], number)
+            v_first = v + (v_start + _far(start, shape.v_step, shape))
             _freed(free[2], turn)
             _copy(places[2].index(turn % PLACES), v_first, shape.v_step, left, shape.cut_keys)
             _arrives(loaded[2], turn)
-            k_first -= block * shape.k_step
-            v_first -= block * shape.v_step
-            left += block
             turn += 1
     async_copy.wait_group(0)
 
