@@ -145,13 +145,15 @@ def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
     assert f'"{form}", 4, True)' in plan_of(text).program.source
 
 
-def test_candidates_differ():
+@pytest.mark.parametrize("short", [False, True])
+def test_candidates_differ(short):
     for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
-        tried = rows.candidates(Key("rows", "", sizes))
+        tried = rows.candidates(Key("rows", "1 written" + ", 8 bits" * short, sizes))
         shares = [rows._shares(tiling, *sizes, subgroup=32) for tiling in tried]
-        packed = [tiling.packed for tiling in tried]
-        assert len({*zip(shares, packed, strict=True)}) == len(shares)
-        assert any(packed) == (sizes[1] == 32768)
+        flags = [(tiling.packed, tiling.once) for tiling in tried]
+        assert len({*zip(shares, flags, strict=True)}) == len(shares)
+        assert ((True, False) in flags) == (sizes[1] == 32768)
+        assert ((False, True) in flags) == short
         assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
 
 
@@ -193,22 +195,31 @@ def test_no_kernel_for_unsigned_bytes():
     assert "arith.fptoui" in plan.detail
 
 
-def test_what_the_registers_do_not_hold_is_loaded_late(share):
+def weighted_text():
+    """Rows times weights, times their highest."""
     f = Function("main", (4, 4096))
     x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
-    text = f.finish(
-        f.apply(
-            "arith.mulf",
-            f.apply("arith.mulf", x, g),
-            f.reduce("arith.maximumf", x, [1], float("-inf")),
-        )
-    )
+    weighted = f.apply("arith.mulf", x, g)
+    highest = f.reduce("arith.maximumf", x, [1], float("-inf"))
+    return f.finish(f.apply("arith.mulf", weighted, highest))
+
+
+def test_what_the_registers_do_not_hold_is_loaded_late(share):
     for thread, late in ((8, False), (16, True), (32, True)):
         share(rows.Tiling(2048, thread, 32768))
-        lines = plan_of(text).program.source.splitlines()
+        lines = plan_of(weighted_text()).program.source.splitlines()
         weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
         sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
         assert (weights > sums) == late
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_rows_that_are_loaded_once(share, once):
+    share(rows.Tiling(2048, 8, 32768, once=once))
+    source = plan_of(weighted_text()).program.source
+    policy = ", eviction_policy='evict_first'" if once else ""
+    assert f"tl.load(x0 + row * (4096) + column{policy})\n" in source
+    assert "tl.load(x1 + column)\n" in source
 
 
 PACKED = rows.Tiling(1, 32, 32768, packed=True)
@@ -294,3 +305,11 @@ def test_object_code_of_packed_rows(share):
 @pytest.mark.parametrize(("shape", "registers"), [((2048, 32768), 32), ((16384, 8192), 0)])
 def test_measured_rows_are_packed(shape, registers):
     assert plan_of(softmax_text(shape, "f16")).program.registers == registers
+
+
+@pytest.mark.parametrize(
+    ("sizes", "packed", "once"), [((16384, 1024), False, True), ((2048, 32768), True, False)]
+)
+def test_measured_rows_of_bytes(sizes, packed, once):
+    found = rows._tiling(TARGET, Key("rows", "arith.addf, 1 read, 1 written, 8 bits", sizes))
+    assert (found.packed, found.once) == (packed, once)

@@ -53,6 +53,9 @@ UNKNOWN_ROWS = 4096
 MAX_INDEX = 1 << 31
 """Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
 
+SHORT = ", 8 bits"
+"""End of the form of kernels with results of 8 bits."""
+
 _SUMS = {
     "arith.addf": ("tl.sum({0}, 1, keep_dims=True)", "sum", 0.0),
     "arith.maximumf": ("tl.reduce({0}, 1, library.larger, keep_dims=True)", "max", float("-inf")),
@@ -73,12 +76,14 @@ class Tiling:
       part: columns of a workgroup at most; a cluster shares longer rows.
       packed: whether registers hold nothing but the row over a reduction, in 16 bits as it was
         loaded; what was computed of it is computed again.
+      once: whether caches drop first what was loaded of the rows.
     """
 
     tile: int
     thread: int
     part: int
     packed: bool = False
+    once: bool = False
 
 
 _ESTIMATE = Tiling(2048, 16, MAX_COLUMNS)
@@ -97,7 +102,9 @@ def candidates(key: Key) -> list[Tiling]:
             tiling = Tiling(tile, thread, part)
             found.setdefault(_shares(tiling, rows, columns, subgroup=32), tiling)
     packed = [Tiling(width, PACKED_ELEMENTS, MAX_COLUMNS, True)] if columns == MAX_COLUMNS else []
-    return [*found.values(), *packed]
+    # It gained something where results are shorter than rows, and lost elsewhere.
+    shorter = found.values() if key.form.endswith(SHORT) else ()
+    return [*found.values(), *packed, *(dataclasses.replace(t, once=True) for t in shorter)]
 
 
 def power_of_two(number: int) -> int:
@@ -168,6 +175,7 @@ def _plan(
     whole = height == 1 and columns == width and target.name == "cuda"
     packed = chosen.packed and whole and all(ops.element_bits(x) == 16 for x in _read(loops))
     tiles = _Rows(space, loops, short=all(ops.element_type(v) in HIDING for v in results))
+    tiles.once = chosen.once
     crowded = height * width >= CROWDED * warps * _subgroup(target)
     left = dict(enumerate(results))
     for op in _late(group, results, again=packed) if crowded or packed else group:
@@ -211,7 +219,17 @@ def _plan(
 
 
 class _Rows(Tiles):
-    """The tiles of a kernel of rows."""
+    """The tiles of a kernel of rows.
+
+    Attributes:
+      once: whether caches drop first what was loaded of the rows.
+    """
+
+    once = False
+
+    def policy(self, axes: Sequence[Axis | None]) -> str:
+        """What loads of a tensor with these axes say of caches."""
+        return ", eviction_policy='evict_first'" if self.once and _spanned(axes) else ""
 
     def pack(self, reduced: str) -> None:
         """Has what is computed from now on read the rows from the registers of their loads.
@@ -220,7 +238,7 @@ class _Rows(Tiles):
           reduced: what they were reduced to.
         """
         for (value, axes), name in self._loaded.items():
-            if {(0, 0), (1, 0)} <= {*axes}:
+            if _spanned(axes):
                 text = f"library.packed({name}, {reduced})"
                 self._loaded[value, axes] = self.body.name(text)
 
@@ -283,7 +301,7 @@ def _form(
         for value, index_map in zip(op.results, outputs, strict=True):
             if value in results and _whole(axes, index_map):
                 written.append(ops.element_bits(value))
-    short = ", 8 bits" if 8 in written else ""
+    short = SHORT if 8 in written else ""
     return f"{' '.join(kinds)}, {len(_read(loops))} read, {len(written)} written{short}"
 
 
@@ -301,7 +319,12 @@ def _read(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
 
 def _whole(loops: Sequence[Axis], index_map: ops.IndexMap | None) -> bool:
     """Whether a tensor has the rows and the columns."""
-    return {(0, 0), (1, 0)} <= {loops[loop] for loop in index_map or () if loop is not None}
+    return _spanned([loops[loop] for loop in index_map or () if loop is not None])
+
+
+def _spanned(axes: Sequence[Axis | None]) -> bool:
+    """Whether these axes are those of rows and columns."""
+    return {(0, 0), (1, 0)} <= {*axes}
 
 
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
@@ -314,8 +337,8 @@ def _tiling(target: Target, key: Key) -> Tiling:
     numbers = tuning.tiling(target, key)
     if numbers is None:
         return _ESTIMATE
-    tile, thread, part, *packed = numbers
-    return Tiling(tile, thread, part, packed == [1])
+    tile, thread, part, *flags = numbers
+    return Tiling(tile, thread, part, *(flag == 1 for flag in flags))
 
 
 def _subgroup(target: Target) -> int:

@@ -174,7 +174,8 @@ class Tiles:
                 text = self._halves_of_bytes(value, axes)
             else:
                 place = self.place(value, axes)
-                text = self._load(place, self.space.mask(axes), ops.element_type(value))
+                mask, kind = self.space.mask(axes), ops.element_type(value)
+                text = self._load(place, mask, kind, self.policy(axes))
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
 
@@ -202,9 +203,13 @@ class Tiles:
         loaded = self._load(f"{pointer} + {offset}", space.mask(axes), "i8")
         return f"library.halves_of_bytes({loaded}, {group.pairs})"
 
-    def _load(self, place: str, mask: str, kind: str) -> str:
+    def policy(self, axes: Sequence[Axis | None]) -> str:
+        """What loads of a tensor with these axes say of caches; nothing."""
+        return ""
+
+    def _load(self, place: str, mask: str, kind: str, policy: str = "") -> str:
         guard = f", mask={mask}, other=0" if mask else ""
-        text = f"tl.load({place}{guard})"
+        text = f"tl.load({place}{guard}{policy})"
         if kind == "i1":
             return f"({text} != 0)"
         return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
