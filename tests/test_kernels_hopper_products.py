@@ -16,6 +16,7 @@ from mlirfuse.targets.base import Tuned
 HOPPER = targets.parse("cuda:sm_90")
 TOGETHER = Tiling(128, 256, 64, 4, 4, 8, 1, 2, 0)
 APART = Tiling(64, 128, 64, 4, 5, 4, 1, 2, 1)
+HIGH = Tiling(128, 128, 64, 4, 6, 8, 1, 2, 1)
 
 
 @pytest.fixture
@@ -23,14 +24,14 @@ def gluon(monkeypatch):
     monkeypatch.setattr(building, "has_gluon", lambda: True)
 
 
-def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16"):
-    """A product with a bias, an activation and a residual; loops are row, column, term, batch."""
+def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16", function="math.erf"):
+    """A product with a bias, a function and a residual; loops are row, column, term, batch."""
     f = Function("main", sizes)
     a, b = f.argument(left, dtype), f.argument(right, dtype)
     out = tuple(n for n in (3, 0, 1) if n in (*left, *right))
     bias, r = f.argument((1,), dtype), f.argument(out, dtype)
     total = f.contract(a, b, out, "f32")
-    active = f.apply("math.erf", f.apply("arith.addf", total, f.cast(bias, "f32")))
+    active = f.apply(function, f.apply("arith.addf", total, f.cast(bias, "f32")))
     return f.finish(f.apply("arith.addf", f.cast(active, dtype), r))
 
 
@@ -167,16 +168,28 @@ def test_elsewhere_none_stays(monkeypatch):
 def test_the_text_says_sizes_steps_and_tiles():
     with ir.Context():
         found = plan(linear((197, 512, 128)))
-        shaped = "shaped(197, 512, 128, 128, False, 1, 1, 128, 256, 4, 2, 0, 8, 4)"
+        shaped = "shaped(197, 512, 128, 128, False, 1, 1, 128, 256, 4, 2, 0, 8, 4, 64)"
         assert f"hopper_products.{shaped}" in found.program.source
         assert "def begin(row):\n    return row * 128, 0\n" in found.program.source
         assert "def at(step):\n    return step * 64, 0\n" in found.program.source
         assert "row_inside = row < 197" in found.program.source
         assert found.grid[0] == Extent(4)
         found = plan(linear((6400, 1024, 128)), APART)
-        assert ", 1, 1, 64, 128, 5, 2, 1, 4, 132)" in found.program.source
+        assert ", 1, 1, 64, 128, 5, 2, 1, 4, 132, 64)" in found.program.source
         assert "row_inside" not in found.program.source
         assert found.grid == (Extent(132), Extent(1), Extent(1))
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize(
+    ("function", "width", "piece"),
+    [("math.erf", 256, 64), ("math.tanh", 128, 64), ("math.tanh", 64, 64), ("math.absf", 256, 256)],
+)
+def test_long_epilogues_are_called_for_pieces(function, width, piece):
+    tiling = dataclasses.replace(TOGETHER, width=width)
+    with ir.Context():
+        source = plan(linear((256, 512, 128), function=function), tiling).program.source
+    assert f", {width}, 4, 2, 0, 8, {256 // 128 * (512 // width)}, {piece})" in source
 
 
 @pytest.mark.usefixtures("gluon")
@@ -231,14 +244,16 @@ def test_candidates():
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("text", "tiling", "threads"),
+    ("text", "tiling", "threads", "stores"),
     [
-        (linear((197, 256, 128), dtype="bf16"), TOGETHER, 384),
-        (several(100, 128, 64, 2, joint=True), APART, 384),
-        (several(64, 128, 64, 3, joint=False), Tiling(192, 128, 64, 4, 5, 8, 1, 3, 0), 512),
+        (linear((197, 256, 128), dtype="bf16"), TOGETHER, 384, 2 * 4),
+        (linear((197, 256, 128), function="math.absf"), HIGH, 384, 2 * 8),
+        (several(100, 128, 64, 2, joint=True), APART, 384, 2 * 4),
+        (several(64, 128, 64, 3, joint=False), Tiling(192, 128, 64, 4, 5, 8, 1, 3, 0), 512, 36),
     ],
 )
-def test_object_code(text, tiling, threads):
+def test_object_code(text, tiling, threads, stores):
+    """Each group has code for one piece: 64 rows, 16 bytes of a row for a thread."""
     if not building.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     with ir.Context():
@@ -247,5 +262,5 @@ def test_object_code(text, tiling, threads):
     assert ".target sm_90a" in code
     assert "wgmma.mma_async" in code
     assert "cp.async.cg.shared.global" in code
-    assert "st.global.v4" in code
+    assert code.count("st.global.v4") == stores
     assert kernel.workgroup_size == (threads, 1, 1)

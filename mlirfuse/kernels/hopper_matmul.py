@@ -38,6 +38,12 @@ TOGETHER = 32
 ALIGNED = 8
 """Elements of 16 bits that are loaded at once."""
 
+LONG = frozenset({"math.erf", "math.tanh"})
+"""Functions that make the code of an epilogue long."""
+
+_PIECE = 64
+"""Columns for which a long epilogue is called."""
+
 LAYOUT = "layout"
 """Name of the layout of the tiles in an epilogue."""
 
@@ -114,6 +120,7 @@ def planned(
     groups: tuple[int, int],
     parts: tuple[int, int] = (1, 1),
     masked: bool = False,
+    long: bool = False,
 ) -> Plan:
     """The plan of a kernel whose workgroups stay, when its epilogue is written.
 
@@ -131,12 +138,14 @@ def planned(
       groups: of the axes of rows and of columns.
       parts: how many there are, and the sums of each.
       masked: whether terms of the left operand are zero and not in memory.
+      long: whether the epilogue has functions that are `LONG`.
     """
     rows, columns, depth = sizes
     count = -(-rows // tiling.height) * (columns // tiling.width) * parts[0]
     programs = min(PROGRAMS, count)
     shape = (tiling.height, tiling.width, tiling.stages, tiling.groups, tiling.alternate)
-    numbers = (*sizes, step, masked, *parts, *shape, tiling.band, programs)
+    piece = min(_PIECE, tiling.width) if long else tiling.width
+    numbers = (*sizes, step, masked, *parts, *shape, tiling.band, programs, piece)
     return tiles.plan(
         entry,
         [*_start(tiles.space.inside(*groups), parts[1]), *tiles.body.lines],

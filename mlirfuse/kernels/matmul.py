@@ -380,6 +380,9 @@ class _Planner:
             begin=[f"return row * {steps[0]}, 0"],
             at=[f"return step * {hopper_matmul.BLOCK}, 0"],
             groups=(ROWS, COLUMNS),
+            long=any(
+                name in hopper_matmul.LONG for op in self.epilogue for name in ops.scalar_names(op)
+            ),
         )
 
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:

@@ -153,8 +153,8 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
             "matmul",
             "16 bits, k inside, k inside",
             (6304, 3072, 768, 1),
-            (128, 256, 64, 8, 3, 8),
-            82.2,
+            (64, 256, 64, 4, 5, 8, 1, 2, 1),
+            65.8,
         ),
         Tuned(
             "matmul",
@@ -181,8 +181,8 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
             "matmul",
             "16 bits, k inside, k inside",
             (4096, 3072, 768, 1),
-            (128, 256, 64, 8, 3, 8),
-            53.1,
+            (128, 128, 64, 4, 6, 8, 1, 2, 1),
+            41.6,
         ),
         Tuned(
             "matmul",

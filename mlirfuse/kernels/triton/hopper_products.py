@@ -29,6 +29,9 @@ WARPS = gl.constexpr(4)
 BLOCK = gl.constexpr(64)
 """Terms at a time: 128 bytes."""
 
+HIGH = gl.constexpr(64)
+"""Rows of a matrix instruction."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
@@ -49,6 +52,7 @@ class Shape:
       alternate: whether each group has its own tile.
       band: rows of tiles that follow each other, see `library.tile_of`.
       programs: workgroups.
+      piece: columns that the epilogue is called for, a half of a half of the width.
     """
 
     rows: int
@@ -65,6 +69,7 @@ class Shape:
     alternate: bool
     band: int
     programs: int
+    piece: int
 
 
 # Triton keeps what it has compiled by the text of such functions, not by that of a class.
@@ -84,6 +89,12 @@ def _shares(shape):
 def _tall(shape):
     """Rows of a tile that one group computes."""
     return shape.height // _shares(shape)
+
+
+@gluon.constexpr_function
+def _blocks(shape):
+    """Rows of a tile that one group computes, in those of a matrix instruction."""
+    return _tall(shape) // HIGH
 
 
 @gluon.constexpr_function
@@ -117,13 +128,12 @@ def _summed(shape):
 
 
 @gluon.constexpr_function
-def _written(height, width):
+def _written(width):
     """The layout of results: eight columns side by side for each thread."""
     registers = [[0, 1], [0, 2], [0, 4], [8, 0]]
     registers += [[0, 32 << n] for n in range((width // 32).bit_length() - 1)]
-    registers += [[64 << n, 0] for n in range((height // 64).bit_length() - 1)]
     lanes = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]]
-    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [height, width])
+    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [64, width])
 
 
 @gluon.jit
@@ -169,7 +179,7 @@ def products(
     dtype: gl.constexpr = left.dtype.element_ty
     stages: gl.constexpr = shape.stages
     shares: gl.constexpr = _shares(shape)
-    left_ring = _ring(dtype, stages * shares, _tall(shape))
+    left_ring = _ring(dtype, stages * (shape.height // HIGH), HIGH)
     right_ring = _ring(dtype, stages, shape.width * shape.sums)
     loaded = mbarrier.allocate_mbarrier(batch=stages)
     free = mbarrier.allocate_mbarrier(batch=stages)
@@ -238,13 +248,12 @@ def _load(
     shape: gl.constexpr,
 ):
     """Loads the blocks of all tiles into places as they become free."""
-    shares: gl.constexpr = _shares(shape)
-    tall: gl.constexpr = _tall(shape)
+    blocks: gl.constexpr = shape.height // HIGH
     parts: gl.constexpr = shape.parts
     sums: gl.constexpr = shape.sums
     ragged: gl.constexpr = _ragged(shape)
     count: gl.constexpr = parts * _tiles(shape)[0] * _tiles(shape)[1]
-    row = gl.arange(0, tall, layout=gl.SliceLayout(1, _copied()))[:, None]
+    row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, _copied()))[:, None]
     column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, _copied()))[:, None]
     # Of each 32: pairs that a thread holds beside each other come from the pairs of eight columns.
     inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
@@ -265,8 +274,8 @@ def _load(
         right_offset = column * shape.right_step + term
         starts = ()
         insides = ()
-        for share in gl.static_range(shares):
-            there = row_tile * shape.height + share * tall + row
+        for block in gl.static_range(blocks):
+            there = row_tile * shape.height + block * HIGH + row
             if ragged:
                 there = gl.minimum(there, shape.rows - 1)
             start, inside = begin(there)
@@ -276,11 +285,11 @@ def _load(
         for step in range(shape.depth // BLOCK):
             mbarrier.wait(free.index(place), phase)
             offset, group = at(step)
-            for share in gl.static_range(shares):
-                pointers = left + offset + (starts[share] + term)
-                ring = left_ring.index(place * shares + share)
+            for block in gl.static_range(blocks):
+                pointers = left + offset + (starts[block] + term)
+                ring = left_ring.index(place * blocks + block)
                 if shape.masked:
-                    held = ((insides[share] >> group) & 1) != 0
+                    held = ((insides[block] >> group) & 1) != 0
                     async_copy.async_load(ring, pointers, mask=held)
                 else:
                     async_copy.async_load(ring, pointers)
@@ -312,12 +321,10 @@ def _compute(
 ):
     """Computes the share of a group of all tiles, or all of some."""
     steps: gl.constexpr = shape.depth // BLOCK
-    shares: gl.constexpr = _shares(shape)
-    share: gl.constexpr = 0 if shape.alternate else group
     first: gl.constexpr = group if shape.alternate else 0
     every: gl.constexpr = shape.groups if shape.alternate else 1
-    layout: gl.constexpr = _summed(shape)
-    tall: gl.constexpr = _tall(shape)
+    blocks: gl.constexpr = _blocks(shape)
+    offset: gl.constexpr = 0 if shape.alternate else group * blocks
     count: gl.constexpr = shape.parts * _tiles(shape)[0] * _tiles(shape)[1]
     turn = first * steps
     tour = 0 if first else 1
@@ -326,7 +333,10 @@ def _compute(
         count,
         every * shape.programs,
     ):
-        total = gl.zeros([tall, shape.width * shape.sums], gl.float32, layout)
+        totals = ()
+        for _ in gl.static_range(blocks):
+            zeros = gl.zeros([HIGH, shape.width * shape.sums], gl.float32, _summed(shape))
+            totals = totals + (zeros,)  # noqa: RUF005
         if shape.alternate:
             # Without it a group could take the blocks of another for its own, a round later.
             mbarrier.wait(turns.index(group), tour & 1)
@@ -336,37 +346,79 @@ def _compute(
             place = turn % shape.stages
             mbarrier.wait(loaded.index(place), (turn // shape.stages) & 1)
             fence_async_shared()
-            left = left_ring.index(place * shares + share)
             right = right_ring.index(place).permute((1, 0))
-            total = warpgroup_mma(left, right, total, use_acc=step > 0, is_async=True)
-            total = warpgroup_mma_wait(1, deps=[total])
+            started = ()
+            for block in gl.static_range(blocks):
+                left = left_ring.index(place * (shape.height // HIGH) + offset + block)
+                total = warpgroup_mma(left, right, totals[block], use_acc=step > 0, is_async=True)
+                started = started + (total,)  # noqa: RUF005
+            totals = _awaited(started, blocks)
             mbarrier.arrive(free.index(before), count=1, pred=step > 0)
             before = place
             turn += 1
         if shape.alternate:
             mbarrier.arrive(turns.index((group + 1) % shape.groups), count=1)
-        total = warpgroup_mma_wait(0, deps=[total])
+        totals = _awaited(totals, 0)
         mbarrier.arrive(free.index(before), count=1)
         turn += (every - 1) * steps
         part, row_tile, column_tile = _tile(number, shape)
-        row = row_tile * shape.height + share * tall
-        _finish(total, row, column_tile * shape.width, part, others, epilogue, shape)
+        row = row_tile * shape.height + offset * HIGH
+        column = column_tile * shape.width
+        for _ in range(blocks):
+            _finish(totals[0], row, column, part, others, epilogue, shape)
+            totals = totals[1:] + (totals[blocks - 1],)  # noqa: RUF005
+            row += HIGH
+
+
+@gluon.jit
+def _awaited(totals, running: gl.constexpr):
+    """The sums when no more than some products are still running."""
+    found = warpgroup_mma_wait(running, deps=totals)
+    if len(totals) == 1:
+        found = (found,)
+    return found
 
 
 @gluon.jit
 def _finish(total, row, column, part, others, epilogue: gl.constexpr, shape: gl.constexpr):
-    """Calls the epilogue for the sums of a group, from a row and a column on."""
-    tall: gl.constexpr = _tall(shape)
-    layout: gl.constexpr = _written(tall, shape.width)
-    rows = row + gl.arange(0, tall, layout=gl.SliceLayout(1, layout))[:, None]
-    columns = column + gl.arange(0, shape.width, layout=gl.SliceLayout(0, layout))[None, :]
+    """Calls the epilogue for a block of sums, from a row and a column on."""
+    layout: gl.constexpr = _written(shape.width)
     if shape.sums == 1:
-        total = total.reshape([tall, shape.width // 32, 4, 4, 2])
-        total = total.permute((0, 1, 3, 2, 4)).reshape([tall, shape.width])
-        epilogue((gl.convert_layout(total, layout),), rows, columns, part, others)
+        total = total.reshape([HIGH, shape.width // 32, 4, 4, 2])
+        total = total.permute((0, 1, 3, 2, 4)).reshape([HIGH, shape.width])
+        totals = (gl.convert_layout(total, layout),)
     else:
-        total = total.reshape([tall, 2, shape.width // 32, 4, 4, 2])
-        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([tall, shape.width, 2])
+        total = total.reshape([HIGH, 2, shape.width // 32, 4, 4, 2])
+        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([HIGH, shape.width, 2])
         one, other = gl.split(total)
         totals = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
-        epilogue(totals, rows, columns, part, others)
+    _pieces(totals, row, column, part, others, epilogue, shape.piece)
+
+
+@gluon.jit
+def _pieces(totals, row, column, part, others, epilogue: gl.constexpr, piece: gl.constexpr):
+    """Calls the epilogue for halves of halves of the columns, one after the other.
+
+    Its code is there once, and short: two groups at different places of long code would wait for
+    instructions. The sums stay in registers, and move to the place of those that are done.
+    """
+    width: gl.constexpr = totals[0].shape[1]
+    if width == piece:
+        layout: gl.constexpr = _written(width)
+        rows = row + gl.arange(0, HIGH, layout=gl.SliceLayout(1, layout))[:, None]
+        columns = column + gl.arange(0, width, layout=gl.SliceLayout(0, layout))[None, :]
+        there = ()
+        for n in gl.static_range(len(totals)):
+            there = there + (gl.convert_layout(totals[n], layout),)  # noqa: RUF005
+        epilogue(there, rows, columns, part, others)
+    else:
+        left = ()
+        right = ()
+        for n in gl.static_range(len(totals)):
+            one, other = gl.split(totals[n].reshape([HIGH, 2, width // 2]).permute((0, 2, 1)))
+            left = left + (one,)  # noqa: RUF005
+            right = right + (other,)  # noqa: RUF005
+        for _ in range(2):
+            _pieces(left, row, column, part, others, epilogue, piece)
+            left = right
+            column += width // 2
