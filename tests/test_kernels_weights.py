@@ -72,6 +72,22 @@ def test_product(interpreter, weights):
     close(found, x.astype(np.float64) @ right, "f16")
 
 
+@pytest.mark.parametrize(
+    ("weights", "tile"),
+    [
+        (Weights(1, 4096, 4096), "1 by 8"),
+        (Weights(16, 4096, 4096, "i8"), "16 by 32"),
+        (Weights(2048, 4096, 4096, run=128), "256 by 128"),
+        # A dynamic number of rows counts as 128, for which tiles of 16 are too low.
+        (Weights(None, 4096, 4096), "64 by 64"),
+    ],
+)
+def test_measured_tiles(weights, tile):
+    with ir.Context():
+        _, (plan,) = planned(weights.text(), "matmul")
+    assert f"tiles of {tile}." in plan.program.source
+
+
 def test_blocks_divide_runs():
     """A block of terms has one scale for each column, and its start says which."""
     with ir.Context():
@@ -82,7 +98,7 @@ def test_blocks_divide_runs():
     assert "term_pair = (start % 32 // 2 + tl.arange(0, 16))[:, None]" in lines
     assert any("column * (2048) + run * (16) + term_pair" in line for line in lines)
     assert any("column * (128) + run" in line for line in lines)
-    assert plan.key.form == "16 bits, k inside, k inside, computed, 4 bits"
+    assert plan.key.form == "16 bits, k inside, k inside, computed, 4 bits, runs"
 
 
 @pytest.mark.parametrize(

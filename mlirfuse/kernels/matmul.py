@@ -405,6 +405,8 @@ class _Planner:
         bits = [ops.element_bits(v) for op in self.prologue for v in ops.inputs(op)]
         if bits and min(bits) < 16:
             form.append(f"{min(bits)} bits")
+        if len(self.loops.terms) > 1:
+            form.append("runs")
         counted = FEW_ROWS if rows is not None and 1 < rows < FEW_ROWS else rows or UNKNOWN_ROWS
         return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
 
@@ -550,11 +552,13 @@ class _Planner:
         several = f", num_stages={tiling.stages}" if one else ""
         lines.append(f"for start in tl.range(0, {depth}, {block}{several}):")
         before = len(lines)
-        self._operand(part[0].left, "a", "[None, :]", (tiling.height, block), depth)
+        # What matrix units do not multiply is not rounded to what they take.
+        taken = kind if one else TYPES[ops.element_type(self.contraction.operands[part[0].left])]
+        self._operand(part[0].left, "a", (tiling.height, block), depth, taken)
         for number, product in enumerate(part):
-            self._operand(product.right, "b", "[:, None]", (block, tiling.width), depth)
+            self._operand(product.right, "b", (block, tiling.width), depth, taken)
             total = f"total{number}"
-            sums = f"{total} + tl.trans(a).to({kind}) * b.to({kind})"
+            sums = f"{total} + tl.trans(a) * b"
             lines.append(f"{total} = {sums if one else f'tl.dot(a, b, {total})'}")
         lines[before:] = [f"    {line}" for line in lines[before:]]
         if one:
@@ -562,11 +566,11 @@ class _Planner:
         tiles.forget_loads()
 
     def _operand(
-        self, number: int, name: str, shaped: str, shape: tuple[int, int], depth: int
+        self, number: int, name: str, shape: tuple[int, int], depth: int, kind: str
     ) -> None:
         """The tile of an operand, computed in the loop over the terms."""
         tiles = self.tiles
-        block = shape[0] if shaped == "[:, None]" else shape[1]
+        shaped, block = ("[None, :]", shape[1]) if name == "a" else ("[:, None]", shape[0])
         lines = tiles.body.lines
         tiles.forget_loads()
         inside = self._numbers(shaped, block, depth)
@@ -575,7 +579,7 @@ class _Planner:
             tiles.elementwise(op)
         index_map = ops.plain_maps(self.contraction)[number]
         tile = tiles.read(value, tuple(None if n is None else self.axes[n] for n in index_map))
-        tile = f"tl.broadcast_to({tile}, {list(shape)}).to({TYPES[ops.element_type(value)]})"
+        tile = f"tl.broadcast_to({tile}, {list(shape)}).to({kind})"
         lines.append(f"{name} = tl.where({inside}, {tile}, 0)" if inside else f"{name} = {tile}")
 
     def _numbers(self, shaped: str, block: int, depth: int) -> str:

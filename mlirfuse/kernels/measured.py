@@ -82,8 +82,39 @@ _CONVOLUTIONS = {
 """Rows, columns, channels and places of the window of a convolution whose channels fill blocks of
 terms in image and filter -> tiling and microseconds; a residual is added where channels grow."""
 
+_WEIGHTS = {
+    "8 bits": (
+        ((1, 8, 512, 4, 3), 10.7),
+        ((16, 32, 256, 4, 4), 12.7),
+        ((128, 128, 64, 8, 3), 320.7),
+    ),
+    "4 bits": (
+        ((1, 8, 512, 4, 3), 11.4),
+        ((16, 32, 256, 4, 4), 15.5),
+        ((128, 128, 64, 8, 3), 347.7),
+    ),
+    "4 bits, runs": (
+        ((16, 32, 128, 4, 5), 18.1),
+        ((16, 32, 128, 4, 5), 17.3),
+        ((256, 128, 64, 8, 3), 363.9),
+    ),
+}
+"""Weights of 4096x4096, with a scale for each column or each run of 128 terms -> tiling and
+microseconds of 1, 16 and 4096 rows."""
+
 MEASURED: dict[str, tuple[Tuned, ...]] = {
     "cuda:sm_90": (
+        *(
+            Tuned(
+                "matmul",
+                f"16 bits, k inside, k inside, computed, {kind}",
+                (rows, 4096, 4096, 1),
+                tiling,
+                us,
+            )
+            for kind, times in _WEIGHTS.items()
+            for rows, (tiling, us) in zip((1, 16, 4096), times, strict=True)
+        ),
         *(
             Tuned("rows", form, sizes, _OTHER_ROW_TILINGS.get((form, sizes), tiling), us)
             for form, times in _ROW_TIMES.items()

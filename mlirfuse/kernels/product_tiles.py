@@ -87,6 +87,7 @@ _FEW = (
     (64, 64, 4, 6),
     (128, 64, 4, 4),
     (32, 128, 4, 4),
+    (32, 128, 4, 5),
     (32, 256, 4, 3),
     (16, 256, 4, 4),
     (16, 512, 4, 3),
@@ -102,6 +103,9 @@ FILLED = 100
 UNKNOWN_ROWS = 128
 """What a dynamic number of rows counts as."""
 
+TALLEST = 4
+"""Tiles above each other up to which a measured tile of few rows is one for more."""
+
 FEW_ROWS = 16
 """Rows of the lowest tile of matrix units."""
 
@@ -116,7 +120,7 @@ def tiling(target: Target, key: Key, together: int) -> Tiling:
     """
     rows, columns, _, batch = key.sizes
     numbers = tuning.tiling(target, key)
-    if numbers is not None and (rows == 1 or numbers[0] > 1):
+    if numbers is not None and _is_high_enough(numbers[0], rows):
         return Tiling(*numbers)
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
@@ -129,6 +133,11 @@ def tiling(target: Target, key: Key, together: int) -> Tiling:
         if -(-rows // tiling.height) * -(-columns // width) * batch >= FILLED:
             return found
     return found
+
+
+def _is_high_enough(height: int, rows: int) -> bool:
+    """Whether a measured tile is one for so many rows, too."""
+    return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
 
 
 def candidates(key: Key) -> list[Tiling]:
