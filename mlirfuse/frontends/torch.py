@@ -86,6 +86,7 @@ def import_program(
         calling_convention,
         dynamic_sizes,
         lower_fx,
+        share_sizes,
         tensor_names,
     )
 
@@ -96,6 +97,7 @@ def import_program(
     _refuse_mutation(program, source)
     if attention == "whole":
         zero_masked_rows(program)
+    share_sizes(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
     imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))

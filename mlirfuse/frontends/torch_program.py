@@ -196,6 +196,46 @@ def dynamic_sizes(program: torch.export.ExportedProgram) -> tuple[DynamicSize, .
     return tuple(found)
 
 
+def share_sizes(program: torch.export.ExportedProgram) -> None:
+    """Gives arguments of equal sizes the same sizes in the graph: those of the first such one.
+
+    A mask of (b, t) beside tokens of (b, t) has two sizes more for the compiler otherwise, and no
+    reshape of what both made can be proven to keep the number of elements.
+    """
+    import torch
+
+    aten, graph = torch.ops.aten, program.graph
+    names = {spec.arg.name for spec in program.graph_signature.input_specs}
+    first: dict[Any, tuple[torch.fx.Node, int]] = {}
+    sizes: dict[Any, torch.fx.Node] = {}
+
+    def sized(symbol: Any, value: torch.SymInt) -> torch.fx.Node:
+        if symbol not in sizes:
+            sizes[symbol] = graph.call_function(aten.sym_size.int, first[symbol])
+            sizes[symbol].meta["val"] = value
+        return sizes[symbol]
+
+    start = next(node for node in graph.nodes if node.op != "placeholder")
+    for node in [n for n in graph.nodes if n.op == "placeholder" and n.name in names]:
+        shape = getattr(node.meta.get("val"), "shape", ())
+        symbols = [getattr(getattr(size, "node", None), "expr", None) for size in shape]
+        for axis, symbol in enumerate(symbols):
+            if symbol is not None:
+                first.setdefault(symbol, (node, axis))
+        if all(symbol is None or first[symbol][0] == node for symbol in symbols):
+            continue
+        with graph.inserting_before(start):
+            pairs = zip(symbols, shape, strict=True)
+            numbers = [size if symbol is None else sized(symbol, size) for symbol, size in pairs]
+            view = graph.call_function(aten.view.default, (node, numbers))
+        view.meta["val"] = node.meta["val"]
+        own = {view, *sizes.values()}
+        node.replace_all_uses_with(
+            view, delete_user_cb=lambda user, own=own: user not in own and user.op != "output"
+        )
+    program.graph_module.recompile()
+
+
 def calling_convention(
     program: torch.export.ExportedProgram, source: str
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
