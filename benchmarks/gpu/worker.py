@@ -301,7 +301,7 @@ def one_line(failure: BaseException) -> str:
 
 def warm(row: Row, say: Callable[..., None]) -> None:
     """Lets torch.compile fill its cache on disk with what needs no timing on a quiet device."""
-    for side in ("torch_compile", *(BLOCK_ONLY if row.block else ())):
+    for side in ("torch_compile", *(("reduce_overhead",) if row.block else ())):
         with contextlib.suppress(Exception), torch.inference_mode():
             rivals.contender(side, row, [make_arguments(row)], Path())
     gc.collect()
