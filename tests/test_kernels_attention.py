@@ -92,6 +92,21 @@ def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
         close(found, expected.reshape(found.shape), "f16")
 
 
+@needs_triton
+def test_spans(interpreter):
+    """Whole blocks, one part where there are few keys or many workgroups, never none."""
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef spans(x, y, z):\n"
+    source += "    at = tl.program_id(0)\n"
+    source += "    found = library.span(tl.load(x + at), tl.load(y + at), 264, 256, 64)\n"
+    source += "    tl.store(z + at, found)\n"
+    keys, workgroups = [8192, 8192, 100, 8192, 0], [8, 100, 8, 300, 8]
+    given = [interpreter.torch.tensor(x, dtype=interpreter.torch.int32) for x in (keys, workgroups)]
+    found = interpreter.torch.zeros(5, dtype=interpreter.torch.int32)
+    interpreter.load(source, "spans").spans[(5,)](*given, found)
+    assert found.tolist() == [256, 4096, 128, 8192, 64]
+
+
 @pytest.fixture
 def gluon(monkeypatch):
     monkeypatch.setattr(building, "has_gluon", lambda: True)

@@ -237,3 +237,26 @@ util.func public @no_kernel_sum(%x: tensor<16384x4096xf16>, %e: tensor<16384xf16
   }
   util.return %y : tensor<16384xf16>
 }
+
+// -----
+
+// One size in each call, but nothing says so.
+// WHY-LABEL: @no_kernel_results_of_two_sizes
+// WHY: dynamic_shape
+// WHY: the results have more than one dynamic size
+// CHECK-LABEL: @no_kernel_results_of_two_sizes
+// CHECK-NOT: hal.dispatch.extern
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @no_kernel_results_of_two_sizes(%x: tensor<?x4096xf16>, %y: tensor<?x4096xf16>, %m: index, %n: index) -> (tensor<?x4096xf16>, tensor<?x4096xf16>) {
+  %r:2 = flow.dispatch.region -> (tensor<?x4096xf16>{%m}, tensor<?x4096xf16>{%n}) {
+    %e = tensor.empty(%m) : tensor<?x4096xf16>
+    %o:2 = linalg.generic {indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<?x4096xf16>, tensor<?x4096xf16>) outs(%e, %e : tensor<?x4096xf16>, tensor<?x4096xf16>) {
+    ^bb0(%i: f16, %j: f16, %p: f16, %q: f16):
+      %s = arith.addf %i, %j : f16
+      %t = math.tanh %s : f16
+      linalg.yield %s, %t : f16, f16
+    } -> (tensor<?x4096xf16>, tensor<?x4096xf16>)
+    flow.return %o#0, %o#1 : tensor<?x4096xf16>, tensor<?x4096xf16>
+  }
+  util.return %r#0, %r#1 : tensor<?x4096xf16>, tensor<?x4096xf16>
+}

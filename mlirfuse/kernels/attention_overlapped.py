@@ -89,9 +89,12 @@ def plan(work: Attention, tiling: Tiling) -> Plan:
       work: what it computes.
       tiling: its tiles.
     """
-    shape, loaders = work.shape, tiling.warps > COMPUTING_WARPS
-    if loaders and not _pays(shape, tiling):
-        tiling, loaders = dataclasses.replace(tiling, tall=TALL, block=64), False
+    shape = work.shape
+    loaders = tiling.warps > COMPUTING_WARPS and _pays(shape)
+    if loaders:
+        tiling = dataclasses.replace(tiling, tall=2 * TALL)
+    elif tiling.warps > COMPUTING_WARPS:
+        tiling = dataclasses.replace(tiling, tall=TALL, block=64)
     groups = (
         Group("batch", work.batch, size=BATCH_SIZE),
         Group("", (shape.queries,), size=QUERY_SIZE),
@@ -116,12 +119,11 @@ def plan(work: Attention, tiling: Tiling) -> Plan:
     )
 
 
-def _pays(shape: Shape, tiling: Tiling) -> bool:
+def _pays(shape: Shape) -> bool:
     """Whether tiles of both computing groups together have few queries too many."""
-    queries = shape.queries
-    if tiling.tall < 2 * TALL or queries is None:
-        return queries is None
-    both, one = (-(-queries // tall) * tall for tall in (2 * TALL, TALL))
+    if shape.queries is None:
+        return True
+    both, one = (-(-shape.queries // tall) * tall for tall in (2 * TALL, TALL))
     return both <= one * GAIN
 
 
