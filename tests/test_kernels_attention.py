@@ -16,7 +16,7 @@ from test_kernels import (
     run,
 )
 
-from mlirfuse import targets
+from mlirfuse import api, targets
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import attention, building, search
 from mlirfuse.kernels.attention_text import Tiling
@@ -26,6 +26,12 @@ from mlirfuse.pipelines import engine
 HOPPER = targets.parse("cuda:sm_90")
 
 __all__ = ["interpreter"]
+
+
+@pytest.fixture(autouse=True)
+def provider(monkeypatch):
+    """Plans are made as if there were a Triton to build them."""
+    monkeypatch.setattr(building, "missing", lambda: None)
 
 
 def planned(extents, mask="", dynamic=(), target=HOPPER, tiling=None, dtype="f16"):
@@ -237,3 +243,31 @@ def test_object_code_of_amd():
         plan = planned((2, 2, 1, 64, 64, 64, 64), "causal", (B, M, K), target)
         kernel = building.build(plan.program, "gfx942")
     assert kernel.code.count(b"by_value") == 3
+
+
+def test_attention_of_an_exported_model():
+    """Of any batch and number of tokens: with a mask beside the tokens, and with shared heads."""
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        def forward(self, x, keep):
+            attend = torch.nn.functional.scaled_dot_product_attention
+            q, k, v = (
+                y.unflatten(-1, (-1, 64)).transpose(1, 2) for y in x.split((256, 128, 128), -1)
+            )
+            first = attend(q, k, v, is_causal=True, enable_gqa=True)
+            return attend(first, first, first, attn_mask=keep[:, None, None])
+
+    dims = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("tokens", min=2)}
+    arguments = torch.zeros(2, 9, 512, dtype=torch.float16), torch.ones(2, 9, dtype=torch.bool)
+    options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+    with api.opened(
+        Model(), arguments, target=HOPPER, options=options, dynamic_shapes=(dims, dims)
+    ) as work:
+        normalized = work.normalized.read_bytes()
+    with ir.Context():
+        grouped, report = engine.run(ir.Module.parse(normalized), target=HOPPER, options=options)
+        plans = [attention.supports(region, HOPPER) for region in search.regions(grouped)]
+        told = [len(plan.sizes) for plan in plans if plan is not None]
+    assert report.counts()["flash_attention_fusion_v1"] == 2
+    assert told == [3, 3]
