@@ -417,6 +417,25 @@ def test_a_run_goes_on_with_what_is_missing(tmp_path):
     assert {r.work for r in measured().rows}.isdisjoint({r.work for r in left if r.dtype == "f16"})
 
 
+def test_rows_that_a_later_run_did_not_reach_are_marked(tmp_path):
+    measured().save(tmp_path)
+    later = measured()
+    later.rows = [enter(SOFTMAX, {"kernels": side(0.07), "stock": side(0.56)})]
+    later.save(tmp_path / "later")
+    assert measure.main(["--merge", str(tmp_path / "later"), "--results", str(tmp_path)]) == 0
+    found = results.load("gpu", tmp_path)
+    summary, operators, _, misses, _ = gpu.tables(found)
+    lines = {line[0]: line[1:] for line in summary.rows}
+    assert lines["rows of the last run"][:2] == ["1", "8.00"]
+    assert lines[gpu.EARLIER][:2] == ["2", "0.50"]
+    assert [line[0] for line in operators.rows] == [SOFTMAX, f"{PRODUCT} *", "softmax 16384x1024 *"]
+    assert misses.rows[0][0] == f"{PRODUCT} *"
+    other = measured()
+    other.device = "Another GPU"
+    other.save(tmp_path / "later")
+    assert measure.main(["--merge", str(tmp_path / "later"), "--results", str(tmp_path)]) == 2
+
+
 def test_no_side_finds_its_arguments_in_the_cache():
     order = timer.turns(["ours", "stock", "eager"], rounds=4, copies=8)
     rounds = [[name for name, _ in order[n : n + 3]] for n in range(0, 12, 3)]

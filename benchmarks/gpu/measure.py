@@ -6,7 +6,8 @@ PyTorch and, for the side `xla`, JAX; a side that cannot run says so in its row.
 
 The results are written after each row. A second run adds its sides and rows to the same file, so a
 slow side may have a run of its own; `kernels` is in each of them, because ratios are of one run.
-`--missing` goes on where a run was out of time.
+`--missing` goes on where a run was out of time. `--merge` keeps the rows that a later run, on a GPU
+elsewhere, did not reach, and marks them as earlier ones.
 """
 
 from __future__ import annotations
@@ -68,10 +69,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm", type=int, default=WARM_PROCESSES, metavar="N")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
     parser.add_argument("--missing", action="store_true", help="only rows without results yet")
+    parser.add_argument(
+        "--merge", type=Path, metavar="FOLDER", help="only put its results over those that are kept"
+    )
     given = parser.parse_intermixed_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _log.setLevel(logging.INFO)
     try:
+        if given.merge is not None:
+            merge(given.merge, given.results)
+            return 0
         chosen = [row for row in rows.select(given.words) if row.rank <= given.ranks]
         if not chosen:
             raise UsageError(f"no row has {' or '.join(given.words)} in its name")
@@ -240,6 +247,30 @@ def _warm(names: Sequence[str], count: int, end: float) -> None:
 # --- results -----------------------------------------------------------------------------------
 
 
+def merge(newer: Path, folder: Path) -> None:
+    """Puts the results of one folder over those of another, whose other rows are marked as earlier.
+
+    Raises:
+      UsageError: they are of different devices.
+      MlirfuseError: one has none.
+    """
+    kept, later = results.load(SUITE, folder), results.load(SUITE, newer)
+    if kept.device != later.device:
+        raise UsageError(f"results of '{later.device}' cannot be put over those of '{kept.device}'")
+    there = {(entry.work, entry.dtype) for entry in later.rows}
+    for entry in kept.rows:
+        if (entry.work, entry.dtype) not in there:
+            entry.details["earlier"] = True
+            later.rows.append(entry)
+    _sort(later)
+    later.save(folder)
+
+
+def _sort(measured: results.Results) -> None:
+    order = {(r.work, r.dtype): index for index, r in enumerate(rows.rows())}
+    measured.rows.sort(key=lambda r: order.get((r.work, r.dtype), len(order)))
+
+
 class Merged:
     """Results that grow, in the file of an earlier run on the same device if there is one."""
 
@@ -283,8 +314,7 @@ class Merged:
     def add(self, row: Row, sides: Mapping[str, Mapping[str, Any]]) -> None:
         """Adds the sides of a row, and writes the file."""
         entered(self.row(row), row, sides, self.results.rates)
-        order = {(r.work, r.dtype): index for index, r in enumerate(rows.rows())}
-        self.results.rows.sort(key=lambda r: order.get((r.work, r.dtype), len(order)))
+        _sort(self.results)
         self.results.save(self._folder)
 
 
@@ -332,6 +362,7 @@ def entered(
                 entry.ratios[side] = dataclasses.asdict(samples.ratio(side, ours))
     entry.details.update(
         ours=ours,
+        earlier=False,
         rank=row.rank,
         block=row.block,
         flops=cost.flops,

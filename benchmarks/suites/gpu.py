@@ -122,9 +122,23 @@ GROUPS: dict[str, Callable[[Row], bool]] = {
 }
 
 
+EARLIER = "rows of an earlier run *"
+
+
+def _is_earlier(row: Row) -> bool:
+    return bool(row.details.get("earlier"))
+
+
+def _named(row: Row) -> str:
+    return f"{row.work} *" if _is_earlier(row) else row.work
+
+
 def _summary(rows: Sequence[Row]) -> Table:
     lines = []
-    for name, belongs in GROUPS.items():
+    groups = dict(GROUPS)
+    if any(map(_is_earlier, rows)):
+        groups |= {"rows of the last run": lambda r: not _is_earlier(r), EARLIER: _is_earlier}
+    for name, belongs in groups.items():
         chosen = [row for row in rows if belongs(row)]
         ratios = over_best(chosen)
         bound = [row for row in chosen if _bound_by_memory(row)]
@@ -144,6 +158,8 @@ def _summary(rows: Sequence[Row]) -> Table:
         )
     missing = len(table.rows()) - len(rows)
     text = _SUMMARY + (f" {missing} rows of the suite were not reached." if missing else "")
+    if EARLIER in groups:
+        text += " A row with a star is of an earlier run, with the programs of that time."
     under, near_limit = f"under {LOWEST:.2f}", f"{GOAL_OF_LIMIT:.0%} of limit"
     header = ["rows", "number", "over best", "over IREE", under, near_limit, "ours failed"]
     return Table("On a GPU", text, header, lines)
@@ -156,7 +172,7 @@ def _operators(rows: Sequence[Row]) -> Table:
         near = of_limit(row)
         lines.append(
             [
-                row.work,
+                _named(row),
                 row.dtype,
                 _number(row.limit_ms, ".0f", 1e3),
                 _number(row.ours_ms, ".0f", 1e3),
@@ -176,7 +192,7 @@ def _blocks(rows: Sequence[Row]) -> Table:
         ours = row.details["sides"].get(row.details["ours"], {})
         lines.append(
             [
-                row.work,
+                _named(row),
                 row.dtype,
                 _number(row.limit_ms, ".2f"),
                 _number(row.ours_ms, ".2f"),
@@ -204,7 +220,7 @@ def _misses(rows: Sequence[Row]) -> Table:
         side, ratio = other
         if ratio < LOWEST or (_bound_by_memory(row) and limit < GOAL_OF_LIMIT):
             mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[side]))
-            name = [row.work, row.dtype, COLUMNS[side], mine, theirs]
+            name = [_named(row), row.dtype, COLUMNS[side], mine, theirs]
             found.append((ratio, [*name, f"{ratio:.2f}", f"{limit:.0%}"]))
     lines = [line for _, line in sorted(found, key=lambda f: f[0])]
     header = ["row", "type", "best", "ours us", "best us", "ratio", "of limit"]
