@@ -19,6 +19,8 @@ import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, NoMatch, Reason
 from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, rows, search
+from mlirfuse.kernels.scalars import Unsupported
+from mlirfuse.kernels.space import Group, Space
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import loading
 from mlirfuse.pipelines import engine
@@ -180,9 +182,33 @@ def test_softmax_of_dynamic_rows(interpreter, count):
     close(found, softmax_reference(x.astype(np.float64)), "f16")
 
 
+def test_dynamic_sizes_of_rows_are_walked_together():
+    space = Space((Group("row", (None, None, 3), "row_inside"), Group("column", (40,))))
+    rows = [(0, 0), (0, 1), (0, 2)]
+    assert space.inside(0) == ["row_inside = row < 3 * size"]
+    assert space.offset((None, None, 3, 40), [*rows, (1, 0)]) == "row * (40) + column"
+    assert space.offset((None, None), rows[:2]) == "(row // 3)"
+    assert space.offset((3,), rows[2:]) == "(row % 3)"
+    assert space.offset((40, None, None), [(1, 0), *rows[:2]]) == "column * size + (row // 3)"
+    for axes in (rows[:1], rows[1:2], rows[1:]):
+        with pytest.raises(Unsupported, match="one of several dynamic dimensions"):
+            space.offset([None, None, 3][: len(axes)], axes)
+
+
+@needs_triton
+def test_rows_whose_dynamic_size_is_not_the_first():
+    f = Function("main", (3, None, 40))
+    x, scale = f.argument((0, 1, 2), "f16"), f.argument((2,), "f16")
+    text = f.finish(rms_norm(f, x, (2,), scale, "f32"))
+    with ir.Context():
+        grouped, plans = planned(text, "rows")
+        reason = "only the first dimensions of the rows may be dynamic"
+        assert [getattr(plan, "detail", plan) for plan in plans] == [reason], str(grouped)
+
+
 @needs_triton
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("sizes", [(3, 7, 65), (5, 1, 256), (None, 3, 40)])
+@pytest.mark.parametrize("sizes", [(3, 7, 65), (5, 1, 256), (None, 3, 40), (None, None, 40)])
 def test_add_rms_norm(interpreter, sizes, dtype):
     f = Function("main", sizes)
     x, r, g = f.argument((0, 1, 2), dtype), f.argument((0, 1, 2), dtype), f.argument((2,), dtype)

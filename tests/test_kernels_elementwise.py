@@ -60,11 +60,14 @@ def test_gelu_of_a_sum(interpreter, shape, bias, dtype):
 
 @needs_triton
 @pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("rest", [(40,), (), (3, 17)])
-def test_dynamic_rows(interpreter, count, rest):
+@pytest.mark.parametrize(
+    ("rest", "dynamic"), [((40,), 1), ((), 1), ((3, 17), 1), ((3, 17), 2), ((7, 2, 8), 2)]
+)
+def test_dynamic_rows(interpreter, count, rest, dynamic):
     shape = (count, *rest)
     arrays = [draw(shape, "f16", 1), draw(rest[-1:] or shape, "f16", 2), draw(shape, "f16", 3)]
-    found = run(interpreter, gelu_text((None, *rest), "f16"), "elementwise", arrays, [shape] * 2)
+    text = gelu_text((*[None] * dynamic, *shape[dynamic:]), "f16")
+    found = run(interpreter, text, "elementwise", arrays, [shape] * 2)
     total = arrays[0].astype(np.float64) + arrays[1]
     expected = total * (erf(total * math.sqrt(0.5)) + 1.0) * 0.5 + arrays[2]
     number = int(np.argmin([np.abs(f - expected).max() for f in found]))
@@ -313,10 +316,11 @@ def test_no_kernel_for_a_narrow_transposition(sizes, axes):
     assert plan.reason is Reason.STRUCTURE
 
 
-def test_no_kernel_for_two_dynamic_dimensions():
-    plan = plan_of(gelu_text((None, None, 8), "f16"))
-    assert isinstance(plan, NoMatch)
-    assert plan.reason is Reason.STRUCTURE
+def test_no_kernel_where_a_dynamic_dimension_is_inside():
+    for sizes in ((3, None, 8), (None, 3, None), (8, None)):
+        plan = plan_of(gelu_text(sizes, "f16"))
+        assert isinstance(plan, NoMatch)
+        assert plan.reason is Reason.STRUCTURE
 
 
 @needs_triton

@@ -136,7 +136,7 @@ class _Planner:
         sizes = every[:first], every[first:split], every[split:]
         key = self._key()
         height, width, warps = dataclasses.astuple(tiling or self._tiling(target, key))
-        # The group of the first axis, which is the dynamic one if there is one.
+        # The group of the first axis, which is the one with dynamic sizes if there are any.
         holder = next(n for n, part in enumerate(sizes) if part)
         dynamic = every[0] is None
         batch, rows, columns = map(known_product, sizes)
@@ -161,7 +161,7 @@ class _Planner:
         if dynamic or self._most() >= MAX_INDEX:
             lines[0] += ".to(tl.int64)"
         lines += space.inside(BATCH, ROWS, COLUMNS)
-        told = [(0,) if one else () for one in endless]
+        told = [tuple(range(g.dynamic)) if g.dynamic else () for g in space.groups]
         extents = (
             Extent(batch, 1, told[BATCH], counts[ROWS] * counts[COLUMNS]),
             Extent(rows, height, told[ROWS], counts[COLUMNS]),

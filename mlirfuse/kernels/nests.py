@@ -84,7 +84,7 @@ class Nest:
 
     Attributes:
       results: what the region returns.
-      sizes: of the axes; only the first may be dynamic.
+      sizes: of the axes; only the first ones may be dynamic.
       places: the axis that each loop of each op is.
       reads: how tensors from outside are read.
       transposed: whether one is read in another order than the result is written.

@@ -142,8 +142,10 @@ def _plan(
 ) -> Plan | NoMatch:
     anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
     axes, row_sizes, column_sizes = _rows_and_columns(anchor)
-    if None in column_sizes or None in row_sizes[1:]:
-        return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimension of the rows may be dynamic")
+    sizes = Space((Group("row", row_sizes), Group("column", column_sizes)))
+    dynamic = sizes.groups[0].dynamic
+    if None in column_sizes or None in row_sizes[dynamic:]:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimensions of the rows may be dynamic")
     columns = known_product(column_sizes)
     clustered = target.arch == building.HOPPER
     most = MAX_COLUMNS * (MAX_CLUSTER if clustered else 1)
@@ -151,9 +153,7 @@ def _plan(
         return NoMatch(
             Reason.NOT_PROFITABLE, f"rows of {columns} columns, more than {most} in registers"
         )
-    dynamic = None in row_sizes
     rows = known_product(row_sizes)
-    sizes = Space((Group("row", row_sizes), Group("column", column_sizes)))
     loops = loop_axes(sizes, group, axes, anchor=anchor)
     results = returned(region)
     if not set(results) <= {value for op in group for value in op.results}:
@@ -189,7 +189,7 @@ def _plan(
         for number in [number for number, value in left.items() if value.owner == op]:
             value = left.pop(number)
             tiles.store(f"y{number}", value, tiles.written_axes(value))
-    wide = dynamic or rows * columns >= MAX_INDEX
+    wide = dynamic > 0 or rows * columns >= MAX_INDEX
     first, rank = "tl.program_id(0)", ""
     if ranks > 1:
         first, rank = f"({first} // {ranks})", f"{first} % {ranks} * {width} + "
@@ -206,7 +206,7 @@ def _plan(
         [*lines, *tiles.body.lines],
         results,
         f"Rows of {columns}, {note}.",
-        grid=(Extent(rows, height, (0,) if dynamic else (), ranks), Extent(1), Extent(1)),
+        grid=(Extent(rows, height, tuple(range(dynamic)), ranks), Extent(1), Extent(1)),
         key=key,
         first=(0, 0),
         warps=warps,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.scalars import Unsupported
 from mlirfuse.structured import ops
 
 SIZE = "size"
@@ -23,9 +24,9 @@ class Group:
 
     Attributes:
       flat: name of the flat number, a tile or a scalar; empty where it is 0.
-      sizes: of the axes; only the first may be dynamic.
+      sizes: of the axes; the first ones may be dynamic, several of which are only walked together.
       mask: name of the condition that the number is inside; empty when it always is.
-      size: name of its dynamic size.
+      size: name of its dynamic size, the product of all of them.
       pairs: the dimension of a tile along which its numbers lie one beside the other, where
         `FLAT_pair` numbers pairs of them, and `FLAT_pair_inside` is their mask.
     """
@@ -35,6 +36,15 @@ class Group:
     mask: str = ""
     size: str = SIZE
     pairs: int | None = None
+
+    @property
+    def dynamic(self) -> int:
+        """How many of its first sizes are dynamic."""
+        return next((n for n, size in enumerate(self.sizes) if size is not None), len(self.sizes))
+
+    def factor(self, axis: int) -> bool:
+        """Whether an axis has a size of its own in a product: of several dynamic ones the last."""
+        return axis >= self.dynamic - 1
 
 
 Axis = tuple[int, int]
@@ -69,8 +79,15 @@ class Space:
     groups: tuple[Group, ...]
 
     def index(self, group: int, first: int, last: int) -> str:
-        """The number that the axes `first` to `last` of a group count together."""
+        """The number that the axes `first` to `last` of a group count together.
+
+        Raises:
+          Unsupported: some of the dynamic axes of a group that has several are not among them.
+        """
         flat, sizes = self.groups[group].flat, self.groups[group].sizes
+        dynamic = self.groups[group].dynamic
+        if dynamic > 1 and first < dynamic and (first > 0 or last < dynamic - 1):
+            raise Unsupported("one of several dynamic dimensions without the others")
         inner = known_product(sizes[last + 1 :])
         text = f"({flat} // {inner})" if inner != 1 else flat
         return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
@@ -85,11 +102,12 @@ class Space:
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
         given = (self.groups[number] for number in groups)
-        return [
-            f"{g.mask} = {g.flat} < {product_text(g.sizes, [g.size] * len(g.sizes))}"
-            for g in given
-            if g.mask
-        ]
+        found = []
+        for g in given:
+            if g.mask:
+                sizes = [size for axis, size in enumerate(g.sizes) if g.factor(axis)]
+                found.append(f"{g.mask} = {g.flat} < {product_text(sizes, [g.size] * len(sizes))}")
+        return found
 
     def stride(self, shape: Sequence[int | None], axes: Sequence[Axis | None], dim: int) -> str:
         """Elements of a row-major tensor from one index of a dimension to the next.
@@ -99,8 +117,12 @@ class Space:
           axes: the axis along each dimension; None for one that no dynamic size is of.
           dim: which dimension.
         """
-        names = [SIZE if axis is None else self.groups[axis[0]].size for axis in axes]
-        return product_text(shape[dim + 1 :], names[dim + 1 :])
+        named = [
+            (size, SIZE if axis is None else self.groups[axis[0]].size)
+            for size, axis in zip(shape[dim + 1 :], axes[dim + 1 :], strict=True)
+            if axis is None or self.groups[axis[0]].factor(axis[1])
+        ]
+        return product_text([size for size, _ in named], [name for _, name in named])
 
     def offset(
         self,

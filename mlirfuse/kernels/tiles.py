@@ -51,23 +51,25 @@ def returned(region: ir.Operation) -> list[ir.Value]:
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
 
 
-def dynamic_sizes(values: Sequence[ir.Value], allowed: Mapping[ir.Value, int]) -> tuple[Size, ...]:
-    """The one dynamic size of a kernel; nothing where it has none.
+def dynamic_sizes(
+    values: Sequence[ir.Value], allowed: Mapping[ir.Value, Sequence[int]]
+) -> tuple[Size, ...]:
+    """The dynamic sizes of a kernel, as one tensor has them; nothing where it has none.
 
     Args:
       values: operands and results of the kernel.
-      allowed: value -> the dimension of it that may be dynamic.
+      allowed: value -> the dimensions of it that may be dynamic.
 
     Raises:
       Unsupported: another dimension is dynamic.
     """
     found: tuple[Size, ...] = ()
     for value in values:
-        for dim, size in enumerate(ops.shape(value)):
-            if size is None and allowed.get(value) != dim:
+        dims = [dim for dim, size in enumerate(ops.shape(value)) if size is None]
+        for dim in dims:
+            if dim not in allowed.get(value, ()):
                 raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
-            if size is None:
-                found = found or (Size(value, dim),)
+        found = found or tuple(Size(value, dim) for dim in dims)
     return found
 
 
@@ -312,7 +314,7 @@ class Tiles:
           note: what it computes, in one line.
           grid: its workgroups.
           key: what its tiles were chosen by.
-          first: the axis that may be dynamic.
+          first: the first axis of a group, which may be dynamic, with those of the group after it.
           warps: subgroups of a workgroup.
           stages: depth of the software pipeline of loads.
           cluster: workgroups along x that run together.
@@ -321,11 +323,22 @@ class Tiles:
         Raises:
           Unsupported: another axis is dynamic.
         """
-        allowed = {value: dims.index(first) for value, dims in self.axes.items() if first in dims}
+        several = range(max(1, self.space.groups[first[0]].dynamic))
+        allowed = {
+            value: [dims.index(first) + n for n in several]
+            for value, dims in self.axes.items()
+            if first in dims
+        }
         sizes = dynamic_sizes([*self.operands, *results], allowed)
+        counted = {n for extent in grid for n in (*extent.sizes, *extent.repeats)}
+        if counted != {*range(len(sizes))}:
+            raise Unsupported(f"{len(sizes)} dynamic dimensions")
+        told = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
+        if len(told) > 1:
+            lines = [f"{SIZE} = {' * '.join(told)}", *lines]
         arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-        arguments += [(SIZE, "i32") for _ in sizes]
+        arguments += [(name, "i32") for name in told]
         source = (text or text_of)(entry, arguments, lines, note)
         program = Program(entry, source, tuple(arguments), warps, stages, cluster)
         return Plan(program, tuple(self.operands), tuple(results), grid, sizes, key)
