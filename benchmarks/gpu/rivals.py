@@ -230,10 +230,13 @@ class _Iree(Contender):
         return rt.HalBufferView(buffer, tuple(tensor.shape), _element_type(tensor.dtype))
 
     def call(self, copy: int) -> Any:
+        return self._invoked(self._arguments[copy])
+
+    def _invoked(self, arguments: Any) -> Any:
         import iree.runtime as rt
 
         results = rt.VmVariantList(3)
-        self._context.invoke(self._function, self._arguments[copy], results)
+        self._context.invoke(self._function, arguments, results)
         return results
 
     def tensors(self, found: Any) -> list[torch.Tensor]:
@@ -266,20 +269,14 @@ class _Replayed(_Iree):
     def __init__(
         self, path: Path, row: Row, axes: Mapping[str, Sequence[int]], copies: Sequence[Tensors]
     ) -> None:
+        self._graph: Graph | None = None
         super().__init__(path, row, axes, copies)
-        self._graph = Graph(self._again, self._given[0])
-
-    def _again(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        import iree.runtime as rt
-
-        results = rt.VmVariantList(3)
-        self._context.invoke(self._function, self._list(tensors), results)
-        return self._results(results)
+        self._graph = Graph(
+            lambda tensors: self._results(self._invoked(self._list(tensors))), self._given[0]
+        )
 
     def call(self, copy: int) -> Any:
-        if not hasattr(self, "_graph"):
-            return super().call(copy)
-        return self._graph.launch(self._given[copy])
+        return super().call(copy) if self._graph is None else self._graph.launch(self._given[copy])
 
     def _results(self, found: Any) -> list[torch.Tensor]:
         return found if isinstance(found, list) else super()._results(found)

@@ -161,7 +161,7 @@ class _Planner:
         if dynamic or self._most() >= MAX_INDEX:
             lines[0] += ".to(tl.int64)"
         lines += space.inside(BATCH, ROWS, COLUMNS)
-        told = [tuple(range(g.dynamic)) if g.dynamic else () for g in space.groups]
+        told = [tuple(range(group.dynamic)) for group in space.groups]
         extents = (
             Extent(batch, 1, told[BATCH], counts[ROWS] * counts[COLUMNS]),
             Extent(rows, height, told[ROWS], counts[COLUMNS]),

@@ -13,6 +13,7 @@ nothing but recordings run, has it, and all graphs share it. They run one after 
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import ctypes
 import dataclasses
@@ -22,7 +23,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.runtime import recording
@@ -38,6 +39,9 @@ MOST_GRAPHS = 64
 """Of a program; the one that was called least recently goes first."""
 
 Call = Callable[[Sequence["torch.Tensor"]], list["torch.Tensor"]]
+
+Entry = Callable[..., Any]
+"""A function of the driver."""
 
 _log = logging.getLogger("mlirfuse.runtime")
 
@@ -142,6 +146,10 @@ class _Range:
         """Whether an address lies in it."""
         return self.start <= address < self.start + self.size
 
+    def meets(self, other: _Range) -> bool:
+        """Whether the two have a byte in common, or one is empty and lies in the other."""
+        return self.holds(other.start) or other.holds(self.start)
+
     def move(self, address: int) -> list[_Node]:
         """Puts the range somewhere else; returns the nodes that this changes."""
         if address == self.now:
@@ -183,8 +191,7 @@ class _Result:
         ):
             return False
         memory = _Range(out.data_ptr(), out.nbytes)
-        others = [_Range(tensor.data_ptr(), tensor.nbytes) for tensor in taken]
-        return not any(o.holds(memory.start) or memory.holds(o.start) for o in others)
+        return not any(memory.meets(_Range(t.data_ptr(), t.nbytes)) for t in taken)
 
     def view(self, memory: torch.Tensor) -> torch.Tensor:
         """The result, in bytes of the range."""
@@ -233,7 +240,7 @@ class Graph:
         # Bytes of the host that a node copies are read at each launch.
         self._nodes = [_node(command) for command in recorder.commands]
         for node in self._nodes:
-            for position, address in node.addresses():
+            for position, address in node.places.items():
                 memory = next((r for r in ranges if r.holds(address)), None)
                 if memory is not None:
                     memory.uses.append((node, position, address - memory.start))
@@ -323,9 +330,7 @@ def _placed(results: Sequence[torch.Tensor], ranges: list[_Range]) -> list[_Resu
                 start, size = map(int, _did(_driver().cuMemGetAddressRange(memory.start)))
             number = len(ranges)
             ranges.append(_Range(start, size))
-        copied = number < arguments or any(
-            memory.holds(other.start) or other.holds(memory.start) for other in seen
-        )
+        copied = number < arguments or any(map(memory.meets, seen))
         seen.append(memory)
         placed.append(
             _Result(
@@ -357,81 +362,96 @@ def _check_place(address: int) -> None:
 # --- nodes ---------------------------------------------------------------------------------------
 
 
-class _Node:
-    """A command as a node of a graph."""
+class _Node(abc.ABC):
+    """A command as a node of a graph.
 
-    def __init__(self) -> None:
+    Attributes:
+      handle: the driver's, once it is in a graph.
+      places: position -> each address that the command was given.
+    """
+
+    def __init__(
+        self, given: Any, places: Mapping[int, int], add: Entry, change: Entry, *more: Any
+    ) -> None:
+        """Makes what no graph has yet.
+
+        Args:
+          given: the driver's description of the command.
+          places: see the class.
+          add: the driver's function that adds such a node to a graph.
+          change: the one that describes it anew in an instance of the graph.
+          *more: what both take after the description.
+        """
         self.handle: Any = None
+        self.places = places
+        self._given = given
+        self._add = add
+        self._change = change
+        self._more = more
 
-    def addresses(self) -> list[tuple[int, int]]:
-        """Position and value of each address."""
-        raise NotImplementedError
-
+    @abc.abstractmethod
     def put(self, position: int, address: int) -> None:
         """Replaces an address."""
-        raise NotImplementedError
 
     def add(self, graph: Any, before: Sequence[Any]) -> None:
         """Adds the node to a graph, after others."""
-        raise NotImplementedError
+        self.handle = _did(self._add(graph, before, len(before), self._given, *self._more))
 
     def update(self, graph: Any) -> None:
         """Puts the present addresses into an instance of the graph."""
-        raise NotImplementedError
+        _did(self._change(graph, self.handle, self._given, *self._more))
 
 
 class _Kernel(_Node):
     def __init__(self, command: Launch) -> None:
-        super().__init__()
         driver = _driver()
-        self._command = command
         self._values = [ctypes.create_string_buffer(data, 8) for data in command.parameters]
         self._list = (ctypes.c_void_p * max(1, len(self._values)))(
             *(ctypes.addressof(value) for value in self._values)
         )
-        self._given = driver.CUDA_KERNEL_NODE_PARAMS()
-        self._given.func = driver.CUfunction(command.function)
-        self._given.gridDimX, self._given.gridDimY, self._given.gridDimZ = command.grid
-        self._given.blockDimX, self._given.blockDimY, self._given.blockDimZ = command.block
-        self._given.sharedMemBytes = command.shared
-        self._given.kernelParams = ctypes.addressof(self._list)
-
-    def addresses(self) -> list[tuple[int, int]]:
-        return recording.addresses(self._command)
+        given = driver.CUDA_KERNEL_NODE_PARAMS()
+        given.func = driver.CUfunction(command.function)
+        given.gridDimX, given.gridDimY, given.gridDimZ = command.grid
+        given.blockDimX, given.blockDimY, given.blockDimZ = command.block
+        given.sharedMemBytes = command.shared
+        given.kernelParams = ctypes.addressof(self._list)
+        super().__init__(
+            given,
+            dict(recording.addresses(command)),
+            driver.cuGraphAddKernelNode,
+            driver.cuGraphExecKernelNodeSetParams,
+        )
 
     def put(self, position: int, address: int) -> None:
         ctypes.c_uint64.from_buffer(self._values[position]).value = address
 
-    def add(self, graph: Any, before: Sequence[Any]) -> None:
-        self.handle = _did(_driver().cuGraphAddKernelNode(graph, before, len(before), self._given))
-
-    def update(self, graph: Any) -> None:
-        _did(_driver().cuGraphExecKernelNodeSetParams(graph, self.handle, self._given))
-
 
 class _Copying(_Node):
     def __init__(self, command: Copy | Update) -> None:
-        super().__init__()
         driver = _driver()
         kinds = driver.CUmemorytype
-        self._given = driver.CUDA_MEMCPY3D()
-        self._given.dstMemoryType = kinds.CU_MEMORYTYPE_DEVICE
-        self._given.dstDevice = command.target
-        self._places = {0: command.target}
+        given = driver.CUDA_MEMCPY3D()
+        given.dstMemoryType = kinds.CU_MEMORYTYPE_DEVICE
+        given.dstDevice = command.target
+        places = {0: command.target}
         if isinstance(command, Copy):
-            self._given.srcMemoryType = kinds.CU_MEMORYTYPE_DEVICE
-            self._given.srcDevice = command.source
-            self._places[1] = command.source
+            given.srcMemoryType = kinds.CU_MEMORYTYPE_DEVICE
+            given.srcDevice = command.source
+            places[1] = command.source
             size = command.size
         else:
             size = len(command.data)
             self._data = ctypes.create_string_buffer(command.data, max(1, size))
-            self._given.srcMemoryType = kinds.CU_MEMORYTYPE_HOST
-            self._given.srcHost = ctypes.addressof(self._data)
-        self._given.WidthInBytes, self._given.Height, self._given.Depth = size, 1, 1
-
-    def addresses(self) -> list[tuple[int, int]]:
-        return list(self._places.items())
+            given.srcMemoryType = kinds.CU_MEMORYTYPE_HOST
+            given.srcHost = ctypes.addressof(self._data)
+        given.WidthInBytes, given.Height, given.Depth = size, 1, 1
+        super().__init__(
+            given,
+            places,
+            driver.cuGraphAddMemcpyNode,
+            driver.cuGraphExecMemcpyNodeSetParams,
+            _context(),
+        )
 
     def put(self, position: int, address: int) -> None:
         if position == 0:
@@ -439,38 +459,25 @@ class _Copying(_Node):
         else:
             self._given.srcDevice = address
 
-    def add(self, graph: Any, before: Sequence[Any]) -> None:
-        self.handle = _did(
-            _driver().cuGraphAddMemcpyNode(graph, before, len(before), self._given, _context())
-        )
-
-    def update(self, graph: Any) -> None:
-        _did(_driver().cuGraphExecMemcpyNodeSetParams(graph, self.handle, self._given, _context()))
-
 
 class _Filling(_Node):
     def __init__(self, command: Fill) -> None:
-        super().__init__()
-        self._given = _driver().CUDA_MEMSET_NODE_PARAMS()
-        self._given.dst = command.target
-        self._given.value = command.value
-        self._given.elementSize = command.width
-        self._given.width, self._given.height = command.length, 1
-        self._target = command.target
-
-    def addresses(self) -> list[tuple[int, int]]:
-        return [(0, self._target)]
+        driver = _driver()
+        given = driver.CUDA_MEMSET_NODE_PARAMS()
+        given.dst = command.target
+        given.value = command.value
+        given.elementSize = command.width
+        given.width, given.height = command.length, 1
+        super().__init__(
+            given,
+            {0: command.target},
+            driver.cuGraphAddMemsetNode,
+            driver.cuGraphExecMemsetNodeSetParams,
+            _context(),
+        )
 
     def put(self, position: int, address: int) -> None:
         self._given.dst = address
-
-    def add(self, graph: Any, before: Sequence[Any]) -> None:
-        self.handle = _did(
-            _driver().cuGraphAddMemsetNode(graph, before, len(before), self._given, _context())
-        )
-
-    def update(self, graph: Any) -> None:
-        _did(_driver().cuGraphExecMemsetNodeSetParams(graph, self.handle, self._given, _context()))
 
 
 def _node(command: Command) -> _Node:
