@@ -281,6 +281,39 @@ func.func @no_fusion_ends_apart(%x: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> (
 
 // -----
 
+// A row that is read elsewhere too: moved data is no result, and its copy does not read the ids that
+// the group computes and nothing looks at.
+// CHECK-LABEL: @moved_with_unread_ids
+// CHECK-SAME: %[[X:[^:]*]]: tensor<16xf32>
+// CHECK: %[[G:.*]] = flow.dispatch.region -> (tensor<8x16xf32>)
+// CHECK: %[[COPY:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<16xf32>)
+// CHECK: return %[[G]], %[[COPY]]
+#m = affine_map<(m, n) -> (m)>
+#n = affine_map<(m, n) -> (n)>
+#mn = affine_map<(m, n) -> (m, n)>
+#i = affine_map<(i) -> (i)>
+func.func @moved_with_unread_ids(%x: tensor<16xf32>, %ids: tensor<8xi32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %ei = tensor.empty() : tensor<8xi32>
+  %j = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel"]} ins(%ids : tensor<8xi32>) outs(%ei : tensor<8xi32>) {
+  ^bb0(%i0: i32, %o: i32):
+    %s = arith.addi %i0, %i0 : i32
+    linalg.yield %s : i32
+  } -> tensor<8xi32>
+  %r = linalg.generic {indexing_maps = [#n, #m, #mn], iterator_types = ["parallel", "parallel"]} ins(%x, %j : tensor<16xf32>, tensor<8xi32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i0: f32, %i1: i32, %o: f32):
+    linalg.yield %i0 : f32
+  } -> tensor<8x16xf32>
+  %y = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%r : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i0: f32, %o: f32):
+    %s = math.tanh %i0 : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  return %y, %r : tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// -----
+
 // An end that widens, last of all.
 // CHECK-LABEL: @wider_end_is_last
 // CHECK: flow.return %{{.*}}, %

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.builders.tensors import dynamic_sizes
+from mlirfuse.builders.tensors import dynamic_sizes, generic
 from mlirfuse.core import Match, MlirfuseError, PassContext
 from mlirfuse.structured import ops, slices
 
@@ -26,7 +26,7 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
       The region. Its location is the fusion of the ops' locations.
     """
     for op in group:
-        if ops.is_projection(op):
+        if ops.moved_input(op) is not None:
             _share_copy(op, group)
     results = slices.results_of(group)
     place = make_room(group)
@@ -86,7 +86,19 @@ def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
     for outer in outside:
         if outer is not None and outer.is_before_in_block(place):
             place = outer
-    copy = op.clone(ir.InsertionPoint(place)).operation
+    number, maps = ops.moved_input(op), ops.indexing_maps(op)
+    assert number is not None
+    if ops.num_inputs(op) == 1 or None in maps:
+        copy = op.clone(ir.InsertionPoint(place)).operation
+    else:  # without the inputs that it does not read, which the group may compute
+        with ir.InsertionPoint(place), op.location:
+            copy = generic(
+                [op.operands[number]],
+                ops.inits(op),
+                [ops.plain_maps(op)[number], ops.plain_maps(op)[-1]],
+                ops.iterator_types(op),
+                lambda arguments: arguments[:1],
+            )
     value.replace_all_uses_except(copy.results[0], inside)
 
 

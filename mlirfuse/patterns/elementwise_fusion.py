@@ -59,7 +59,7 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
     if wider is not None:
         detail = f"{ops.described(wider)} ends the group in wider elements, before another op"
         return NoMatch(Reason.TARGET_UNSUPPORTED, detail)
-    members = {op for op in group if not ops.is_projection(op)}
+    members = {op for op in group if ops.moved_input(op) is None}
     reached, work = {ends[0]}, [ends[0]]
     while work:
         op = work.pop()

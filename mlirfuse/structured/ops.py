@@ -335,11 +335,23 @@ def reads_inits(op: ir.Operation) -> bool:
 @facts.kept
 def is_projection(op: ir.Operation) -> bool:
     """Whether the generic only moves data: it yields its one input unchanged."""
-    if not is_elementwise(op) or num_inputs(op) != 1 or len(op.results) != 1:
-        return False
+    return num_inputs(op) == 1 and moved_input(op) is not None
+
+
+@facts.kept
+def moved_input(op: ir.Operation) -> int | None:
+    """Number of the input that an elementwise generic yields unchanged; it reads no other.
+
+    What else it has as inputs is left over: ids of a table of one row that the row was gathered by.
+    """
+    if not is_elementwise(op) or len(op.results) != 1:
+        return None
     block = body(op)
-    terminator = block.operations[len(block.operations) - 1].operation
-    return len(block.operations) == 1 and bool(terminator.operands[0] == block.arguments[0])
+    if len(block.operations) != 1:
+        return None
+    yielded = block.operations[0].operation.operands[0]
+    arguments = list(block.arguments)[: num_inputs(op)]
+    return next((number for number, a in enumerate(arguments) if a == yielded), None)
 
 
 @facts.kept
