@@ -10,8 +10,8 @@ import records
 EXECUTED = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
 """Models that are executed in every run of the tests: the smallest ones."""
 
-TOLERANCE = 2e-5
-"""Of f32, relative to the largest magnitude of the result; for sums in another order."""
+TOLERANCE = {"f32": 2e-5, "f16": 2e-3}
+"""Relative to the largest magnitude of the result; for sums in another order."""
 
 PACKED = {("llama_block_f16", "cpu")}
 """Packing operands of f16 is a dispatch each; the products are faster by more."""
@@ -61,7 +61,7 @@ def test_blocks_are_few_dispatches(name, target):
     [pytest.param(n, marks=() if n in EXECUTED else pytest.mark.sweep) for n in records.MODELS],
 )
 def test_agrees_with_the_framework(name):
-    assert records.error(name) < TOLERANCE
+    assert records.error(name) < TOLERANCE["f16" if name.endswith("_f16") else "f32"]
 
 
 @pytest.mark.sweep
