@@ -210,9 +210,9 @@ def side(milliseconds, error=1e-4):
     return {"seconds": [milliseconds * 1e-3] * 3, "error": error}
 
 
-def enter(work, sides, entry=None):
+def enter(work, sides, entry=None, copy=None):
     entry = entry or results.Row(work=work, dtype="f16", ours_ms=None)
-    measure.entered(entry, row_of(work), sides, RATES)
+    measure.entered(entry, row_of(work), sides, RATES, copy)
     return entry
 
 
@@ -264,7 +264,9 @@ def measured():
     made.device, made.rates = "Some GPU", RATES
     stock = side(0.56)
     made.rows = [
-        enter(SOFTMAX, {"kernels": side(0.14), "stock": stock, "eager": side(0.28)}),
+        enter(
+            SOFTMAX, {"kernels": side(0.14), "stock": stock, "eager": side(0.28)}, copy=[132e-6] * 3
+        ),
         enter(PRODUCT, {"kernels": side(0.4), "xla": side(0.2), "stock": side(1.6)}),
         enter("softmax 16384x1024", {"kernels": {"said": "a|b"}}),
     ]
@@ -274,13 +276,13 @@ def measured():
 def test_tables_count_and_name_what_misses():
     summary, operators, blocks, misses, failures = gpu.tables(measured())
     lines = {line[0]: line[1:] for line in summary.rows}
-    assert lines["all"] == ["3", "1.00", "4.00", "1", "1 of 2", "1"]
-    assert lines["operators bound by products"] == ["1", "0.50", "4.00", "1", "", "0"]
+    assert lines["all"] == ["3", "1.00", "4.00", "1", "1 of 2", "1 of 1", "1"]
+    assert lines["operators bound by products"] == ["1", "0.50", "4.00", "1", "", "", "0"]
     assert f"{len(rows.rows()) - 3} rows of the suite were not reached" in summary.text
-    assert operators.rows[0][:5] == [SOFTMAX, "f16", "134", "140", "96%"]
+    assert operators.rows[0][:6] == [SOFTMAX, "f16", "134", "140", "96%", "132"]
     assert [line[-1] for line in operators.rows] == ["2.00", "0.50", ""]
     assert not blocks.rows
-    assert misses.rows == [[PRODUCT, "f16", "XLA", "400", "200", "0.50", "69%"]]
+    assert misses.rows == [[PRODUCT, "f16", "XLA", "400", "200", "0.50", "69%", ""]]
     assert failures.rows == [["kernels", "a\\|b", "softmax 16384x1024 f16", "1"]]
     for table in (summary, operators, blocks, misses, failures):
         assert all(len(line) == len(table.header) for line in table.rows)
@@ -288,9 +290,20 @@ def test_tables_count_and_name_what_misses():
 
 def test_a_row_that_memory_bounds_misses_below_its_limit():
     made = measured()
-    made.rows = [enter(SOFTMAX, {"kernels": side(0.16), "eager": side(0.2)})]
-    misses = gpu.tables(made)[3]
-    assert misses.rows == [[SOFTMAX, "f16", "eager", "160", "200", "1.25", "84%"]]
+    made.rows = [enter(SOFTMAX, {"kernels": side(0.16), "eager": side(0.2)}, copy=[15.2e-5])]
+    summary, _, _, misses, _ = gpu.tables(made)
+    assert summary.rows[0][5:7] == ["0 of 1", "1 of 1"]
+    assert misses.rows == [[SOFTMAX, "f16", "eager", "160", "200", "1.25", "84%", "95%"]]
+
+
+def test_a_copy_of_as_many_bytes_moves_half_of_them_each_way(monkeypatch):
+    moved = []
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda *pair: moved.append(pair))
+    call = worker.copying(1000.0, 2, device="cpu")
+    call(0)
+    call(1)
+    assert [(into.nbytes, source.nbytes) for into, source in moved] == [(500, 500)] * 2
+    assert len({tensor.data_ptr() for pair in moved for tensor in pair}) == 4
 
 
 def test_chart_is_a_picture_with_a_bar_for_each_ratio():

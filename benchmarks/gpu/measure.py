@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks import results, tables, timing
 from benchmarks.gpu import rows
-from benchmarks.gpu.names import NEEDED, OURS, PROGRAM, SIDES, STOCK
+from benchmarks.gpu.names import COPY, NEEDED, OURS, PROGRAM, SIDES, STOCK
 from benchmarks.gpu.rows import Row
 from benchmarks.suites import gpu
 from mlirfuse.core import MlirfuseError, UsageError, nearest
@@ -184,7 +184,7 @@ def run(
                 measured.begin(where, line["rates"], line["versions"])
             elif "row" in line:
                 row = left.pop(line["row"])
-                measured.add(row, line["sides"])
+                measured.add(row, line["sides"], line.get(COPY))
                 _log.info("%4.0f s %s", time.monotonic() - began, brief(measured.row(row)))
         if not left or time.monotonic() >= end:
             break
@@ -311,9 +311,14 @@ class Merged:
         self.results.rows.append(entry)
         return entry
 
-    def add(self, row: Row, sides: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(
+        self,
+        row: Row,
+        sides: Mapping[str, Mapping[str, Any]],
+        copy: Sequence[float] | None = None,
+    ) -> None:
         """Adds the sides of a row, and writes the file."""
-        entered(self.row(row), row, sides, self.results.rates)
+        entered(self.row(row), row, sides, self.results.rates, copy)
         _sort(self.results)
         self.results.save(self._folder)
 
@@ -323,6 +328,7 @@ def entered(
     row: Row,
     sides: Mapping[str, Mapping[str, Any]],
     rates: Mapping[str, float],
+    copy: Sequence[float] | None = None,
 ) -> None:
     """Puts a run's sides into the entry of a row; ratios are of that run's rounds.
 
@@ -331,6 +337,7 @@ def entered(
       row: what was measured.
       sides: side -> what the worker says of it.
       rates: of the device.
+      copy: seconds of a copy of as many bytes, in the same rounds.
     """
     cost = rows.cost(row)
     at = rates["copy"], rates[f"product_{row.dtype}"]
@@ -360,6 +367,8 @@ def entered(
             if side != ours:
                 entry.peers[side] = samples.milliseconds(side)
                 entry.ratios[side] = dataclasses.asdict(samples.ratio(side, ours))
+    if copy is not None:
+        entry.details["copy_ms"] = timing.Samples({COPY: copy}).milliseconds(COPY)
     entry.details.update(
         ours=ours,
         earlier=False,

@@ -20,3 +20,6 @@ PEERS = ("eager", "torch_compile", "max_autotune", "reduce_overhead", "xla")
 SIDES = (*OURS, *STOCK, *PEERS)
 
 BLOCK_ONLY = ("replayed", "reduce_overhead")
+
+COPY = "copy"
+"""No side: a copy of as many bytes as an operator moves, beside the sides in each round."""

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import rivals, rows, timer, with_torch
-from benchmarks.gpu.names import BLOCK_ONLY
+from benchmarks.gpu.names import BLOCK_ONLY, COPY
 from benchmarks.gpu.rows import Argument, Row
 
 ROTATED = 256 << 20
@@ -189,20 +189,24 @@ def measure(
             check_device()
     del expected
     say(begin=row.name, side="timing")
+    measured: dict[str, Any] = {"sides": found}
     with torch.inference_mode():
-        for side, times in _times(row, ready, len(copies)).items():
-            found[side].update(times)
+        times = _times(row, ready, len(copies))
+    if COPY in times:
+        measured[COPY] = times.pop(COPY)["seconds"]
+    for side, known in times.items():
+        found[side].update(known)
     ready.clear()
     del copies, arguments
     gc.collect()
     rivals.free_memory()
-    return {"sides": found}
+    return measured
 
 
 def _times(
     row: Row, ready: Mapping[str, rivals.Contender], copies: int
 ) -> dict[str, dict[str, Any]]:
-    """Seconds of each side, with what else is known of its calls."""
+    """Seconds of each side, and of `COPY` for an operator, with what else is known of its calls."""
 
     def waiting(made: rivals.Contender) -> Callable[[int], None]:
         return lambda copy: made.wait(made.call(copy))
@@ -210,6 +214,8 @@ def _times(
     calls = {side: waiting(made) for side, made in ready.items()}
     if not calls:
         return {}
+    if not row.block:
+        calls[COPY] = copying(rows.cost(row).bytes, copies)
     once = timer.latencies(calls, rounds=1, copies=copies)
     total = sum(min(times) for times in once.values())
     rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(SECONDS / total)))
@@ -227,6 +233,29 @@ def _times(
         }
         for side, made in ready.items()
     }
+
+
+def copying(size: float, copies: int, device: str = "cuda") -> Callable[[int], None]:
+    """A call that moves as many bytes as a row does at least: half of them read, half written.
+
+    Args:
+      size: bytes.
+      copies: how many pairs of tensors take turns.
+      device: where they are.
+    """
+    half = max(1, int(size) // 2)
+    pairs = [
+        [torch.zeros(half, dtype=torch.uint8, device=device) for _ in range(2)]
+        for _ in range(copies)
+    ]
+
+    def call(copy: int) -> None:
+        source, target = pairs[copy]
+        target.copy_(source)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return call
 
 
 def measure_rates() -> dict[str, float]:

@@ -43,7 +43,8 @@ _OPERATORS = (
     "Microseconds of the kernels of a call, by CUPTI, medians of interleaved rounds; arguments "
     "rotate through copies of at least 256 MiB together. The limit is the time in which this "
     "device copies the bytes of arguments and results, or does the operations at the rate of a "
-    f"large product, whichever is longer. {_SIDES}"
+    "large product, whichever is longer; `copy` is a copy of as many bytes in the same rounds, "
+    f"which start and end keep from the rate of a large one. {_SIDES}"
 )
 _BLOCKS = (
     "Milliseconds of wall time of a call that is waited for; `queued` is a call of ours among "
@@ -83,6 +84,12 @@ def of_limit(row: Row) -> float | None:
     if row.ours_ms is None or row.limit_ms is None:
         return None
     return row.limit_ms / row.ours_ms
+
+
+def of_copy(row: Row) -> float | None:
+    """The time of a copy of as many bytes over ours."""
+    copy_ms = row.details.get("copy_ms")
+    return None if row.ours_ms is None or copy_ms is None else float(copy_ms) / row.ours_ms
 
 
 _MISSES = (
@@ -142,7 +149,6 @@ def _summary(rows: Sequence[Row]) -> Table:
         chosen = [row for row in rows if belongs(row)]
         ratios = over_best(chosen)
         bound = [row for row in chosen if _bound_by_memory(row)]
-        near = [part for row in bound if (part := of_limit(row)) is not None]
         lines.append(
             [
                 name,
@@ -152,7 +158,8 @@ def _summary(rows: Sequence[Row]) -> Table:
                     mean(r.ratios["stock"]["median"] for r in chosen if "stock" in r.ratios), ".2f"
                 ),
                 str(sum(ratio < LOWEST for ratio in ratios)),
-                f"{sum(part >= GOAL_OF_LIMIT for part in near)} of {len(bound)}" if bound else "",
+                _reached(bound, of_limit),
+                _reached([row for row in bound if "copy_ms" in row.details], of_copy),
                 str(sum(row.ours_ms is None for row in chosen)),
             ]
         )
@@ -160,9 +167,18 @@ def _summary(rows: Sequence[Row]) -> Table:
     text = _SUMMARY + (f" {missing} rows of the suite were not reached." if missing else "")
     if EARLIER in groups:
         text += " A row with a star is of an earlier run, with the programs of that time."
-    under, near_limit = f"under {LOWEST:.2f}", f"{GOAL_OF_LIMIT:.0%} of limit"
-    header = ["rows", "number", "over best", "over IREE", under, near_limit, "ours failed"]
+    goals = [
+        f"under {LOWEST:.2f}",
+        *(f"{GOAL_OF_LIMIT:.0%} of {what}" for what in ("limit", "copy")),
+    ]
+    header = ["rows", "number", "over best", "over IREE", *goals, "ours failed"]
     return Table("On a GPU", text, header, lines)
+
+
+def _reached(bound: Sequence[Row], part: Callable[[Row], float | None]) -> str:
+    """How many of the rows that are bound by memory are near enough."""
+    near = sum((part(row) or 0.0) >= GOAL_OF_LIMIT for row in bound)
+    return f"{near} of {len(bound)}" if bound else ""
 
 
 def _operators(rows: Sequence[Row]) -> Table:
@@ -177,12 +193,13 @@ def _operators(rows: Sequence[Row]) -> Table:
                 _number(row.limit_ms, ".0f", 1e3),
                 _number(row.ours_ms, ".0f", 1e3),
                 _number(near, ".0%"),
+                _number(row.details.get("copy_ms"), ".0f", 1e3),
                 *(_number(row.peers.get(side), ".0f", 1e3) for side in shown),
                 _best(row),
             ]
         )
     titles = [COLUMNS[side] for side in shown]
-    header = ["operator", "type", "limit", "ours", "of limit", *titles, "best"]
+    header = ["operator", "type", "limit", "ours", "of limit", "copy", *titles, "best"]
     return Table("Operators on a GPU", _OPERATORS, header, lines, words=2)
 
 
@@ -221,9 +238,10 @@ def _misses(rows: Sequence[Row]) -> Table:
         if ratio < LOWEST or (_bound_by_memory(row) and limit < GOAL_OF_LIMIT):
             mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[side]))
             name = [_named(row), row.dtype, COLUMNS[side], mine, theirs]
-            found.append((ratio, [*name, f"{ratio:.2f}", f"{limit:.0%}"]))
+            parts = [f"{ratio:.2f}", f"{limit:.0%}", _number(of_copy(row), ".0%")]
+            found.append((ratio, [*name, *parts]))
     lines = [line for _, line in sorted(found, key=lambda f: f[0])]
-    header = ["row", "type", "best", "ours us", "best us", "ratio", "of limit"]
+    header = ["row", "type", "best", "ours us", "best us", "ratio", "of limit", "of copy"]
     return Table("Rows that miss", _MISSES, header, lines, words=3)
 
 
