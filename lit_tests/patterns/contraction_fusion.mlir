@@ -214,3 +214,28 @@ func.func @no_fusion_unsigned(%a: tensor<32x64xi8>, %b: tensor<64x48xi8>) -> ten
   %c = linalg.matmul {cast = #linalg.type_fn<cast_unsigned>} ins(%a, %b : tensor<32x64xi8>, tensor<64x48xi8>) outs(%f : tensor<32x48xi32>) -> tensor<32x48xi32>
   return %c : tensor<32x48xi32>
 }
+
+// -----
+
+// What has no dimension gets none back: the product comes alone.
+// CHECK-LABEL: @no_fusion_scalar_epilogue
+// CHECK-SAME: %[[A:.*]]: tensor<1x64xf16>, %[[B:.*]]: tensor<64x1xf16>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[C:.*]] = linalg.matmul ins(%[[A]], %[[B]] :
+// CHECK-NEXT: flow.return %[[C]]
+// CHECK: %[[S:.*]] = tensor.collapse_shape %[[Y]] []
+// CHECK: linalg.generic {{.*}} ins(%[[S]] :
+func.func @no_fusion_scalar_epilogue(%a: tensor<1x64xf16>, %b: tensor<64x1xf16>) -> tensor<f16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<1x64xf16>, tensor<64x1xf16>) outs(%f : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %s = tensor.collapse_shape %c [] : tensor<1x1xf32> into tensor<f32>
+  %o = tensor.empty() : tensor<f16>
+  %y = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []} ins(%s : tensor<f32>) outs(%o : tensor<f16>) {
+  ^bb0(%x: f32, %w: f16):
+    %n = arith.truncf %x : f32 to f16
+    linalg.yield %n : f16
+  } -> tensor<f16>
+  return %y : tensor<f16>
+}

@@ -70,6 +70,8 @@ def narrow_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Ope
     if readers[0].block != contraction.block:
         return []
     sizes = ops.shape(readers[0].results[0])
+    if not sizes:
+        return []  # what has no dimension gets none back
     if [n for n in ops.shape(contraction.results[0]) if n != 1] != [n for n in sizes if n != 1]:
         return []
     group, last = [contraction, readers[0]], readers[0]
