@@ -173,16 +173,23 @@ def one_name(source):
     return re.sub(r'"layer\d/(\w+)"', r'"\1.py"', source)
 
 
+def parameters(source):
+    """The weights come from elsewhere when the program is loaded."""
+    held = r"arith.constant dense_resource<(\w+)>"
+    return re.sub(held, r'flow.tensor.constant #flow.parameter.named<"model"::"\1">', source)
+
+
 @pytest.mark.parametrize("target", ["cpu:x86-64-v4", "cuda:sm_90"])
 @pytest.mark.parametrize(
     ("source", "switches"),
     [
         (text(), {}),
+        (parameters(text()), {}),
         (one_name(text()), {}),
         (one_name(text()), SEARCH),
         (text(), {"pipeline": "norms_only"}),
     ],
-    ids=["named", "lines", "search", "norms"],
+    ids=["named", "parameters", "lines", "search", "norms"],
 )
 def test_it_is_the_same_as_a_run_on_all(source, switches, target):
     module, options = ir.Module.parse(source), FusionOptions.resolve(**switches)
@@ -210,12 +217,13 @@ def test_what_is_from_three_layers_is_not_understood():
         short.layer(ir.Location.fused([places[0], places[1], places[2]]))
 
 
-def test_each_layer_keeps_its_weights_and_lines():
-    grouped, report = run(ir.Module.parse(text()), FusionOptions())
+@pytest.mark.parametrize("source", [text(), parameters(text())], ids=["constants", "parameters"])
+def test_each_layer_keeps_its_weights_and_lines(source):
+    grouped, report = run(ir.Module.parse(source), FusionOptions())
     assert "weight_packing_rewrite" in report.counts()
     shown = printed(grouped)
     assert folding.ops.OWN_NAME not in shown
-    packed = re.findall(r"dense_resource<weight(\d)>", shown)
+    packed = re.findall(r"\bweight(\d)\b", shown)
     assert packed == [str(n) for n in range(COUNT)]
     read = re.findall(r"global.load immutable @(packed_weight\w*)", shown)
     assert read == ["packed_weight", *(f"packed_weight_{n}" for n in range(COUNT - 1))]

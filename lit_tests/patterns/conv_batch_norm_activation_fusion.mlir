@@ -121,6 +121,42 @@ func.func @jax_1x1_dynamic(%x: tensor<?x8x2xf32>) -> tensor<?x8x2xf32> {
 
 // -----
 
+#c = affine_map<(n, c) -> (c)>
+#nc = affine_map<(n, c) -> (n, c)>
+#x = affine_map<(n, c, k) -> (n, k)>
+#k = affine_map<(n, c, k) -> (k, c)>
+#y = affine_map<(n, c, k) -> (n, c)>
+
+// Filter and scale are parameters of the program.
+// CHECK-LABEL: module
+// CHECK-DAG: %[[W:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"w">
+// CHECK-DAG: %[[S:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"s">
+// CHECK: linalg.generic {{.*}} ins(%[[W]], %[[S]] :
+// CHECK-LABEL: @parameters
+// CHECK-NOT: flow.tensor.constant
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %scaled_filter :
+func.func @parameters(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %w = flow.tensor.constant #flow.parameter.named<"model"::"w"> : tensor<2x2xf32>
+  %scale = flow.tensor.constant #flow.parameter.named<"model"::"s"> : tensor<2xf32>
+  %e = tensor.empty() : tensor<4x2xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %c = linalg.generic {indexing_maps = [#x, #k, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x2xf32>, tensor<2x2xf32>) outs(%z : tensor<4x2xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x2xf32>
+  %m = linalg.generic {indexing_maps = [#nc, #c, #nc], iterator_types = ["parallel", "parallel"]} ins(%c, %scale : tensor<4x2xf32>, tensor<2xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.mulf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<4x2xf32>
+  return %m : tensor<4x2xf32>
+}
+
+// -----
+
 #f = affine_map<(n, f, w) -> (f)>
 #nfw = affine_map<(n, f, w) -> (n, f, w)>
 #x = affine_map<(n, g, f, w, c, q) -> (n, g, c, w + q)>

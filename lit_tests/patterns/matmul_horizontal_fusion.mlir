@@ -177,6 +177,47 @@ func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16
 
 // -----
 
+#mn = affine_map<(m, n) -> (m, n)>
+// Parameters of the program are joined as constants are: groups read the parts in place.
+// CHECK-LABEL: util.global private @joined_weight : tensor<16x96xf32>
+// CHECK-DAG: %[[A:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"0">
+// CHECK-DAG: %[[B:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"1">
+// CHECK: %[[W:.*]] = tensor.insert_slice %[[A]] into
+// CHECK: tensor.insert_slice %[[B]] into %[[W]]
+// CHECK-LABEL: @joined_parameters
+// CHECK-NOT: flow.tensor.constant
+// CHECK: linalg.generic {{.*}} ins(%arg0, %joined_weight :
+func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %w0 = flow.tensor.constant #flow.parameter.named<"model"::"0"> : tensor<16x64xf32>
+  %w1 = flow.tensor.constant #flow.parameter.named<"model"::"1"> : tensor<16x32xf32>
+  %e0 = tensor.empty() : tensor<16x64xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<16x64xf32>) -> tensor<16x64xf32>
+  %a = linalg.matmul ins(%x, %w0 : tensor<16x16xf32>, tensor<16x64xf32>) outs(%f0 : tensor<16x64xf32>) -> tensor<16x64xf32>
+  %p = flow.dispatch.region -> (tensor<16x64xf32>) {
+    %s = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<16x64xf32>) outs(%e0 : tensor<16x64xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %r = math.absf %i : f32
+      linalg.yield %r : f32
+    } -> tensor<16x64xf32>
+    flow.return %s : tensor<16x64xf32>
+  }
+  %e1 = tensor.empty() : tensor<16x32xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %b = linalg.matmul ins(%x, %w1 : tensor<16x16xf32>, tensor<16x32xf32>) outs(%f1 : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %q = flow.dispatch.region -> (tensor<16x32xf32>) {
+    %s = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%b : tensor<16x32xf32>) outs(%e1 : tensor<16x32xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %r = math.absf %i : f32
+      linalg.yield %r : f32
+    } -> tensor<16x32xf32>
+    flow.return %s : tensor<16x32xf32>
+  }
+  return %p, %q : tensor<16x64xf32>, tensor<16x32xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @no_fusion_columns_differ
 // WHY-LABEL: @no_fusion_columns_differ
 // WHY: the contractions have different numbers of columns

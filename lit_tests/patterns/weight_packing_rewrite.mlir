@@ -75,6 +75,26 @@ util.func public @global_weight(%x: tensor<4x16xf32>) -> tensor<128x4xf32> {
 
 // -----
 
+// A parameter of the program is packed when it is loaded, as a constant is.
+// CHECK: %[[G:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"w"> : tensor<16x64xf32>
+// CHECK: %[[W:.*]] = tensor.expand_shape %[[G]] {{.*}} output_shape [16, 2, 32]
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[W]] :
+// CHECK: util.global.store %[[T]], @packed_weight
+// CHECK-LABEL: @parameter
+// CHECK-NOT: flow.tensor.constant
+// CHECK: %[[P:.*]] = util.global.load immutable @packed_weight
+// CHECK: linalg.generic {{.*}} ins(%arg0, %[[P]] : {{.*}}compilation_info
+func.func @parameter(%x: tensor<8x16xf32>) -> tensor<8x64xf32> {
+  %w = flow.tensor.constant #flow.parameter.named<"model"::"w"> : tensor<16x64xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x64xf32>) -> tensor<8x64xf32>
+  %c = linalg.matmul ins(%x, %w : tensor<8x16xf32>, tensor<16x64xf32>) outs(%f : tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %c : tensor<8x64xf32>
+}
+
+// -----
+
 // The op after the product reads it in two ways: it stays as it is and reads what is collapsed.
 // CHECK-LABEL: @symmetric
 // CHECK: %[[C:.*]] = linalg.generic {{.*}}compilation_info

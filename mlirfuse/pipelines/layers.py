@@ -19,6 +19,9 @@ CANDIDATES = 4
 
 _SEEN = (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr, ir.DenseElementsAttr)
 
+_UNSEEN = ("dense_resource<", "#flow.parameter.named<")
+"""Starts of attributes that are data which is not written out."""
+
 Place = tuple[int, int]
 """An op's index in the block and the number of the operand, nested ops' operands included."""
 
@@ -101,7 +104,7 @@ class _Reader:
     """
 
     def __init__(self, held: Sequence[ir.Operation]) -> None:
-        others = (place for place, op in enumerate(held) if op.name != "arith.constant")
+        others = (place for place, op in enumerate(held) if op.name not in ops.DATA)
         self.head = next(others, len(held))
         self.weights: dict[int, Place] = {}
         self.constants = {op.results[0]: place for place, op in enumerate(held[: self.head])}
@@ -151,7 +154,7 @@ class _Reader:
             return value
         attribute = self.held[constant].attributes["value"]
         # What is not written out can be a splat to nobody who looks at the program.
-        if isinstance(attribute, _SEEN) or not str(attribute).startswith("dense_resource<"):
+        if isinstance(attribute, _SEEN) or not str(attribute).startswith(_UNSEEN):
             return attribute
         self.weights[constant] = here
         return value.type

@@ -232,9 +232,9 @@ def _filter(root: ir.Operation, loops: tuple[int, ...]) -> int | NoMatch:
 
 
 def constant_root(value: ir.Value) -> ir.Value | None:
-    """The constant or parameter that the value is, or is a reshape of; None for anything else."""
+    """The constant data that the value is, or is a reshape of; None for anything else."""
     root = ops.behind(value, ops.RESHAPES)
-    return root if ops.is_constant_data(root) or ops.is_parameter(root) else None
+    return root if ops.is_constant_data(root) else None
 
 
 # --- windows --------------------------------------------------------------------------------------

@@ -24,7 +24,9 @@ RETURN = "flow.return"
 
 # Ops without memory, ordering or control effects that may be moved, cloned and grouped.
 _PURE_DIALECTS = ("arith.", "math.", "tensor.", "linalg.", "iree_linalg_ext.", "complex.")
-_PURE_OPS = frozenset({"affine.apply", "util.null", REGION, "iree_tensor_ext.bitcast"})
+_PURE_OPS = frozenset(
+    {"affine.apply", "flow.tensor.constant", "util.null", REGION, "iree_tensor_ext.bitcast"}
+)
 
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 
@@ -421,20 +423,16 @@ def constant(value: ir.Value) -> float | int | None:
     return attribute_number(op.attributes["value"])
 
 
+DATA = frozenset({"arith.constant", "flow.tensor.constant"})
+"""Ops that are data: of the program, or a parameter, which comes from elsewhere at load time."""
+
+
 def is_constant_data(value: ir.Value) -> bool:
-    """Whether the value is known when the program is loaded: a constant or an immutable global."""
+    """Whether the value is known when the program is loaded: data or an immutable global."""
     op = defining_op(value)
     if op is None:
         return False
-    return op.name == "arith.constant" or (
-        op.name == "util.global.load" and "is_immutable" in op.attributes
-    )
-
-
-def is_parameter(value: ir.Value) -> bool:
-    """Whether the value is a parameter of the program, which comes from elsewhere at load time."""
-    op = defining_op(value)
-    return op is not None and op.name == "flow.tensor.constant"
+    return op.name in DATA or (op.name == "util.global.load" and "is_immutable" in op.attributes)
 
 
 def _initial_value(load: ir.Operation) -> float | int | None:

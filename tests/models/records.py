@@ -13,6 +13,7 @@ from pathlib import Path
 import hub
 import plain
 import torch
+from iree.compiler import ir
 from torch import nn
 
 import mlirfuse
@@ -20,6 +21,7 @@ from mlirfuse import api
 from mlirfuse.core import Reason
 from mlirfuse.frontends import import_model
 from mlirfuse.options import FusionOptions
+from mlirfuse.structured import ops
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -77,6 +79,39 @@ def imported(name):
     """The path of the imported model, and what keeps it there."""
     model = import_model(*build(name))
     return os.fspath(model.path), model
+
+
+def with_parameters(name, folder):
+    """The path of the imported model with parameters in place of all its weights."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parseFile(imported(name)[0])
+        (function,) = ops.functions(module)
+        held = [view.operation for view in function.regions[0].blocks[0].operations]
+        for number, op in enumerate(held):
+            if op.name != "arith.constant" or "dense_resource" not in str(op.attributes["value"]):
+                continue
+            kind = op.results[0].type
+            key = ir.Attribute.parse(f'#flow.parameter.named<"model"::"{number}"> : {kind}')
+            with ir.InsertionPoint(op), op.location:
+                made = ir.Operation.create(
+                    "flow.tensor.constant", results=[kind], attributes={"value": key}
+                )
+            op.results[0].replace_all_uses_with(made.results[0])
+            op.erase()
+        path = Path(folder, "parameters.mlir")
+        path.write_text(str(module), encoding="utf-8")
+    return os.fspath(path)
+
+
+def counted(path, target):
+    """Rewrites of each pass that fires on a target, and dispatches of a call."""
+    options = FusionOptions()
+    with api.opened(path, target=target, options=options) as work:
+        module, report = api.fuse(work.normalized, target=target, options=options)
+        grouped = Path(work.folder, "grouped.mlirbc")
+        with grouped.open("wb") as file:
+            module.operation.write_bytecode(file)
+        return report.counts(), work.compiler.count(grouped, work.folder)
 
 
 def fired(name):

@@ -64,6 +64,14 @@ def test_agrees_with_the_framework(name):
     assert records.error(name) < TOLERANCE["f16" if name.endswith("_f16") else "f32"]
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_parameters_are_rewritten_as_constants_are(target, tmp_path):
+    spelling = records.TARGETS[target]
+    path = records.with_parameters("llama_block", tmp_path)
+    known = records.counted(records.imported("llama_block")[0], spelling)
+    assert records.counted(path, spelling) == known
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", records.MODELS)
 @pytest.mark.parametrize("target", records.TARGETS)

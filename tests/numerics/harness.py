@@ -149,6 +149,7 @@ class Batch:
       target: what `--target` takes, or a target.
       input_type: what `--iree-input-type` takes: `none` for linalg, `stablehlo`.
       switches: further fields of `FusionOptions`.
+      parameters: key in the scope `model` -> what the programs get from an archive.
     """
 
     cases: Sequence[Case]
@@ -156,6 +157,7 @@ class Batch:
     target: str | Target = "cpu"
     input_type: str = "none"
     switches: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    parameters: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def run(self) -> dict[str, Outcome]:
         """Compiles and calls everything; name of a case -> its outcome."""
@@ -169,8 +171,11 @@ class Batch:
                     for kind in ("fused", "unfused")
                 }
                 programs = {kind: future.result() for kind, future in done.items()}
+            archive = work / "model.irpa"
+            if self.parameters:
+                rt.save_archive_file(dict(self.parameters), archive)
             called = {
-                kind: call(program, target.device, self.cases)
+                kind: call(program, target.device, self.cases, archive if self.parameters else None)
                 for kind, (program, _) in programs.items()
             }
         return {
@@ -270,12 +275,19 @@ def _fired(report: Report, name: str) -> dict[str, int]:
     return counts
 
 
-def call(program: bytes, device: str, cases: Sequence[Case]) -> dict[str, dict[str, Arrays]]:
-    """Calls every function on each of its input sets."""
+def call(
+    program: bytes, device: str, cases: Sequence[Case], archive: Path | None = None
+) -> dict[str, dict[str, Arrays]]:
+    """Calls every function on each of its input sets; `archive` holds the program's parameters."""
     config = rt.Config(device=rt.get_device(device))
     context = rt.SystemContext(config=config)
+    if archive is not None:
+        held = rt.ParameterIndex()
+        held.load(str(archive))
+        provider = held.create_provider(scope="model")
+        context.add_vm_module(rt.create_io_parameters_module(context.instance, provider))
     context.add_vm_module(rt.VmModule.copy_buffer(context.instance, program))
-    (module,) = (m for name, m in context.modules.items() if name != "hal")
+    (module,) = (m for name, m in context.modules.items() if name not in ("hal", "io_parameters"))
     results: dict[str, dict[str, Arrays]] = {}
     for case in cases:
         results[case.name] = {}
