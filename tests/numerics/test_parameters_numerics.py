@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from harness import Batch, Case, section
-from iree.compiler import ir
 
 from mlirfuse import targets
 
