@@ -25,6 +25,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from benchmarks.machines import GPUS
 from mlirfuse import cost, targets
 from mlirfuse.backend.compiler import TOOL, Compiler
 from mlirfuse.backend.grouping import Grouped, group
@@ -44,15 +45,7 @@ RESULTS = ROOT / "docs" / "passes.json"
 
 LIT = ROOT / "lit_tests" / "patterns"
 
-TARGETS = (
-    "cpu:x86-64-v4",
-    "cuda:sm_80",
-    "cuda:sm_90",
-    "rocm:gfx942",
-    "rocm:gfx1100",
-    "vulkan:ampere",
-    "vulkan:rdna3",
-)
+TARGETS = ("cpu:x86-64-v4", *GPUS)
 """A CPU is named: what compiles must not depend on the one that this runs on."""
 
 YES = "yes"

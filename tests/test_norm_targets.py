@@ -5,17 +5,8 @@ from linalg_text import Function
 from norm_text import WRITINGS, group_norm_text, quantized
 
 import mlirfuse
+from benchmarks.machines import GPUS
 from mlirfuse.core import Reason
-
-TARGETS = (
-    "cpu",
-    "cuda:sm_80",
-    "cuda:sm_90",
-    "rocm:gfx942",
-    "rocm:gfx1100",
-    "vulkan:ampere",
-    "vulkan:rdna3",
-)
 
 
 def norm(
@@ -85,7 +76,7 @@ PROGRAMS = {
 """Pass -> functions that it fuses in the default preset."""
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["cpu", *GPUS])
 def test_compiles(target):
     text = "\n".join(f for functions in PROGRAMS.values() for f in functions)
     report = mlirfuse.compile(text, target=target, function="v3", cache=False).report

@@ -347,15 +347,6 @@ class _Linalg(Text):
         )
         return Value(name, shape, x.dtype)
 
-    def transpose(self) -> int:
-        x = self.pick(lambda v: v.rank > 1)
-        if x is None:
-            return self.unary()
-        order = list(range(x.rank))
-        self.chance.shuffle(order)
-        made = self.transposed(x, order)
-        return self.keep(made.name, made.shape, made.dtype)
-
     def reshape(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and None not in v.shape)
         if x is None:
@@ -525,6 +516,6 @@ class _Linalg(Text):
     steps = (
         *(unary, unary, unary, binary, binary, binary, binary),
         *(select, cast, reduce, reduce, softmax, softmax, norm, norm, Text.layers),
-        *(matmul, matmul, attention, transpose, reshape, slice),
+        *(matmul, matmul, attention, Text.transpose, reshape, slice),
         *(concat, pad, gather, constant, control, integers),
     )

@@ -236,14 +236,6 @@ class _StableHlo(Text):
         out = Value(self.fresh(), tuple(x.shape[a] for a in order), x.dtype)
         return self.op("transpose", f"{x.name}, dims = {list(order)}", [x], out)
 
-    def transpose(self) -> int:
-        x = self.pick(lambda v: v.rank > 1)
-        if x is None:
-            return self.unary()
-        order = list(range(x.rank))
-        self.chance.shuffle(order)
-        return self.kept(self.transposed(x, order))
-
     def reshape(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and _static(v))
         if x is None:
@@ -393,6 +385,6 @@ class _StableHlo(Text):
     steps = (
         *(unary, unary, unary, binary, binary, binary, binary),
         *(select, convert, reduce, reduce, softmax, norm, norm, Text.layers),
-        *(dot, dot, attention, transpose, reshape, slice, dynamic_slice),
+        *(dot, dot, attention, Text.transpose, reshape, slice, dynamic_slice),
         *(concatenate, pad, gather, constant, control, called, integers),
     )

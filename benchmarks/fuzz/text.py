@@ -154,6 +154,26 @@ class Text:
         """A random size of one axis."""
         return self.chance.choice(SIZES[:7])
 
+    # --- transposes ------------------------------------------------------------------------------
+
+    def unary(self) -> int:
+        """An op on one value."""
+        raise NotImplementedError
+
+    def transposed(self, x: Value, order: Sequence[int]) -> Value:
+        """The value with its dimensions in that order."""
+        raise NotImplementedError
+
+    def transpose(self) -> int:
+        """A transpose of any order."""
+        x = self.pick(lambda v: v.rank > 1)
+        if x is None:
+            return self.unary()
+        order = list(range(x.rank))
+        self.chance.shuffle(order)
+        made = self.transposed(x, order)
+        return self.keep(made.name, made.shape, made.dtype)
+
     # --- layers ----------------------------------------------------------------------------------
 
     def layer(self, x: Value) -> Value:

@@ -5,6 +5,8 @@ from harness import Batch
 from test_dequant_numerics import jax_form, torch_form
 from test_parts_numerics import beside, gated, halves, joined, split
 
+from benchmarks.machines import GPUS
+
 CASES = [
     gated("gated", "f16", False, True, True),
     halves("second_half", "f16", False, True),
@@ -37,18 +39,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "cpu",
-        "cuda:sm_80",
-        "cuda:sm_90",
-        "rocm:gfx942",
-        "rocm:gfx1100",
-        "vulkan:ampere",
-        "vulkan:rdna3",
-    ],
-)
+@pytest.mark.parametrize("target", ["cpu", *GPUS])
 def test_compiles(target):
     cases = CASES if target.startswith("vulkan") else CASES + NOT_IN_SPIRV
     fired = Batch(cases=cases, pipeline=PIPELINE, target=target).compiled()

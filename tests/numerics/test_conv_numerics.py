@@ -6,11 +6,7 @@ from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
 
 import mlirfuse
-
-TARGETS = (
-    *("cuda:sm_80", "cuda:sm_90", "rocm:gfx942", "rocm:gfx1100"),
-    *("vulkan:ampere", "vulkan:rdna3"),
-)
+from benchmarks.machines import GPUS
 
 PASSES = "conv_batch_norm_activation_fusion,conv_bias_activation_fusion,pad_fusion"
 B, C, F, S, K = 2, 6, 8, 7, 3  # batch, channels, filters, space of the result, filter
@@ -232,7 +228,7 @@ def test_vulkan(vulkan):
         outcome.check()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", GPUS)
 def test_compiles(target):
     cases = [c for n, c in CASES.items() if n.endswith("_f32")]
     text = "\n".join(c.text for c in cases)

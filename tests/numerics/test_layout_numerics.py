@@ -8,17 +8,13 @@ from harness import FLOATS, Batch, Case, section
 from linalg_text import Function
 
 import mlirfuse
+from benchmarks.machines import GPUS
 
 PASSES = (
     "split_concat_fusion,slice_fusion,rope_fusion,gather_fusion,scan_fusion,"
     "batch_norm_activation_fusion,elementwise_fusion,pad_fusion,concat_fusion"
 )
 B, H, S, D = 2, 3, 8, 16
-
-TARGETS = (
-    *("cuda:sm_80", "cuda:sm_90", "rocm:gfx942", "rocm:gfx1100"),
-    *("vulkan:ampere", "vulkan:rdna3"),
-)
 
 
 def draw(dtype: str, *shapes: tuple[int, ...]) -> dict[str, tuple[np.ndarray, ...]]:
@@ -386,7 +382,7 @@ def test_vulkan(vulkan):
         outcome.check()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", GPUS)
 def test_compiles(target):
     cases = [c for n, c in CASES.items() if n.endswith("_f32") and "dynamic" not in n]
     text = "\n".join(c.text for c in cases)
