@@ -10,9 +10,9 @@
 
 Root: a contraction of two matrices, the second a constant or a parameter, which is known when the
 program is loaded, whole or transposed. Only the weight is packed: the other operand is read and the
-result written in place, unlike with IREE's data tiling; the tile has more columns. M static and
-a multiple of the rows of one of the target's tiles, N of its columns; f32. Numerics: exact (each
-sum in the order of K).
+result written in place, unlike with IREE's data tiling; the tile has more columns. M is a multiple
+of the rows of one of the target's tiles, N of its columns, both static; f32.
+Numerics: exact (each sum in the order of K).
 Measured with IREE 3.13.0, two threads of an AMD EPYC (Zen 5, AVX-512, 500 GFLOP/s at its peak),
 M 128, N and K 384 to 2816: 470 to 515 GFLOP/s packed so, 350 to 398 with data tiling, 265 to 355
 with IREE's default.
