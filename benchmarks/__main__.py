@@ -1,6 +1,6 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks gpu` has switches of its own.
+`python -m benchmarks gpu` and `python -m benchmarks gpu_check` have switches of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from mlirfuse.core import MlirfuseError, UsageError, nearest
 
 GPU = "gpu"
 
+GPU_CHECK = "gpu_check"
+
 _log = logging.getLogger("benchmarks")
 
 
@@ -27,8 +29,12 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.gpu import measure
 
         return measure.main(arguments[1:])
+    if arguments[:1] == [GPU_CHECK]:
+        from benchmarks.gpu.check import run
+
+        return run.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*dict.fromkeys((*SUITES, GPU)), "docs"])
+    parser.add_argument("suite", choices=[*dict.fromkeys((*SUITES, GPU, GPU_CHECK)), "docs"])
     parser.add_argument("--quick", action="store_true", help="little work and few rounds")
     parser.add_argument(
         "--only", default="", metavar="WORD,...", help="work whose name has one of the words in it"
