@@ -8,12 +8,13 @@ in one workgroup where an op reads sums of two of them; else each has its own wo
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import hopper_matmul, product_tiles
+from mlirfuse.kernels import hopper_matmul, product_tiles, weights
 from mlirfuse.kernels.product_tiles import FEW_ROWS, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
@@ -292,12 +293,17 @@ class _Planner:
         count = known_product(batch)
         parts = self._parts()
         key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
-        chosen = tiling or product_tiles.tiling(target, key, len(parts[0]))
-        if self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
+        self.weights = self._weights()
+        chosen = tiling or self._chosen(target, key, len(parts[0]))
+        if chosen.straight and not self._is_straight(target, chosen):
+            chosen = product_tiles.tiling(target, key, len(parts[0]), lambda t: not t.straight)
+        if chosen.straight:
+            chosen = product_tiles.lowered(chosen, rows)
+        elif self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
             chosen = dataclasses.replace(chosen, shares=1)
         if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
             chosen = product_tiles.passing(chosen, len(parts[0]))
-        if len(terms) > 1:
+        if len(terms) > 1 and not chosen.straight:
             chosen = _of_runs(chosen, terms[-1] or 1)
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
@@ -319,6 +325,9 @@ class _Planner:
             Extent(count),
             Extent(len(parts)),
         )
+        text = None
+        if chosen.straight:
+            text = functools.partial(weights.text_of, straight=chosen.straight, called=self.called)
         lines = [*self._start(chosen), *tiles.body.lines]
         note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
         return tiles.plan(
@@ -331,6 +340,45 @@ class _Planner:
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
+            text=text,
+        )
+
+    def _chosen(self, target: Target, key: Key, together: int) -> Tiling:
+        """The tiling among those that compute this."""
+        return product_tiles.tiling(
+            target, key, together, lambda t: not t.straight or self._is_straight(target, t)
+        )
+
+    def _weights(self) -> weights.Weights | None:
+        """How the right operand is dequantized, where it may come straight from memory."""
+        loops, product = self.loops, self.products[0]
+        if len(self.products) > 1 or loops.row is None or loops.batch or self.sum_type != "f32":
+            return None
+        inside = {*self.prologue}
+        left, right = (self.contraction.operands[n] for n in (product.left, product.right))
+        maps = ops.plain_maps(self.contraction)
+        maker = ops.defining_op(left)
+        if maker in inside or (maker is not None and maker.name == "tensor.extract_slice"):
+            return None
+        if maps[product.left] != (loops.row, *loops.terms):
+            return None
+        return weights.weights_of(right, maps[product.right], inside, (loops.column, *loops.terms))
+
+    def _run(self) -> int:
+        """Terms that share a scale or a zero point; 0 where all of a column do."""
+        found = self.weights
+        parts = [] if found is None else [found.zero, found.scale]
+        loops = {n for part in parts if part is not None for n in part.loops}
+        return (self.sizes[self.loops.term] or 0) if self.loops.terms[0] in loops else 0
+
+    def _is_straight(self, target: Target, tiling: Tiling) -> bool:
+        """Whether a kernel of weights that come straight from memory computes this."""
+        left = self.contraction.operands[self.products[0].left]
+        depth = known_product([self.sizes[n] for n in self.loops.terms])
+        return (
+            self.weights is not None
+            and weights.supports(target, tiling.straight)
+            and weights.fits(self.weights, tiling, ops.element_type(left), depth, self._run())
         )
 
     def _can_stay(self, target: Target, tiling: Tiling, sums: int) -> bool:
@@ -462,7 +510,7 @@ class _Planner:
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
         short = all(ops.element_type(v) in HIDING for v in self.results)
-        layout = hopper_matmul.LAYOUT if tiling.groups else ""
+        layout = hopper_matmul.LAYOUT if tiling.groups or tiling.straight else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
@@ -475,12 +523,18 @@ class _Planner:
 
     def _start(self, tiling: Tiling) -> list[str]:
         """The lines that place the tile."""
+        if tiling.straight:
+            return weights.placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)
         batch = f"batch = tl.program_id(1){'.to(tl.int64)' if self.wide else ''}"
         return [batch, *placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
 
     def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
-        if not tiling.groups and (self.prologue or len(part) > 1):
+        if tiling.straight:
+            if tiling.height <= FEW_ROWS:
+                self._load_early(part)
+            self._straight(part[0], tiling, depth)
+        elif not tiling.groups and (self.prologue or len(part) > 1):
             self._loop(part, tiling, depth)
         elif not tiling.groups:
             if tiling.height <= FEW_ROWS:
@@ -537,6 +591,26 @@ class _Planner:
         elif tiling.shares > 1:
             called = f"shared_product({operands}, {masks}, {size}, {tile}, {tiling.shares})"
         tiles.body.lines.append(f"total0 = library.{called}")
+
+    def _straight(self, product: _Product, tiling: Tiling, depth: int) -> None:
+        """Sums with weights that come straight from memory."""
+        found, tiles, loops = self.weights, self.tiles, self.loops
+        assert found is not None
+        assert loops.row is not None
+        left = self.contraction.operands[product.left]
+        x, w = tiles.pointer(left), tiles.pointer(found.value)
+        tiles.axes[left] = tuple(self.axes[n] for n in (loops.row, *loops.terms))
+        numbers = dict(enumerate(self.sizes))
+        self.called, given = weights.functions(tiles, found, numbers, loops.column)
+        run, columns = self._run(), self.sizes[loops.column]
+        inside = bool(run) and found.scale is not None
+        tiles.body.lines += weights.lines(
+            tiling, (x, w, given), self.sizes[loops.row], (columns or 1, depth, run), found, inside
+        )
+        if found.scale is not None and found.scale.value is not None and not inside:
+            axes = tuple(None if n is None else self.axes[n] for n in found.scale.loops)
+            factor = tiles.read(found.scale.value, axes)
+            tiles.body.lines.append(f"total0 = total0 * {factor}")
 
     def _loop(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
         """Sums of operands that are computed on the way, or share the left one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mlirfuse.kernels import tuning
 from mlirfuse.kernels.provider import Key
@@ -25,6 +25,7 @@ class Tiling:
       shares: of the terms of a block, each multiplied by warps of its own; a power of two.
       groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
       alternate: whether each of these has its own tile.
+      straight: which of the kernels in which weights go straight to matrix units; see `weights`.
     """
 
     height: int
@@ -36,6 +37,7 @@ class Tiling:
     shares: int = 1
     groups: int = 0
     alternate: int = 0
+    straight: int = 0
 
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
@@ -106,20 +108,26 @@ UNKNOWN_ROWS = 128
 TALLEST = 4
 """Tiles above each other up to which a measured tile of few rows is one for more."""
 
+LOWEST = 8
+"""Rows of a tile that are the columns of a matrix instruction."""
+
 FEW_ROWS = 16
 """Rows of the lowest tile of matrix units."""
 
 
-def tiling(target: Target, key: Key, together: int) -> Tiling:
+def tiling(
+    target: Target, key: Key, together: int, allowed: Callable[[Tiling], bool] = lambda _: True
+) -> Tiling:
     """The tiling for a product.
 
     Args:
       target: what is compiled for.
       key: what it is chosen by.
       together: sums that a workgroup holds.
+      allowed: which measured tilings the kernel can have.
     """
     rows, columns, _, batch = key.sizes
-    numbers = tuning.tiling(target, key)
+    numbers = tuning.tiling(target, key, lambda numbers: allowed(Tiling(*numbers)))
     if numbers is not None and _is_high_enough(numbers[0], rows):
         return Tiling(*numbers)
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
@@ -138,6 +146,14 @@ def tiling(target: Target, key: Key, together: int) -> Tiling:
 def _is_high_enough(height: int, rows: int) -> bool:
     """Whether a measured tile is one for so many rows, too."""
     return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
+
+
+def lowered(tiling: Tiling, rows: int | None) -> Tiling:
+    """The tiling without rows of a tile that no product of so many rows has."""
+    if rows is None:
+        return tiling
+    least = max(LOWEST, 1 << (rows - 1).bit_length())
+    return dataclasses.replace(tiling, height=min(tiling.height, least))
 
 
 def candidates(key: Key) -> list[Tiling]:

@@ -1,0 +1,253 @@
+"""Weights that go from memory straight to matrix units: which products, their text, their code."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler import ir
+from test_kernels import needs_triton, planned
+from weights_text import Weights
+
+from mlirfuse import targets
+from mlirfuse.kernels import building, matmul, search, weights
+from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels.provider import Plan
+
+HOPPER = targets.parse("cuda:sm_90")
+FEW = Tiling(16, 16, 2048, 8, 1, shares=8, straight=weights.FEW)
+MANY = Tiling(64, 64, 128, 4, 1, straight=weights.MANY)
+
+
+@pytest.fixture
+def gluon(monkeypatch):
+    monkeypatch.setattr(building, "has_gluon", lambda: True)
+
+
+def plan(asked, tiling, target=HOPPER):
+    """What is planned for a product, with a tiling."""
+    text = asked if isinstance(asked, str) else asked.text()
+    with ir.Context():
+        module, _ = planned(text, "matmul")
+        (found,) = [
+            found
+            for region in search.regions(module)
+            if (found := matmul.supports(region, target, tiling)) is not None
+        ]
+        assert isinstance(found, Plan), found
+        return found.program
+
+
+def is_straight(program):
+    return "offset, factor, weights.shaped(" in program.source
+
+
+# --- the bits of numbers -------------------------------------------------------------------------
+
+
+def executed(text, given, kind):
+    """What the instructions of a kernel leave in their results, as numbers of 16 bits.
+
+    Args:
+      text: the instructions, with `$0`, ... in place of operands.
+      given: words by operand.
+      kind: NumPy's type of halves of words.
+    """
+    known = dict(given)
+
+    def word(name):
+        one = next(iter(given.values()))
+        return known[name] if name in known else np.full_like(one, int(name, 0))
+
+    def halves(name):
+        return word(name).view(np.uint16).view(kind).astype(np.float64)
+
+    def wide(name):
+        return word(name).view(np.float32)
+
+    def narrowed(numbers):
+        return np.asarray(numbers, np.float64).astype(kind).view(np.uint16).view(np.uint32)
+
+    def permuted(low, high, places):
+        eight = np.concatenate([word(n).view(np.uint8).reshape(-1, 4) for n in (low, high)], 1)
+        chosen = [int(places, 16) >> 4 * n & 7 for n in range(4)]
+        return np.ascontiguousarray(eight[:, chosen]).view(np.uint32)[:, 0]
+
+    operations = {
+        "shr.u32": lambda a, n: word(a) >> int(n),
+        "mov.b32": word,
+        "xor.b32": lambda a, b: word(a) ^ word(b),
+        "lop3.b32": lambda a, m, b, table: (word(a) & word(m)) ^ word(b),
+        "prmt.b32": permuted,
+        "sub.rn.f32": lambda a, b: (wide(a) - wide(b)).view(np.uint32),
+        "mul.rn.f32": lambda a, b: (wide(a) * wide(b)).view(np.uint32),
+        "cvt.rn.bf16x2.f32": lambda high, low: narrowed(
+            np.stack([wide(low), wide(high)], 1).reshape(-1)
+        ),
+    }
+    for dtype in ("f16x2", "bf16x2"):
+        operations[f"sub.rn.{dtype}"] = lambda a, b: narrowed(halves(a) - halves(b))
+        operations[f"mul.rn.{dtype}"] = lambda a, b: narrowed(halves(a) * halves(b))
+        operations[f"fma.rn.{dtype}"] = lambda a, b, c: narrowed(halves(a) * halves(b) + halves(c))
+    found = {}
+    for line in text.strip("{}\n").rstrip(";").split(";\n"):
+        name, _, rest = line.strip().partition(" ")
+        if not name or name == ".reg":
+            continue
+        pair = re.fullmatch(r"{(.*), (.*)}, (.*)", rest)
+        if pair is not None:
+            low, high = word(pair[3]).view(np.uint16).reshape(-1, 2).T
+            found[pair[1]], found[pair[2]] = low, high
+            continue
+        target, *operands = rest.split(", ")
+        if name == "lop3.b32":
+            assert operands[-1] == "0x6a"
+        known[target] = operations[name](*operands)
+    return [found[f"${n}"].view(kind).astype(np.float64) for n in range(len(found))]
+
+
+def twice(numbers, kind):
+    return np.repeat(np.asarray(numbers, kind), 2).view(np.uint32)
+
+
+@needs_triton
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_words_are_taken_apart(bits, dtype, scaled):
+    """Every number with every zero point; all is exact but the product with the scale."""
+    pytest.importorskip("triton.experimental.gluon")
+    from mlirfuse.kernels.triton import weights as library
+
+    half, count = dtype == "f16", 32 // bits
+    kind = np.float16 if half else ml_dtypes.bfloat16
+    least = -(1 << bits - 1)
+    every = np.arange(least, -least)
+    zero, first = (a.reshape(-1) for a in np.meshgrid(every, every))
+    numbers = [(first - least + 37 * n) % (-2 * least) + least for n in range(count)]
+    mask = (1 << bits) - 1
+    words = sum((number & mask).astype(np.uint32) << bits * n for n, number in enumerate(numbers))
+    scale = np.random.default_rng(1).uniform(0.01, 0.1, zero.size).astype(kind)
+    if bits == 8 and not half:
+        taken = (zero + 8388736.0).astype(np.float32).view(np.uint32)
+        times = scale.astype(np.float32).view(np.uint32)
+    else:
+        base = {(4, True): 1032, (4, False): 136, (8, True): 1152}[bits, half]
+        taken, times = twice(zero + base, kind), twice(scale, kind)
+    text = (library.fours_text if bits == 4 else library.bytes_text)(half, scaled)
+    given = {f"${count}": words, f"${count + 1}": taken, f"${count + 2}": times}
+    for number, found in zip(numbers, executed(text, given, kind), strict=True):
+        exact = (number - zero).astype(np.float64)
+        if scaled:
+            exact = (exact * scale.astype(np.float64)).astype(kind).astype(np.float64)
+        elif bits == 8 and not half:
+            exact = exact.astype(kind).astype(np.float64)
+        assert np.array_equal(found, exact)
+
+
+# --- which products -------------------------------------------------------------------------------
+
+
+def bfloat(asked):
+    return asked.text().replace("f16", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("asked", "tiling"),
+    [
+        (Weights(16, 64, 256), FEW),
+        (Weights(16, 64, 256, run=32), FEW),
+        (Weights(1, 77, 160), FEW),
+        (Weights(5, 40, 256, run=128, zero="i4"), FEW),
+        (Weights(5, 40, 256, "i8", run=16, zero="i8"), FEW),
+        (Weights(5, 40, 132, "i8", zero="i4"), FEW),
+        (Weights(None, 40, 256, run=64), FEW),
+        (bfloat(Weights(16, 64, 256, run=32, zero="i4")), FEW),
+        (bfloat(Weights(16, 64, 256, "i8")), FEW),
+        (Weights(100, 64, 256, run=64, zero="i4"), MANY),
+        (Weights(100, 40, 192, "i8"), MANY),
+        (Weights(None, 64, 256), MANY),
+    ],
+)
+def test_straight(gluon, asked, tiling):
+    program = plan(asked, tiling)
+    assert is_straight(program)
+    assert ("hopper_weights.sums(" in program.source) == (tiling is MANY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tiling"),
+    [
+        pytest.param(Weights(16, 64, 256, inside=False), FEW, id="columns lie side by side"),
+        pytest.param(Weights(16, 64, 192, run=48), FEW, id="a thread has two scales"),
+        pytest.param(Weights(16, 64, 260), FEW, id="half a word"),
+        pytest.param(Weights(16, 64, 128, zero="i8"), FEW, id="a zero point of eight bits"),
+        pytest.param(bfloat(Weights(16, 64, 128, "i8", zero="i8")), FEW, id="nine bits in bf16"),
+        pytest.param(Weights(100, 64, 160), MANY, id="half a block"),
+        pytest.param(
+            Weights(16, 64, 128).text().replace("arith.mulf", "arith.addf"), FEW, id="no scale"
+        ),
+    ],
+)
+def test_not_straight(gluon, asked, tiling):
+    assert not is_straight(plan(asked, tiling))
+
+
+@pytest.mark.parametrize(
+    ("name", "straight"), [("cuda:sm_80", FEW), ("cuda:sm_90", FEW), ("cuda:sm_90", MANY)]
+)
+def test_targets(gluon, name, straight):
+    assert weights.supports(targets.parse(name), straight.straight)
+
+
+def test_no_targets(gluon, monkeypatch):
+    assert not weights.supports(targets.parse("rocm:gfx942"), weights.FEW)
+    assert not weights.supports(targets.parse("cuda:sm_80"), weights.MANY)
+    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    assert not weights.supports(HOPPER, weights.FEW)
+
+
+def test_scales_of_columns_multiply_sums(gluon):
+    """They are the same for all terms, and need no rounding of weights."""
+    source = plan(Weights(16, 64, 256), FEW).source
+    assert "weights.shaped(4, 64, 256, 0, False, 16, 16, 8, 2)" in source
+    assert "v1 = tl.load(x2 + column).to(tl.float32)\n    total0 = total0 * v1" in source
+
+
+def test_scales_of_runs_multiply_weights(gluon):
+    """So do zero points, which are read as the weights are: by column and run."""
+    source = plan(Weights(16, 64, 256, run=32, zero="i4"), FEW).source
+    assert "weights.shaped(4, 64, 256, 32, True, 16, 16, 8, 2)" in source
+    assert "total0 * " not in source
+    offset, factor = (source.split(f"def {name}")[1].split("@")[0] for name in ("offset", "factor"))
+    assert "half_of_byte(tl.load(x2 + (column * (8) + run) // 2), column * (8) + run)" in offset
+    assert "tl.load(x3 + column * (8) + run)" in factor
+
+
+def test_tiles_are_as_high_as_the_rows(gluon):
+    for rows, height in ((1, 8), (8, 8), (9, 16), (16, 16), (None, 16)):
+        source = plan(Weights(rows, 64, 256), FEW).source
+        assert f"tiles of {height} by 16." in source
+
+
+@needs_triton
+@pytest.mark.skipif(not building.has_gluon(), reason="needs Triton 3.9")
+@pytest.mark.parametrize(
+    ("asked", "tiling", "arch"),
+    [
+        (Weights(5, 40, 320, run=64, zero="i4"), FEW, "sm_90"),
+        (bfloat(Weights(None, 40, 256, run=32)), FEW, "sm_80"),
+        (bfloat(Weights(5, 40, 256, "i8", run=16)), FEW, "sm_80"),
+        (Weights(100, 72, 256, run=64, zero="i4"), MANY, "sm_90"),
+    ],
+)
+def test_object_code(asked, tiling, arch):
+    program = plan(asked, tiling, targets.parse(f"cuda:{arch}"))
+    assert is_straight(program)
+    kernel = building.build(program, arch)
+    assert (b"wgmma" in kernel.code) == (tiling is MANY)
+    assert (b"mma.sync" in kernel.code) == (tiling is FEW)
+    # Weights and rows move to where they are multiplied without workgroup memory.
+    sums = tiling.height * tiling.width * 4
+    ring = 2 * tiling.height * 128 * 2
+    assert kernel.shared_memory <= (ring if tiling is MANY else sums * tiling.warps)
