@@ -342,7 +342,7 @@ def _attention(
     def size_of(base: Base) -> int | None:
         return sizes[base] if isinstance(base, int) else base.size
 
-    mask = None if scores.mask is None else masks.kept(scores.mask) or masks.bounded(scores.mask)
+    mask = None if scores.mask is None else _mask(scores.mask, size_of)
     indices = [] if mask is None else list(masks.indices(mask))
     if mask is not None and not any(holds(index, key) for index in indices):
         return NearAttention(
@@ -384,6 +384,13 @@ def _attention(
         kinds = ", ".join(ops.element_type(e.value) for e in (scores.q, scores.k, v))
         refusal = NoMatch(Reason.ELEMENT_TYPE, f"q, k and v are {kinds}")
     return NearAttention(mask is not None, refusal)
+
+
+def _mask(expr: Expr, size_of: SizeOf) -> Expr | None:
+    """The mask as the group computes it: i1 where it only masks, else f32; None for nothing."""
+    found = masks.settled(expr, size_of)
+    found = masks.kept(found) or masks.bounded(found)
+    return None if found == masks.TRUE else found
 
 
 # --- operands and dimensions ---------------------------------------------------------------------

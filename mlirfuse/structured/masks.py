@@ -19,7 +19,7 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.structured import ops, reshapes
-from mlirfuse.structured.domains import Base, SizeOf
+from mlirfuse.structured.domains import Base, SizeOf, product
 from mlirfuse.structured.expressions import (
     Apply,
     Const,
@@ -299,6 +299,89 @@ def may_be_minus_infinity(expr: Expr) -> bool:
     if isinstance(expr, Apply) and expr.op == "arith.select":
         return any(may_be_minus_infinity(a) for a in expr.args[1:])
     return not (isinstance(expr, Apply) and expr.op in _FROM_INTEGER)
+
+
+# --- what is known at compile time ----------------------------------------------------------------
+
+
+def settled(expr: Expr, size_of: SizeOf) -> Expr:
+    """The expression without the comparisons of indices that come out one way for all of them.
+
+    `transformers` masks by `position >= 0` where nothing is to be masked.
+
+    Args:
+      expr: a mask.
+      size_of: trip counts.
+    """
+    if not isinstance(expr, Apply):
+        return expr
+    if expr.op == "arith.cmpi":
+        decided = _decided(expr, size_of)
+        return expr if decided is None else TRUE if decided else FALSE
+    if expr.op == "arith.select":
+        condition, a, b = (settled(arg, size_of) for arg in expr.args)
+        return select(condition, a, b)
+    if expr.type != "i1" or expr.op not in _LOGIC:
+        return expr
+    a, b = (settled(arg, size_of) for arg in expr.args)
+    if expr.op == "arith.andi":
+        return _both(a, b)
+    if expr.op == "arith.ori":
+        return negated(_both(negated(a), negated(b))) if _one_is_known(a, b) else expr
+    return expr
+
+
+def _one_is_known(a: Expr, b: Expr) -> bool:
+    return isinstance(a, Const) or isinstance(b, Const)
+
+
+def _decided(comparison: Apply, size_of: SizeOf) -> bool | None:
+    """What a comparison of integers says wherever it is computed; None when that differs."""
+    a, b = (_range(arg, size_of) for arg in comparison.args)
+    if a is None or b is None:
+        return None
+    always = {
+        "2": (a[1] < b[0], a[0] >= b[1]),
+        "3": (a[1] <= b[0], a[0] > b[1]),
+        "4": (a[0] > b[1], a[1] <= b[0]),
+        "5": (a[0] >= b[1], a[1] < b[0]),
+    }.get(comparison.predicate.partition(" ")[0])
+    if always is None or True not in always:
+        return None
+    return always[0]
+
+
+def _range(expr: Expr, size_of: SizeOf) -> tuple[float, float] | None:
+    """The least and the largest value of an integer expression; None when it is not known."""
+    if isinstance(expr, Const):
+        return expr.number, expr.number
+    if isinstance(expr, IndexOf):
+        size = _extent(expr.index, size_of)
+        return 0, math.inf if size is None else size - 1
+    if not isinstance(expr, Apply):
+        return None
+    parts = [_range(arg, size_of) for arg in expr.args]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if expr.op in ("arith.index_cast", "arith.extsi"):
+        return known[0]
+    if expr.op == "arith.addi":
+        return known[0][0] + known[1][0], known[0][1] + known[1][1]
+    if expr.op == "arith.subi":
+        return known[0][0] - known[1][1], known[0][1] - known[1][0]
+    return None
+
+
+def _extent(index: Index, size_of: SizeOf) -> int | None:
+    """How many values an index has; None when that is dynamic."""
+    if index is None:
+        return 1
+    if isinstance(index, int | Loop):
+        return size_of(index)
+    if isinstance(index, Lin):
+        return product(index.sizes)
+    return index.sizes[index.position]
 
 
 # --- boolean masks -------------------------------------------------------------------------------
