@@ -1,6 +1,14 @@
 """Typed construction of what a rewrite leaves behind."""
 
-from mlirfuse.builders.regions import at_load_time, fence, form_region, fuse, make_room, own_copies
+from mlirfuse.builders.regions import (
+    at_load_time,
+    fence,
+    form_region,
+    fuse,
+    make_room,
+    own_copies,
+    ungroup,
+)
 from mlirfuse.builders.tensors import (
     body_of,
     collapse,
@@ -41,4 +49,5 @@ __all__ = [
     "scalar",
     "scalar_constant",
     "tensor_type",
+    "ungroup",
 ]

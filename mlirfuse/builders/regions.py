@@ -61,6 +61,16 @@ def fuse(match: Match, ctx: PassContext) -> ir.Operation:
     return form_region(list(match.ops))
 
 
+def ungroup(region: ir.Operation) -> None:
+    """Puts the ops of a region before it, in its block, and erases it."""
+    held = [view.operation for view in region.regions[0].blocks[0].operations]
+    for op in held[:-1]:
+        op.move_before(region)
+    for result, value in zip(region.results, list(held[-1].operands), strict=True):
+        result.replace_all_uses_with(value)
+    region.erase()
+
+
 def make_room(group: list[ir.Operation]) -> ir.Operation:
     """Where one op can take the place of the group: before the op that is returned.
 

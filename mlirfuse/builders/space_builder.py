@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -9,7 +10,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import Match, PassContext
-from mlirfuse.structured import ops
+from mlirfuse.structured import ops, slices
+from mlirfuse.structured.norm_epilogues import Epilogue
 from mlirfuse.structured.spaces import Digits, Space
 
 
@@ -22,6 +24,22 @@ def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
     """
     space = match.data.space
     return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))
+
+
+def extend_region(region: ir.Operation, epilogue: Epilogue) -> ir.Operation:
+    """Forms one region of a region and what follows it.
+
+    Args:
+      region: it is erased.
+      epilogue: what `norm_epilogues.find` found behind it.
+    """
+    builders.ungroup(region)
+    group, space = slices.in_order([*epilogue.inner, *epilogue.ops]), epilogue.space
+    if space is None:
+        return builders.form_region(group)
+    # The hash of an op is another one when it reads another value.
+    rehashed = dataclasses.replace(space, loops=dict([*space.loops.items()]))
+    return builders.form_region(respace(group, rehashed))
 
 
 def respace(group: Sequence[ir.Operation], space: Space) -> list[ir.Operation]:

@@ -35,6 +35,8 @@ PIPELINE: tuple[str, ...] = (
     "layer_norm_fusion",
     "rms_norm_fusion",
     "softmax_fusion",
+    # What is left behind the norms, before a search groups it without them.
+    "norm_epilogue_fusion",
     # What is not written out wide is more than any epilogue saves.
     "dequant_matmul_fusion",
     # It needs both contractions of the gated unit.

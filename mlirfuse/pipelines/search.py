@@ -24,14 +24,11 @@ from iree.compiler import ir
 from mlirfuse import cost
 from mlirfuse.core import GroupRules, NoMatch, Reason
 from mlirfuse.pipelines.order import Order
-from mlirfuse.structured import ops, regions, slices
+from mlirfuse.structured import growth, ops, regions, slices
 from mlirfuse.targets.base import Target
 
 OUTSIDE = -1
 """Index of a reader that is no op of the block."""
-
-MOST_OPS = 64
-"""Ops in one group: code generation takes more than linear time in them."""
 
 MOST_COPIES = 8
 """Readers into which one producer is copied."""
@@ -321,8 +318,8 @@ class _Search:
         if bound > limit:
             text = f"{bound} operands and results, the limit is {limit}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
-        if len(group.members) > MOST_OPS:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {MOST_OPS} ops")
+        if len(group.members) > growth.MOST_OPS:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {growth.MOST_OPS} ops")
         return None
 
     def _join(self, first: int, last: int) -> None:

@@ -11,6 +11,9 @@ from mlirfuse.structured import facts, ops, slices
 
 _SCALAR = ("arith.", "math.")
 
+MOST_OPS = 64
+"""Ops in one group: code generation takes more than linear time in them."""
+
 
 @facts.kept
 def has_scalar_body(op: ir.Operation) -> bool:
@@ -32,7 +35,7 @@ def is_epilogue_of_compute(op: ir.Operation) -> bool:
     seen, level = {op}, [op]
     for _ in range(_LONGEST_EPILOGUE):
         producers = {p for reader in level for p in _producers_in_space(reader)} - seen
-        if any(map(_is_compute, producers)):
+        if any(map(is_compute, producers)):
             return True
         seen |= producers
         level = [p for p in producers if ops.is_elementwise(p)]
@@ -57,7 +60,7 @@ def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
             continue
         for producer in _producers_in_space(op):
             steps = _LONGEST_EPILOGUE
-            if _is_compute(producer):
+            if is_compute(producer):
                 steps = 0
             elif ops.is_elementwise(producer):
                 steps = found.get(producer, _LONGEST_EPILOGUE) + 1
@@ -101,7 +104,8 @@ def _nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> boo
     return True
 
 
-def _is_compute(op: ir.Operation) -> bool:
+def is_compute(op: ir.Operation) -> bool:
+    """Whether the op is a contraction, a convolution, a pooling, or a named op."""
     named = op.name.startswith("linalg.") and not ops.is_generic(op)
     return named or ops.is_contraction(op) or is_window(op)
 
@@ -135,7 +139,7 @@ def is_beside_reduction(op: ir.Operation) -> bool:
 def _is_free_reduction(op: ir.Operation) -> bool:
     if not ops.is_generic(op) or ops.is_elementwise(op) or ops.in_region(op):
         return False
-    return not _is_compute(op)
+    return not is_compute(op)
 
 
 def is_window(op: ir.Operation) -> bool:

@@ -363,13 +363,22 @@ def _behind_reshape(
         if value is None:
             continue
         scales = [o for o in others if not isinstance(o, Divisor)]
-        over = [_varies_over(part) for part in (*scales, *shift)]
-        if len(scales) < len(others) or not any(over) or any(o >= everything for o in over):
+        # Loops, since weights that were not trained are one number throughout.
+        over = [loops(part) for part in (*scales, *shift)]
+        if len(scales) < len(others) or any(o >= everything for o in over):
             continue
         norm = norm_of(start(value), len(ops.shape(value)), trailing=False)
-        if isinstance(norm, Norm) and norm.centered and not any(map(_varies_over, norm.gamma)):
+        if not isinstance(norm, Norm) or not norm.centered or any(map(_varies_over, norm.gamma)):
+            continue
+        if any(over) or _is_cast_behind_reshape(norm.x, ops.shape(value)):
             return _stops(norm, (*scales, *shift))
     return None
+
+
+def _is_cast_behind_reshape(expr: Expr, shape: tuple[int | None, ...]) -> bool:
+    """Whether the element is one of narrow tensors in another shape."""
+    narrow = tensors(_narrow_source(expr))
+    return any(ops.shape(v) != shape and ops.element_type(v) in _NARROW for v in narrow)
 
 
 def _reshaped(expr: Expr) -> ir.Value | None:

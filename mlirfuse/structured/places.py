@@ -40,7 +40,7 @@ def writer(value: ir.Value, reader: ir.Operation) -> Writer | NoMatch | None:
         return NoMatch(Reason.EXTRA_USERS, "the part is read elsewhere too")
     if len(op.results) != 1:
         return NoMatch(Reason.EXTRA_USERS, "the group that computes the part has further results")
-    return Writer((op,) if formed else tuple(_grown(op)), formed)
+    return Writer((op,) if formed else tuple(with_feeders([op])), formed)
 
 
 def _is_free(op: ir.Operation) -> bool:
@@ -50,14 +50,21 @@ def _is_free(op: ir.Operation) -> bool:
     return not growth.is_epilogue_of_compute(op)
 
 
-def _grown(last: ir.Operation) -> list[ir.Operation]:
-    """The op and the elementwise ops that it alone reads, directly or through one another."""
-    group = {last}
-    work = [last]
+def with_feeders(readers: list[ir.Operation]) -> list[ir.Operation]:
+    """The ops and the elementwise ones that they alone read, directly or through one another.
+
+    Args:
+      readers: ops of one block.
+
+    Returns:
+      All of them in block order; epilogues of contractions stay out.
+    """
+    group = set(readers)
+    work = list(readers)
     while work:
         for value in ops.inputs(work.pop()):
             op = ops.defining_op(value)
-            if op is None or op in group or op.block != last.block or not _is_free(op):
+            if op is None or op in group or op.block != readers[0].block or not _is_free(op):
                 continue
             if len(op.results) == 1 and all(user in group for user in ops.users(value)):
                 group.add(op)

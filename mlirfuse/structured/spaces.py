@@ -49,6 +49,9 @@ class Space:
 def common_space(group: Sequence[ir.Operation]) -> Space | NoMatch:
     """The coarsest space for the whole group: its last op, and what that is computed from.
 
+    Args:
+      group: ops in block order; a region comes after the ops in it.
+
     Returns:
       The space, or why there is none: sizes that do not divide each other, a dynamic size that is
       not the first, an access that is no projected permutation, an init that holds data.
@@ -70,7 +73,7 @@ def common_space(group: Sequence[ir.Operation]) -> Space | NoMatch:
 
 
 def _refusal(op: ir.Operation) -> NoMatch | None:
-    if op.name in ops.RESHAPES:
+    if op.name in ops.RESHAPES or op.name == ops.REGION:
         return None
     if None in ops.indexing_maps(op):
         return NoMatch(Reason.INDEXING_MAP, op.name)
@@ -123,6 +126,8 @@ class _Search:
             for op in reversed(self.group):
                 if op.name in ops.RESHAPES:
                     self.through_reshape(op)
+                elif op.name == ops.REGION:
+                    self.through_region(op)
                 else:
                     self.through_generic(op)
         tensors = {v for op in self.group for v in self.tensors(op)}
@@ -146,6 +151,8 @@ class _Search:
 
     @staticmethod
     def tensors(op: ir.Operation) -> list[ir.Value]:
+        if op.name == ops.REGION:
+            return list(op.results)
         operands = ops.inputs(op) if ops.is_generic(op) else [op.operands[0]]
         return [*operands, *op.results]
 
@@ -180,6 +187,13 @@ class _Search:
             if known in self.values and other not in self.values:
                 flat = itertools.chain.from_iterable(self.values[known])
                 self.learn(other, self.regroup(flat, ops.shape(other)))
+
+    def through_region(self, op: ir.Operation) -> None:
+        for result in op.results:
+            inside = ops.computed(result)
+            for known, other in ((result, inside), (inside, result)):
+                if known in self.values:
+                    self.learn(other, self.values[known])
 
     def through_generic(self, op: ir.Operation) -> None:
         maps = ops.plain_maps(op)

@@ -1,0 +1,60 @@
+"""Fuse what follows a norm or a softmax into its dispatch: an activation, a gate, a residual.
+
+    %n = flow.dispatch.region { norm of %x }           tensor<NxGxLxT>
+    %c = tensor.collapse_shape %n                      tensor<NxMxT>, optional
+    %s = linalg.generic {silu} ins(%c)                 tensor<NxMxT>
+    %y = linalg.generic {mulf} ins(%s, %gate)          tensor<NxMxT>
+  becomes
+    %r = flow.dispatch.region { all of it }            // the norm is not written out
+    %y = collapse_shape(%r)
+
+Root: the group of row reductions, of whatever pass, whose last value only elementwise ops read, in
+place; further results of the group stay. All ops up to the last whose value alone is read elsewhere
+come along, and the elementwise ops that only these read: a modulation `1 + scale`, the activation
+of a gate. Where reshapes lie between, every op is written over the space of all. An op that can be
+the epilogue of a contraction stays with that, unless the norm is computed from it; a mere widening
+of elements is left to the readers. Sizes static or dynamic; T f16, bf16, f32, with i8 and i1 beside
+them. Numerics: exact (operations and their order are unchanged).
+Source: epilogue fusion, as of contractions.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders.space_builder import extend_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured import norm_epilogues, slices
+from mlirfuse.structured.norm_epilogues import Epilogue
+from mlirfuse.structured.regions import legal_float
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds what follows the group."""
+    found = norm_epilogues.find(root)
+    if not isinstance(found, Epilogue):
+        return found
+    return Match(root, tuple(slices.in_order([root, *found.ops])), found)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that were not tested."""
+    return legal_float(match, also=("i8", "i1"))
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Takes the group apart and forms one with what follows."""
+    return extend_region(match.root, match.data)
+
+
+PASS = FusionPass(
+    name="norm_epilogue_fusion",
+    summary="Activation, gate, residual or cast behind a norm or a softmax in its dispatch",
+    roots=("flow.dispatch.region",),
+    where=norm_epilogues.reduces_rows,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.EPILOGUE,
+    source="epilogue fusion",
+)
