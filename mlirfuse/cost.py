@@ -139,7 +139,8 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
         special += part.special
         operations = part.matrix + part.vector + part.special
         most = max(most, operations)
-        sizes.append((operations, part.parallel))
+        if part.launches:
+            sizes.append((operations, part.parallel))
         if part.matrix:
             kind = kind or part.kind
     return Work(
@@ -148,7 +149,8 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
         kind=kind or "f32",
         vector=vector,
         special=special,
-        parallel=min([p for operations, p in sizes if operations > MINOR * most], default=1),
+        # Casts and copies have no operations: alone they all count.
+        parallel=min([p for count, p in sizes if count > MINOR * most or not most], default=1),
     )
 
 
