@@ -5,6 +5,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=vulkan | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu:x86-64-v4 --enable-pass=matmul_horizontal_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=PACKED
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=KERNELS
 // OFF-NOT: mlirfuse.pass
 
 // CHECK-LABEL: @one_shape
@@ -185,6 +186,8 @@ func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16
 // CHECK: %[[W:.*]] = tensor.insert_slice %[[A]] into
 // CHECK: tensor.insert_slice %[[B]] into %[[W]]
 // CHECK-LABEL: @joined_parameters
+// KERNELS-LABEL: @joined_parameters
+// KERNELS: kernels read whole tensors: parts would be copied
 // CHECK-NOT: flow.tensor.constant
 // CHECK: linalg.generic {{.*}} ins(%arg0, %joined_weight :
 func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {

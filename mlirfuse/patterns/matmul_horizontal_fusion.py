@@ -21,6 +21,8 @@ the model gives the larger gain is taken; several results only where the target 
 instructions for them, of static shape. Sums start at a constant; rows of joined ones static or
 dynamic; T f16, bf16, f32 with its own or f32 accumulation. Numerics: exact (sums in K's order).
 Off for the CPU, where `weight_packing_rewrite` has each product at the peak of the machine already.
+Nothing is joined for kernels, which read whole tensors: on an H100 a layer of Llama 8B with 1024
+tokens takes 716 us of kernels with queries, keys and values joined, 641 with keys beside values.
 Source: IREE's horizontal contraction fusion; TensorRT's joined QKV projections.
 """
 
@@ -115,6 +117,8 @@ def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch
 
 def _joined(siblings: list[ir.Operation], ctx: PassContext) -> _Joined | NoMatch:
     """The contractions whose constant weights are read as the last one's is."""
+    if ctx.target.kernels:
+        return NoMatch(Reason.NOT_PROFITABLE, "kernels read whole tensors: parts would be copied")
     maps = ops.indexing_maps(siblings[-1])
     constant = [op for op in siblings if ops.is_constant_data(op.operands[1])]
     products = [op for op in constant if ops.indexing_maps(op) == maps][-MOST:]
