@@ -15,8 +15,7 @@ from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.kernels.provider import Plan
 
 HOPPER = targets.parse("cuda:sm_90")
-FEW = Tiling(16, 16, 2048, 8, 1, shares=8, straight=weights.FEW)
-MANY = Tiling(64, 64, 128, 4, 1, straight=weights.MANY)
+STRAIGHT = Tiling(16, 16, 2048, 8, 1, shares=8, straight=1)
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def gluon(monkeypatch):
     monkeypatch.setattr(building, "has_gluon", lambda: True)
 
 
-def plan(asked, tiling, target=HOPPER):
+def plan(asked, tiling=STRAIGHT, target=HOPPER):
     """What is planned for a product, with a tiling."""
     text = asked if isinstance(asked, str) else asked.text()
     with ir.Context():
@@ -153,70 +152,60 @@ def bfloat(asked):
 
 
 @pytest.mark.parametrize(
-    ("asked", "tiling"),
+    "asked",
     [
-        (Weights(16, 64, 256), FEW),
-        (Weights(16, 64, 256, run=32), FEW),
-        (Weights(1, 77, 160), FEW),
-        (Weights(5, 40, 256, run=128, zero="i4"), FEW),
-        (Weights(5, 40, 256, "i8", run=16, zero="i8"), FEW),
-        (Weights(5, 40, 132, "i8", zero="i4"), FEW),
-        (Weights(None, 40, 256, run=64), FEW),
-        (bfloat(Weights(16, 64, 256, run=32, zero="i4")), FEW),
-        (bfloat(Weights(16, 64, 256, "i8")), FEW),
-        (Weights(100, 64, 256, run=64, zero="i4"), MANY),
-        (Weights(100, 40, 192, "i8"), MANY),
-        (Weights(None, 64, 256), MANY),
+        Weights(16, 64, 256),
+        Weights(16, 64, 256, run=32),
+        Weights(1, 77, 160),
+        Weights(5, 40, 256, run=128, zero="i4"),
+        Weights(5, 40, 256, "i8", run=16, zero="i8"),
+        Weights(5, 40, 132, "i8", zero="i4"),
+        Weights(128, 40, 256, run=64),
+        bfloat(Weights(16, 64, 256, run=32, zero="i4")),
+        bfloat(Weights(16, 64, 256, "i8")),
     ],
 )
-def test_straight(gluon, asked, tiling):
-    program = plan(asked, tiling)
-    assert is_straight(program)
-    assert ("hopper_weights.sums(" in program.source) == (tiling is MANY)
+def test_straight(gluon, asked):
+    assert is_straight(plan(asked))
 
 
 @pytest.mark.parametrize(
-    ("asked", "tiling"),
+    "asked",
     [
-        pytest.param(Weights(16, 64, 256, inside=False), FEW, id="columns lie side by side"),
-        pytest.param(Weights(16, 64, 192, run=48), FEW, id="a thread has two scales"),
-        pytest.param(Weights(16, 64, 260), FEW, id="half a word"),
-        pytest.param(Weights(16, 64, 128, zero="i8"), FEW, id="a zero point of eight bits"),
-        pytest.param(bfloat(Weights(16, 64, 128, "i8", zero="i8")), FEW, id="nine bits in bf16"),
-        pytest.param(Weights(100, 64, 160), MANY, id="half a block"),
+        pytest.param(Weights(16, 64, 256, inside=False), id="columns lie side by side"),
+        pytest.param(Weights(16, 64, 192, run=48), id="a thread has two scales"),
+        pytest.param(Weights(16, 64, 260), id="half a word"),
+        pytest.param(Weights(16, 64, 128, zero="i8"), id="a zero point of eight bits"),
+        pytest.param(bfloat(Weights(16, 64, 128, "i8", zero="i8")), id="nine bits in bf16"),
+        pytest.param(Weights(129, 64, 256), id="many rows"),
+        pytest.param(Weights(None, 64, 256), id="any number of rows"),
         pytest.param(
-            Weights(16, 64, 128).text().replace("arith.mulf", "arith.addf"), FEW, id="no scale"
+            Weights(16, 64, 128).text().replace("arith.mulf", "arith.addf"), id="no scale"
         ),
     ],
 )
-def test_not_straight(gluon, asked, tiling):
-    assert not is_straight(plan(asked, tiling))
+def test_not_straight(gluon, asked):
+    assert not is_straight(plan(asked))
 
 
-@pytest.mark.parametrize(
-    ("name", "straight"), [("cuda:sm_80", FEW), ("cuda:sm_90", FEW), ("cuda:sm_90", MANY)]
-)
-def test_targets(gluon, name, straight):
-    assert weights.supports(targets.parse(name), straight.straight)
-
-
-def test_no_targets(gluon, monkeypatch):
-    assert not weights.supports(targets.parse("rocm:gfx942"), weights.FEW)
-    assert not weights.supports(targets.parse("cuda:sm_80"), weights.MANY)
+def test_targets(gluon, monkeypatch):
+    found = [weights.supports(targets.parse(n)) for n in ("cuda:sm_80", "cuda", "rocm:gfx942")]
+    assert found == [True, True, False]
     monkeypatch.setattr(building, "has_gluon", lambda: False)
-    assert not weights.supports(HOPPER, weights.FEW)
+    assert not weights.supports(HOPPER)
+    assert not is_straight(plan(Weights(16, 64, 256)))
 
 
 def test_scales_of_columns_multiply_sums(gluon):
     """They are the same for all terms, and need no rounding of weights."""
-    source = plan(Weights(16, 64, 256), FEW).source
+    source = plan(Weights(16, 64, 256)).source
     assert "weights.shaped(4, 64, 256, 0, False, 16, 16, 8, 2)" in source
     assert "v1 = tl.load(x2 + column).to(tl.float32)\n    total0 = total0 * v1" in source
 
 
 def test_scales_of_runs_multiply_weights(gluon):
     """So do zero points, which are read as the weights are: by column and run."""
-    source = plan(Weights(16, 64, 256, run=32, zero="i4"), FEW).source
+    source = plan(Weights(16, 64, 256, run=32, zero="i4")).source
     assert "weights.shaped(4, 64, 256, 32, True, 16, 16, 8, 2)" in source
     assert "total0 * " not in source
     offset, factor = (source.split(f"def {name}")[1].split("@")[0] for name in ("offset", "factor"))
@@ -224,30 +213,51 @@ def test_scales_of_runs_multiply_weights(gluon):
     assert "tl.load(x3 + column * (8) + run)" in factor
 
 
-def test_tiles_are_as_high_as_the_rows(gluon):
-    for rows, height in ((1, 8), (8, 8), (9, 16), (16, 16), (None, 16)):
-        source = plan(Weights(rows, 64, 256), FEW).source
-        assert f"tiles of {height} by 16." in source
+@pytest.mark.parametrize(("rows", "height"), [(1, 8), (8, 8), (9, 16), (16, 16)])
+def test_tiles_are_as_high_as_the_rows(gluon, rows, height):
+    assert f"tiles of {height} by 16." in plan(Weights(rows, 64, 256)).source
+
+
+@pytest.mark.parametrize(
+    ("asked", "tile"),
+    [
+        (Weights(1, 4096, 4096), "(4, 4096, 4096, 0, False, 8, 16, 8, 4)"),
+        (Weights(5, 4096, 4096, run=32), "(4, 4096, 4096, 32, True, 8, 16, 8, 2)"),
+        (Weights(12, 4096, 4096, "i8"), "(8, 4096, 4096, 0, False, 16, 16, 8, 2)"),
+        (Weights(100, 4096, 4096, run=128), "(4, 4096, 4096, 128, True, 32, 32, 8, 1)"),
+        (Weights(1, 4096, 14336, run=128), "(4, 4096, 14336, 128, True, 8, 16, 8, 2)"),
+    ],
+)
+def test_measured_tiles(gluon, asked, tile):
+    assert f"weights.shaped{tile}" in plan(asked, None).source
+
+
+def test_candidates(gluon):
+    """A search tries tiles that divide whole blocks among warps."""
+    with ir.Context():
+        _, (found,) = planned(Weights(3, 4096, 4096, "i8").text(), "matmul")
+        tried = [t for t in matmul.candidates(found.key) if t.straight]
+    assert len(tried) > 4
+    for tiling in tried:
+        assert tiling.height == 8
+        assert tiling.block % (64 * tiling.shares) == 0
+        assert is_straight(plan(Weights(3, 4096, 4096, "i8"), tiling))
 
 
 @needs_triton
 @pytest.mark.skipif(not building.has_gluon(), reason="needs Triton 3.9")
 @pytest.mark.parametrize(
-    ("asked", "tiling", "arch"),
+    ("asked", "arch"),
     [
-        (Weights(5, 40, 320, run=64, zero="i4"), FEW, "sm_90"),
-        (bfloat(Weights(None, 40, 256, run=32)), FEW, "sm_80"),
-        (bfloat(Weights(5, 40, 256, "i8", run=16)), FEW, "sm_80"),
-        (Weights(100, 72, 256, run=64, zero="i4"), MANY, "sm_90"),
+        (Weights(5, 40, 320, run=64, zero="i4"), "sm_90"),
+        (bfloat(Weights(9, 40, 256, run=32)), "sm_80"),
+        (bfloat(Weights(5, 40, 256, "i8", run=16)), "sm_80"),
     ],
 )
-def test_object_code(asked, tiling, arch):
-    program = plan(asked, tiling, targets.parse(f"cuda:{arch}"))
+def test_object_code(asked, arch):
+    program = plan(asked, STRAIGHT, targets.parse(f"cuda:{arch}"))
     assert is_straight(program)
     kernel = building.build(program, arch)
-    assert (b"wgmma" in kernel.code) == (tiling is MANY)
-    assert (b"mma.sync" in kernel.code) == (tiling is FEW)
+    assert b"mma.sync" in kernel.code
     # Weights and rows move to where they are multiplied without workgroup memory.
-    sums = tiling.height * tiling.width * 4
-    ring = 2 * tiling.height * 128 * 2
-    assert kernel.shared_memory <= (ring if tiling is MANY else sums * tiling.warps)
+    assert kernel.shared_memory <= STRAIGHT.height * STRAIGHT.width * STRAIGHT.warps * 4

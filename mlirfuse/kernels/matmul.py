@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import hopper_matmul, product_tiles, weights
-from mlirfuse.kernels.product_tiles import FEW_ROWS, UNKNOWN_ROWS, Tiling, placed
+from mlirfuse.kernels.product_tiles import FEW_ROWS, LOWEST, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX
 from mlirfuse.kernels.scalars import HIDING, TYPES, WIDE, Unsupported
@@ -295,10 +295,10 @@ class _Planner:
         key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
         self.weights = self._weights()
         chosen = tiling or self._chosen(target, key, len(parts[0]))
-        if chosen.straight and not self._is_straight(target, chosen):
+        if chosen.straight and not self._is_straight(target):
             chosen = product_tiles.tiling(target, key, len(parts[0]), lambda t: not t.straight)
         if chosen.straight:
-            chosen = product_tiles.lowered(chosen, rows)
+            chosen = product_tiles.lowered(chosen, rows or 1)
         elif self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
             chosen = dataclasses.replace(chosen, shares=1)
         if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
@@ -327,7 +327,7 @@ class _Planner:
         )
         text = None
         if chosen.straight:
-            text = functools.partial(weights.text_of, straight=chosen.straight, called=self.called)
+            text = functools.partial(weights.text_of, called=self.called)
         lines = [*self._start(chosen), *tiles.body.lines]
         note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
         return tiles.plan(
@@ -345,9 +345,8 @@ class _Planner:
 
     def _chosen(self, target: Target, key: Key, together: int) -> Tiling:
         """The tiling among those that compute this."""
-        return product_tiles.tiling(
-            target, key, together, lambda t: not t.straight or self._is_straight(target, t)
-        )
+        straight = self._is_straight(target)
+        return product_tiles.tiling(target, key, together, lambda t: straight or not t.straight)
 
     def _weights(self) -> weights.Weights | None:
         """How the right operand is dequantized, where it may come straight from memory."""
@@ -371,14 +370,17 @@ class _Planner:
         loops = {n for part in parts if part is not None for n in part.loops}
         return (self.sizes[self.loops.term] or 0) if self.loops.terms[0] in loops else 0
 
-    def _is_straight(self, target: Target, tiling: Tiling) -> bool:
+    def _is_straight(self, target: Target) -> bool:
         """Whether a kernel of weights that come straight from memory computes this."""
         left = self.contraction.operands[self.products[0].left]
         depth = known_product([self.sizes[n] for n in self.loops.terms])
+        rows = 0 if self.loops.row is None else self.sizes[self.loops.row]
         return (
             self.weights is not None
-            and weights.supports(target, tiling.straight)
-            and weights.fits(self.weights, tiling, ops.element_type(left), depth, self._run())
+            and rows is not None
+            and rows <= product_tiles.MOST_STRAIGHT
+            and weights.supports(target)
+            and weights.fits(self.weights, ops.element_type(left), depth, self._run())
         )
 
     def _can_stay(self, target: Target, tiling: Tiling, sums: int) -> bool:
@@ -436,7 +438,8 @@ class _Planner:
     def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
         """What the tiling is chosen by.
 
-        A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`.
+        A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`,
+        or as `LOWEST` where there are tiles for so few.
         """
         maps, term = ops.plain_maps(self.contraction), self.loops.term
         first = self.products[0]
@@ -455,7 +458,10 @@ class _Planner:
             form.append(f"{min(bits)} bits")
         if len(self.loops.terms) > 1:
             form.append("runs")
-        counted = FEW_ROWS if rows is not None and 1 < rows < FEW_ROWS else rows or UNKNOWN_ROWS
+        counted = rows or UNKNOWN_ROWS
+        if 1 < counted < FEW_ROWS:
+            low = product_tiles.narrow_bits(", ".join(form)) and counted <= LOWEST
+            counted = LOWEST if low else FEW_ROWS
         return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
 
     def _parts(self) -> list[list[_Product]]:
@@ -524,7 +530,7 @@ class _Planner:
     def _start(self, tiling: Tiling) -> list[str]:
         """The lines that place the tile."""
         if tiling.straight:
-            return weights.placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)
+            return weights.placed(self.space, ROWS, COLUMNS, tiling)
         batch = f"batch = tl.program_id(1){'.to(tl.int64)' if self.wide else ''}"
         return [batch, *placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
 
@@ -604,9 +610,8 @@ class _Planner:
         self.called, given = weights.functions(tiles, found, numbers, loops.column)
         run, columns = self._run(), self.sizes[loops.column]
         inside = bool(run) and found.scale is not None
-        tiles.body.lines += weights.lines(
-            tiling, (x, w, given), self.sizes[loops.row], (columns or 1, depth, run), found, inside
-        )
+        sizes = self.sizes[loops.row] or 1, columns or 1, depth, run
+        tiles.body.lines += weights.lines(tiling, (x, w, given), sizes, found, inside)
         if found.scale is not None and found.scale.value is not None and not inside:
             axes = tuple(None if n is None else self.axes[n] for n in found.scale.loops)
             factor = tiles.read(found.scale.value, axes)

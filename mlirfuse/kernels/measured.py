@@ -102,8 +102,60 @@ _WEIGHTS = {
 """Weights of 4096x4096, with a scale for each column or each run of 128 terms -> tiling and
 microseconds of 1, 16 and 4096 rows."""
 
+_STRAIGHT = {
+    "8 bits": (
+        ((1, 4096, 4096, 1), (8, 16, 2, 8), 7.8),
+        ((1, 14336, 4096, 1), (8, 16, 2, 4), 21.3),
+        ((8, 4096, 4096, 1), (8, 16, 2, 8), 8.2),
+        ((16, 4096, 4096, 1), (16, 16, 2, 8), 9.7),
+        ((1, 4096, 14336, 1), (8, 16, 2, 8), 21.9),
+        ((16, 14336, 4096, 1), (16, 32, 1, 8), 27.6),
+        ((16, 4096, 14336, 1), (16, 16, 2, 8), 25.0),
+        ((64, 4096, 4096, 1), (32, 32, 1, 8), 21.3),
+    ),
+    "4 bits": (
+        ((1, 4096, 4096, 1), (8, 16, 4, 8), 6.1),
+        ((8, 4096, 4096, 1), (8, 16, 2, 8), 7.0),
+        ((16, 4096, 4096, 1), (16, 32, 1, 8), 8.6),
+        ((64, 4096, 4096, 1), (32, 32, 1, 8), 20.7),
+    ),
+    "4 bits, runs": (
+        ((1, 4096, 4096, 1), (8, 16, 2, 4), 6.3),
+        ((1, 14336, 4096, 1), (8, 16, 2, 4), 14.7),
+        ((1, 4096, 14336, 1), (8, 16, 2, 8), 14.3),
+        ((8, 4096, 4096, 1), (8, 16, 2, 8), 7.4),
+        ((16, 4096, 4096, 1), (16, 32, 1, 8), 8.2),
+        ((16, 14336, 4096, 1), (16, 32, 1, 8), 27.2),
+        ((16, 4096, 14336, 1), (16, 32, 1, 8), 20.4),
+        ((64, 4096, 4096, 1), (32, 32, 1, 8), 21.3),
+        ((64, 14336, 4096, 1), (32, 32, 1, 8), 65.5),
+        ((64, 4096, 14336, 1), (32, 32, 1, 8), 55.6),
+    ),
+    "8 bits, runs": (((8, 4096, 4096, 1), (8, 16, 2, 8), 8.5),),
+}
+"""Weights that go straight to matrix units -> sizes; height and width of a tile, lines of 64 bytes
+of a column for each warp, warps; and microseconds, by the profiler."""
+
+
+def _straight(bits: int, height: int, width: int, lines: int, warps: int) -> tuple[int, ...]:
+    """The numbers of a tiling of weights that go straight to matrix units."""
+    block = lines * warps * 64 * 8 // bits
+    return (height, width, block, warps, 1, 8, warps, 0, 0, 0, 1)
+
+
 MEASURED: dict[str, tuple[Tuned, ...]] = {
     "cuda:sm_90": (
+        *(
+            Tuned(
+                "matmul",
+                f"16 bits, k inside, k inside, computed, {kind}",
+                sizes,
+                _straight(int(kind[0]), *numbers),
+                us,
+            )
+            for kind, entries in _STRAIGHT.items()
+            for sizes, numbers, us in entries
+        ),
         *(
             Tuned(
                 "matmul",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 
 from mlirfuse.kernels import tuning
@@ -25,7 +26,9 @@ class Tiling:
       shares: of the terms of a block, each multiplied by warps of its own; a power of two.
       groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
       alternate: whether each of these has its own tile.
-      straight: which of the kernels in which weights go straight to matrix units; see `weights`.
+      once: whether a tile of a convolution loads its part of the image once, for all places of its
+        windows; see `convolution_windows`.
+      straight: whether weights go from memory straight to matrix units; see `weights`.
     """
 
     height: int
@@ -37,6 +40,7 @@ class Tiling:
     shares: int = 1
     groups: int = 0
     alternate: int = 0
+    once: int = 0
     straight: int = 0
 
 
@@ -99,6 +103,15 @@ _FEW = (
 )
 """The same of warps beside each other."""
 
+_STRAIGHT = ((16, 2, 4), (16, 2, 8), (16, 4, 8), (16, 1, 8), (32, 1, 8), (32, 2, 8))
+"""The same where weights go straight to matrix units: width, lines of a warp, warps."""
+
+LINE = 64
+"""Bytes of a column that threads beside each other load at once, there."""
+
+MOST_STRAIGHT = 128
+"""Rows up to which that is faster than taking weights apart for large tiles."""
+
 FILLED = 100
 """Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
 
@@ -148,10 +161,14 @@ def _is_high_enough(height: int, rows: int) -> bool:
     return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
 
 
-def lowered(tiling: Tiling, rows: int | None) -> Tiling:
+def narrow_bits(form: str) -> int:
+    """Bits of weights that lie straight for matrix units, by the form of a key; 0 for others."""
+    found = re.fullmatch(r".*k inside, k inside, computed, ([48]) bits.*", form)
+    return int(found[1]) if found else 0
+
+
+def lowered(tiling: Tiling, rows: int) -> Tiling:
     """The tiling without rows of a tile that no product of so many rows has."""
-    if rows is None:
-        return tiling
     least = max(LOWEST, 1 << (rows - 1).bit_length())
     return dataclasses.replace(tiling, height=min(tiling.height, least))
 
@@ -159,10 +176,17 @@ def lowered(tiling: Tiling, rows: int | None) -> Tiling:
 def candidates(key: Key) -> list[Tiling]:
     """The tilings that a search measures."""
     rows = key.sizes[0]
+    straight = []
+    if rows <= MOST_STRAIGHT and (bits := narrow_bits(key.form)):
+        low = max(LOWEST, min(2 * FEW_ROWS, 1 << (rows - 1).bit_length()))
+        straight = [
+            Tiling(low, width, lines * warps * LINE * 8 // bits, warps, 1, 8, warps, straight=1)
+            for width, lines, warps in _STRAIGHT
+        ]
     if rows <= FEW_ROWS:
         found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
         shared = [Tiling(16, *numbers, shares=numbers[2]) for numbers in _SHARED]
-        return found + shared + [Tiling(16, *numbers) for numbers in _FEW]
+        return straight + found + shared + [Tiling(16, *numbers) for numbers in _FEW]
     shapes = [
         (64, 64, 64, 4, 4),
         (64, 64, 128, 4, 3),
@@ -177,7 +201,7 @@ def candidates(key: Key) -> list[Tiling]:
     found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
     if rows >= 1024:
         found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
-    return found
+    return straight + found
 
 
 def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool) -> list[str]:

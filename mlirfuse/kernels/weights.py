@@ -1,7 +1,7 @@
 """Products with weights of i8 and i4 that go from memory straight to matrix units: which, and how.
 
-What they do is in `triton/weights.py` and `triton/hopper_weights.py`; what comes before and after
-the sums is written by `matmul.py`.
+What they do is in `triton/weights.py`; what comes before and after the sums is written by
+`matmul.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels import building
-from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels.product_tiles import LINE, Tiling
 from mlirfuse.kernels.rows import MAX_INDEX
-from mlirfuse.kernels.space import SIZE, Axis, Group, Space, known_product, product_text
+from mlirfuse.kernels.space import Axis, Group, Space, known_product, product_text
 from mlirfuse.kernels.tiles import Tiles
 from mlirfuse.structured import ops
 from mlirfuse.structured.expressions import (
@@ -33,12 +33,6 @@ BITS = {"i4": 4, "i8": 8}
 
 LOADED = 16
 """Bytes of a column that a thread loads at once; they share a scale."""
-
-LINE = 64
-"""Bytes of a column that the threads beside each other load at once."""
-
-FEW, MANY = 1, 2
-"""What `Tiling.straight` says: kernels of few rows, and those of many, on Hopper."""
 
 LAYOUT = "layout"
 """Name of the layout of the tiles in an epilogue."""
@@ -182,31 +176,26 @@ class _Walk:
         return self.part(expr, tuple(BITS))
 
 
-def supports(target: Target, straight: int) -> bool:
+def supports(target: Target) -> bool:
     """Whether a target and the Triton that is installed have such kernels."""
-    if target.name != "cuda" or not building.has_gluon():
-        return False
-    return straight == FEW or target.arch == building.HOPPER
+    return target.name == "cuda" and building.has_gluon()
 
 
-def fits(weights: Weights, tiling: Tiling, kind: str, depth: int, run: int) -> bool:
-    """Whether a kernel with a tiling computes a product with these weights.
+def fits(weights: Weights, kind: str, depth: int, run: int) -> bool:
+    """Whether such a kernel computes a product with these weights.
 
     Args:
       weights: the weights.
-      tiling: whose `straight` says which kernel.
       kind: element type of the rows.
       depth: terms of a sum.
       run: terms that share a scale or a zero point; 0 where a column does.
     """
     bits = weights.bits
-    size = known_product(ops.shape(weights.value))
-    line = LINE * 8 // bits
     return (
         kind in ("f16", "bf16")
-        and depth % (line if tiling.straight == MANY else 32 // bits) == 0
+        and depth % (32 // bits) == 0
         and run % (LOADED * 8 // bits) == 0
-        and size < MAX_INDEX
+        and known_product(ops.shape(weights.value)) < MAX_INDEX
         and (weights.zero is None or _is_exact(weights.zero, bits, kind))
     )
 
@@ -218,12 +207,7 @@ def _is_exact(zero: Part, bits: int, kind: str) -> bool:
     return BITS[ops.element_type(zero.value)] <= bits and (kind == "f16" or bits == 4)
 
 
-def pieces(tiling: Tiling, bits: int) -> int:
-    """Lines of each column in a share of a block."""
-    return tiling.block * bits // 8 // LINE // tiling.shares
-
-
-def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool) -> list[str]:
+def placed(space: Space, rows: int, columns: int, tiling: Tiling) -> list[str]:
     """The lines that say which rows and columns a workgroup has.
 
     Args:
@@ -231,7 +215,6 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
       rows: number of its group of rows.
       columns: the same of the columns, which are static.
       tiling: the tile.
-      wide: whether 32 bits do not number the elements.
     """
     height, width = tiling.height, tiling.width
     bound = product_text(space.groups[rows].sizes)
@@ -241,7 +224,6 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
         f"{-(-whole // width)}, {tiling.band})",
         "batch = 0",
         f"{LAYOUT}: gl.constexpr = weights.written({width}, {tiling.warps})",
-        *(["row_tile = row_tile.to(tl.int64)"] if wide else []),
         f"row = (row_tile * {height} + gl.arange(0, {height}, gl.SliceLayout(1, {LAYOUT})))"
         "[:, None]",
         f"column = (column_tile * {width} + gl.arange(0, {width}, gl.SliceLayout(0, {LAYOUT})))"
@@ -253,8 +235,7 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
 def lines(
     tiling: Tiling,
     given: tuple[str, str, str],
-    rows: int | None,
-    sizes: tuple[int, int, int],
+    sizes: tuple[int, int, int, int],
     weights: Weights,
     inside: bool,
 ) -> list[str]:
@@ -263,22 +244,19 @@ def lines(
     Args:
       tiling: the tile.
       given: names of the rows and of the weights, and what `offset` and `factor` are given.
-      rows: how many; None for a dynamic number.
-      sizes: columns, terms, and terms of a run.
+      sizes: rows, columns, terms, and terms of a run.
       weights: the weights.
       inside: whether a run's scale is multiplied before the sums.
     """
     x, w, others = given
-    columns, depth, run = sizes
+    rows, columns, depth, run = sizes
     bits = weights.bits
-    share = pieces(tiling, bits)
+    share = tiling.block * bits // 8 // LINE // tiling.shares
     numbers = (bits, columns, depth, run, inside, tiling.height, tiling.width, tiling.shares, share)
-    module = "hopper_weights" if tiling.straight == MANY else "weights"
     shape = f"weights.shaped({', '.join(map(str, numbers))})"
-    count = SIZE if rows is None else str(rows)
     return [
         f"words = {w}.to(gl.pointer_type(gl.int32), bitcast=True)",
-        f"total0 = {module}.sums({x}, {depth}, {count}, words, {others}, row_tile, column_tile, "
+        f"total0 = weights.sums({x}, {depth}, {rows}, words, {others}, row_tile, column_tile, "
         f"offset, factor, {shape})",
         f"total0 = gl.convert_layout(total0.permute((1, 0)), {LAYOUT})",
     ]
@@ -337,7 +315,7 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from mlirfuse.kernels.triton import {used}library, weights
+from mlirfuse.kernels.triton import library, weights
 
 
 """
@@ -349,7 +327,6 @@ def text_of(
     lines: Sequence[str],
     note: str,
     *,
-    straight: int,
     called: str,
 ) -> str:
     """The module of a kernel.
@@ -359,10 +336,8 @@ def text_of(
       arguments: name and type of each.
       lines: its body.
       note: what it computes, in one line.
-      straight: which kernel.
       called: text of the functions.
     """
-    head = _HEAD.format(used="hopper_weights, " if straight == MANY else "")
     names = ", ".join(name for name, _ in arguments)
     body = "".join(f"    {line}\n" for line in lines)
-    return f'"""{note}"""\n\n{head}{called}@gluon.jit\ndef {entry}({names}):\n{body}'
+    return f'"""{note}"""\n\n{_HEAD}{called}@gluon.jit\ndef {entry}({names}):\n{body}'
