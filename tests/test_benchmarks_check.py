@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import mlirfuse
+from benchmarks import results
 from benchmarks.__main__ import main
-from benchmarks.gpu.check import forms, make, program, run, worker
+from benchmarks.gpu.check import forms, make, page, program, worker
 from benchmarks.gpu.check.case import Case, Input, Work, make_arguments, reference
 from mlirfuse.core import UsageError
 from mlirfuse.patterns import PASSES
@@ -204,7 +205,7 @@ def test_cases_run_in_processes(image, tmp_path, capsys):
     (image.parent / forms.TABLE).write_text(json.dumps(table))
     asked = ["gpu_check", f"--programs={image.parent}", "--device=cpu", f"--results={tmp_path}"]
     assert main([*asked, "--jobs=1", "softmax"]) == 1
-    found = {c["name"]: c for c in json.loads((tmp_path / run.RESULTS).read_text())["cases"]}
+    found = {c["name"]: c for c in json.loads((tmp_path / page.RESULTS).read_text())["cases"]}
     assert found["softmax_0"]["said"] == ""
     assert found["softmax_0"]["calls"] == 1
     assert "no function softmax_1" in found["softmax_1"]["said"]
@@ -225,3 +226,30 @@ def test_what_is_asked_wrongly_is_said(tmp_path, capsys):
 def test_a_process_says_what_a_case_died_of(tmp_path):
     entry = {"name": "softmax_0", "program": "none.vmfb"}
     assert "No such file" in worker.checked(entry, tmp_path, 0, "cpu")["said"]
+
+
+def test_what_is_on_record_is_right():
+    """Of every kernel and form something ran; what failed is explained."""
+    found = json.loads((results.FOLDER / page.RESULTS).read_text(encoding="utf-8"))
+    assert {case["form"] for case in found["cases"]} == set(forms.FORMS)
+    assert {case["kernel"] for case in found["cases"]} == set(forms.KERNELS)
+    assert {case["name"] for case in found["cases"] if case["said"]} == set(page.EXPLAINED)
+
+
+def test_failures_are_on_the_page():
+    case = {"kernel": "row_triton_kernel", "form": "softmax", "dtype": "f16", "work": "3x5"}
+    found = {
+        "date": "2026-11-22",
+        "seed": 4,
+        "target": "cuda:sm_90",
+        "compiled_with": {"triton": "3.9.0"},
+        "run_with": {"device": "NVIDIA X"},
+        "seconds": 7,
+        "cases": [
+            {**case, "name": "softmax_0", "calls": 2, "written": 1, "error": 0.25, "said": ""},
+            {**case, "name": "softmax_1", "calls": 0, "said": "its process died or hung"},
+        ],
+    }
+    lines = page.section(found)
+    assert "| `row_triton_kernel` | 2 | 2 | 0 | 0 | 0 | 2 | 0.25 | 1 |" in lines
+    assert "- `softmax_1`, f16, 3x5: its process died or hung." in lines

@@ -1,4 +1,4 @@
-"""docs/reliability.md, from the counts of `benchmarks.fuzz` and `benchmarks.reliability`."""
+"""docs/reliability.md, from what `benchmarks.fuzz`, `.reliability` and `gpu_check` counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.gpu.check import page as kernels
 from mlirfuse.backend.outputs import replacing
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -60,7 +61,15 @@ def text(folder: Path = results.FOLDER) -> str:
     runs = json.loads((folder / "fuzz.json").read_text(encoding="utf-8"))
     counted = json.loads((folder / "reliability.json").read_text(encoding="utf-8"))
     inputs = json.loads((folder / "damaged.json").read_text(encoding="utf-8"))
-    parts = (_fuzz(runs), _damaged(inputs), _models(counted), _faults(counted), _bisect(counted))
+    checked = json.loads((folder / kernels.RESULTS).read_text(encoding="utf-8"))
+    parts = (
+        _fuzz(runs),
+        kernels.section(checked),
+        _damaged(inputs),
+        _models(counted),
+        _faults(counted),
+        _bisect(counted),
+    )
     return "\n".join([_HEAD, *(line for part in parts for line in [*part, ""])])
 
 

@@ -25,6 +25,8 @@ def convolution(chance: Chance) -> Work:
     channels = chance.pick(3, 8, 13, 64, chance.size(150))
     filters = chance.pick(8, 64, 65, chance.size(200))
     images = chance.pick(1, 2, 5)
+    # Two places at least: of one, IREE drops the loop.
+    width = max(width, 1 + stride + dilation * (window[1] - 1) - 2 * padding)
     return _convolution(
         chance, (images, height, width, channels), filters, window, stride, padding, dilation
     )

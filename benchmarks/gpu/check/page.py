@@ -6,7 +6,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+RESULTS = "gpu_check.json"
+"""Name of the file with the newest run."""
+
 DTYPES = ("f16", "bf16", "f32")
+
+EXPLAINED = {
+    "bias_gelu_residual_2": "IREE's importer of PyTorch has 0.797724 for the root of 2/pi in a GELU"
+    " by tanh, which results in f32 show; stock IREE on the CPU is as far off"
+}
+"""Case that failed -> why it is no mistake of a kernel."""
+
+_RUNNING = ("iree-base-runtime", "torch", "cuda")
+"""What of the device's machine a program and its reference run with."""
 
 REPEAT = "python -m benchmarks gpu_check"
 
@@ -16,9 +28,9 @@ def section(found: Mapping[str, Any]) -> list[str]:
     cases = found["cases"]
     kernels = list(dict.fromkeys(case["kernel"] for case in cases))
     forms = len({case["form"] for case in cases})
-    versions = {**found["compiled_with"], **found["run_with"]}
-    device = versions.pop("device", "no device")
-    with_versions = ", ".join(f"{name} {version}" for name, version in versions.items())
+    versions = {**found["compiled_with"], **{n: found["run_with"].get(n, "") for n in _RUNNING}}
+    device = found["run_with"].get("device", "no device")
+    with_versions = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     said = (
         f"`{REPEAT}`, {found['date']}, seed {found['seed']}: {len(cases)} random programs of"
         f" {forms} forms, each with the kernel that it is for, compiled for `{found['target']}` and"
@@ -58,8 +70,15 @@ def _row(name: str, cases: Sequence[Mapping[str, Any]]) -> str:
 
 def _failures(cases: Sequence[Mapping[str, Any]]) -> list[str]:
     failed = [case for case in cases if case["said"]]
-    lines = [f"- `{c['name']}`, {c['dtype']}, {c['work']}: {c['said']}" for c in failed]
-    return ["Failed:\n", *lines, ""] if lines else []
+    lines = [
+        f"`{c['name']}`, {c['dtype']}, {c['work']}: {c['said']}. {EXPLAINED.get(c['name'], '')}"
+        for c in failed
+    ]
+    folded = [
+        textwrap.fill(line.strip(), 100, initial_indent="- ", subsequent_indent="  ")
+        for line in lines
+    ]
+    return ["Failed:\n", *folded, ""] if lines else []
 
 
 def _sum(cases: Sequence[Mapping[str, Any]], field: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,9 +55,15 @@ def _kind(chance: Chance) -> Any:
 
 def softmax(chance: Chance) -> Work:
     shape, kind = shape_of(chance, rows=4), _kind(chance)
-    inputs = (Input(shape, kind),)
-    said = f"{spelled(shape)} {kind}"
-    return Work(lambda x: F.softmax(x, -1), inputs, chance.dtype(*FLOATS), said)
+    dtype = chance.dtype(*FLOATS)
+    # In f32 a softmax is one op, which is no group: IREE computes it.
+    scaled = dtype == "f32"
+
+    def program(x: Tensor) -> Tensor:
+        return F.softmax(x * 0.5 if scaled else x, -1)
+
+    said = f"{spelled(shape)} {kind}{', scaled' if scaled else ''}"
+    return Work(program, (Input(shape, kind),), dtype, said)
 
 
 def masked_softmax(chance: Chance) -> Work:
@@ -218,13 +225,20 @@ def _dynamic(
 # --- elementwise ---------------------------------------------------------------------------------
 
 
+def gelu_by_tanh(x: Tensor) -> Tensor:
+    """Written out in f32, where the constant of IREE's importer, 0.797724, would be seen."""
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return F.gelu(x, approximate="tanh")
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
 def bias_gelu_residual(chance: Chance) -> Work:
     shape = shape_of(chance, rows=4)
     tanh, both = chance.likely(0.5), chance.likely(0.3)
 
     def program(x: Tensor, bias: Tensor, residual: Tensor) -> Any:
         total = x + bias
-        y = F.gelu(total, approximate="tanh" if tanh else "none") + residual
+        y = (gelu_by_tanh(total) if tanh else F.gelu(total)) + residual
         return (y, total) if both else y
 
     inputs = (Input(shape), Input(shape[-1:], "shift"), Input(shape))
@@ -337,8 +351,8 @@ def cache(chance: Chance) -> Work:
 
 
 def side_by_side(chance: Chance) -> Work:
-    """Three parts along any axis."""
-    axis = chance.below(3)
+    """Three parts along an axis; those along the first are copied as they are, by IREE."""
+    axis = max(1, chance.below(3))
     shape = [chance.size(40), chance.size(60), chance.size(600)]
     parts = []
     for _ in range(3):

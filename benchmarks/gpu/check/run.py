@@ -34,11 +34,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.gpu.check import forms
+from benchmarks.gpu.check import forms, page
 from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, UsageError
-
-RESULTS = "gpu_check.json"
 
 CASES = 300
 
@@ -88,7 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
             jobs=given.jobs,
             minutes=given.minutes,
         )
-        with replacing(given.results / RESULTS) as path:
+        with replacing(given.results / page.RESULTS) as path:
             path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
         return report(found)
     except MlirfuseError as error:
