@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import hopper_matmul, tuning
+from mlirfuse.kernels import convolution_windows, hopper_matmul, tuning
 from mlirfuse.kernels.convolution_terms import FEW_CHANNELS, Terms
 from mlirfuse.kernels.product_tiles import FILLED, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
@@ -71,6 +71,13 @@ _STAYING = (
 )
 """Tiles of workgroups that stay, beside those of products."""
 
+_ONCE = (128, 64, 2)
+"""Rows and columns of tiles that load the image once for all places of a window, and their groups
+of warps."""
+
+_ONCE_FEW = (256, 3)
+"""The least rows of tiles that load lines of few channels, and their groups."""
+
 MOST_PLACES = 31
 """Of a window, for which one number of 32 bits says which are in the image."""
 
@@ -94,7 +101,15 @@ def candidates(key: Key) -> list[Tiling]:
             found.append(Tiling(*numbers))
     if key.form == TERMS_INSIDE:
         found += hopper_matmul.candidates(rows, columns, channels * taps, 1, _STAYING)
+        found += [_once(*_ONCE)] if taps > 1 and channels == hopper_matmul.BLOCK else []
+    if channels < FEW_CHANNELS:
+        height, groups = _ONCE_FEW
+        found.append(_once(height, columns, groups))
     return found
+
+
+def _once(height: int, width: int, groups: int) -> Tiling:
+    return Tiling(height, width, hopper_matmul.BLOCK, hopper_matmul.WARPS, 1, 8, 1, groups, 0, 1)
 
 
 def _tiling(target: Target, key: Key, allowed: Callable[[Tiling], bool]) -> Tiling:
@@ -254,7 +269,7 @@ class _Planner:
         chosen = tiling or _tiling(target, self.key, lambda t: self._can_have(t, target))
         if not self._can_have(chosen, target):
             return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
-        chosen = self.tiling = _narrowed(chosen, columns)
+        chosen = self.tiling = self._sized(chosen, target)
         exact = not dynamic and known % chosen.height == 0
         self.space = Space(
             (
@@ -272,22 +287,89 @@ class _Planner:
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
+        if chosen.once:
+            return self._once(image, weight, target)
         if chosen.groups:
             return self._staying(image, weight, known, columns)
         return self._finished(known, dynamic, columns)
 
     def _can_have(self, tiling: Tiling, target: Target) -> bool:
         """Whether the workgroups of a tiling, if they stay, can compute this."""
+        if not tiling.groups:
+            return True
         columns, places = self.key.sizes[1], known_product(self.windows)
         values = (self.image, self.filter, *self.results)
-        return not tiling.groups or (
-            hopper_matmul.supports(target)
-            and self.key.form == TERMS_INSIDE
-            and None not in self.sizes
+        if (
+            not hopper_matmul.supports(target)
+            or None in self.sizes
+            or ops.constant(ops.inits(self.op)[0]) != 0
+            or max(map(ops.num_elements, values)) >= MAX_INDEX
+        ):
+            return False
+        if tiling.once and self.terms.few:
+            return self._lines(tiling, target) is not None
+        return (
+            self.key.form == TERMS_INSIDE
             and hopper_matmul.fits(_narrowed(tiling, columns).width, columns, self.channels, 1)
             and places <= MOST_PLACES
-            and ops.constant(ops.inits(self.op)[0]) == 0
-            and max(map(ops.num_elements, values)) < MAX_INDEX
+            and (not tiling.once or self._pixels(tiling, target) is not None)
+        )
+
+    def _sized(self, tiling: Tiling, target: Target) -> Tiling:
+        """A tiling whose tiles are as large as they will be."""
+        found = self._lines(tiling, target) if tiling.once and self.terms.few else None
+        if found is not None:
+            return dataclasses.replace(tiling, height=found.together * found.width)
+        return _narrowed(tiling, self.key.sizes[1])
+
+    def _rows(self) -> list[int]:
+        return [self.sizes[loop] or 0 for loop in self.loops.rows]
+
+    def _lines(self, tiling: Tiling, target: Target) -> convolution_windows.Lines | None:
+        """How few channels lie in workgroup memory."""
+        return convolution_windows.lines(
+            self.terms, self._rows(), self.key.sizes[1], tiling, target.shared_memory or 0
+        )
+
+    def _pixels(self, tiling: Tiling, target: Target) -> convolution_windows.Windows | None:
+        """How the pixels of a tile lie in workgroup memory."""
+        columns = self.key.sizes[1]
+        return convolution_windows.windows(
+            self.terms, self._rows(), columns, _narrowed(tiling, columns), target.shared_memory or 0
+        )
+
+    def _once(self, image: str, weight: str, target: Target) -> Plan:
+        """The plan of a kernel whose tiles load the image once, when its epilogue is written."""
+        rows, columns, tiling = self._rows(), self.key.sizes[1], self.tiling
+        lines = self._lines(tiling, target) if self.terms.few else None
+        pixels = None if self.terms.few else self._pixels(tiling, target)
+        numbers: tuple[object, ...] = ()
+        if lines is not None:
+            called, given = ("hopper_lines", "lines"), "at"
+            programs = min(hopper_matmul.PROGRAMS, lines.tiles)
+            functions = {"at(line, element, column)": self.terms.at_element()}
+            numbers = (columns, *dataclasses.astuple(lines), programs)
+        elif pixels is not None:
+            called, given = ("hopper_windows", "windows"), "begin"
+            programs = pixels.programs
+            begin, masked = self.terms.begin(self.space, self.axes)
+            functions = {"begin(row)": begin}
+            count = ops.num_elements(self.image) // self.channels
+            sizes = (known_product(rows), columns, count, self.terms.moves())
+            numbers = (*sizes, masked, tiling.width, *dataclasses.astuple(pixels))
+        return hopper_matmul.staying(
+            self.tiles,
+            ENTRY,
+            self.results,
+            self.key,
+            tiling,
+            f"{self._note()}, of which the image is loaded once.",
+            called=called,
+            functions=functions,
+            given=(image, weight, hopper_matmul.OTHERS, given, "epilogue"),
+            numbers=numbers,
+            programs=programs,
+            groups=(ROWS, COLUMNS),
         )
 
     def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:
@@ -316,22 +398,23 @@ class _Planner:
             Extent(1),
             Extent(1),
         )
-        window = "x".join(str(size) for size in self.windows) or "1x1"
-        note = (
-            f"Windows of {window} over {self.channels} channels, tiles of {chosen.height} by "
-            f"{chosen.width}."
-        )
         return tiles.plan(
             ENTRY,
             tiles.body.lines,
             self.results,
-            note,
+            f"{self._note()}.",
             grid=grid,
             key=self.key,
             first=(ROWS, 0),
             warps=chosen.warps,
             stages=chosen.stages,
         )
+
+    def _note(self) -> str:
+        """What the kernel computes."""
+        window = "x".join(str(size) for size in self.windows) or "1x1"
+        size = f"{self.tiling.height} by {self.tiling.width}"
+        return f"Windows of {window} over {self.channels} channels, tiles of {size}"
 
     def _key(self, rows: int, columns: int) -> Key:
         """What the tiling is chosen by."""

@@ -7,6 +7,8 @@ with the places, so that a block of terms spans several of them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
@@ -23,7 +25,7 @@ FEW_CHANNELS = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A row of the window with all its channels, side by side in the image, in pairs.
 
     Attributes:
@@ -46,6 +48,7 @@ class Terms:
     """The terms of one convolution.
 
     Attributes:
+      image: sizes of the image's dimensions.
       few: whether a block of terms spans several places of the window.
       line: the rows of the window, where they are read in pairs.
       depth: terms that are numbered together: all of few channels, else those of a place.
@@ -65,28 +68,28 @@ class Terms:
         self.windows = windows
         self.channels = channels
         self.few = channels < FEW_CHANNELS
-        self._image, self._filter = ops.shape(image), ops.shape(op.operands[loops.filter])
+        self.image, self._filter = ops.shape(image), ops.shape(op.operands[loops.filter])
         self._filter_loops = ops.indexing_maps(op)[loops.filter] or ()
         self.line = self._line()
         self.depth = known_product(windows) * channels if self.few else channels
         if self.line is not None:
             self.depth = known_product(windows[:-1]) * self.line.size
 
-    def _line(self) -> _Line | None:
+    def _line(self) -> Line | None:
         """The rows of the window, where their channels are odd in number and lie in pairs."""
         loops, channels = self.loops, self.channels
         if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.terms) < 2:
             return None
         along, last = loops.terms[-2:]
         dim = len(loops.terms) - 2
-        width = known_product(self._image[dim:])
+        width = known_product(self.image[dim:])
         if last != ((loops.channel, 1),) or len(along) != 2 or width % PAIR:
             return None
         (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.windows)
         if moved != (loops.windows[-1], 1) or stride * channels % PAIR:
             return None
         low, _ = self.padded[dim]
-        return _Line(dim, low * channels % PAIR, self.windows[-1] * channels)
+        return Line(dim, low * channels % PAIR, self.windows[-1] * channels)
 
     def places(self, space: Space, axes: Mapping[int, Axis]) -> tuple[list[str], list[str]]:
         """Where the image of the tile's rows begins, and the conditions inside the loop.
@@ -95,7 +98,7 @@ class Terms:
           space: the iteration space.
           axes: those of the loops of the rows.
         """
-        shape, lines, checks = self._image, [], []
+        shape, lines, checks = self.image, [], []
         whole: list[str] = []
         plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.terms)
         if plain and not any(low + high for low, high in self.padded):
@@ -131,7 +134,7 @@ class Terms:
         moved = self._moved(sums, "[None, :]" if self.few else "")
         place = f"(place{dim} + {moved})" if moved else f"place{dim}"
         checks = [f"({place} >= 0)"] if low else []
-        return [*checks, f"({place} < {self._image[dim]})"] if high else checks
+        return [*checks, f"({place} < {self.image[dim]})"] if high else checks
 
     def _moved(self, sums: Sequence[tuple[int, int]], shaped: str) -> str:
         """What the window adds to a dimension."""
@@ -172,7 +175,7 @@ class Terms:
 
     def in_image(self, shaped: str) -> str:
         """What a step adds to where the image of a row begins; `shaped` makes tiles of terms."""
-        return self._offset(self.loops.terms, self._image, shaped)
+        return self._offset(self.loops.terms, self.image, shaped)
 
     def in_filter(self, shaped: str) -> str:
         """The same of the filter of a column."""
@@ -207,6 +210,52 @@ class Terms:
         place = f"step // {blocks}"
         lines = [f"term = step % {blocks} * {block}", *_numbered(place, self.windows)]
         return [*lines, f"return {self.in_image('')}, {place}"]
+
+    def at_element(self) -> list[str]:
+        """The lines of the function `at` of `hopper_lines.lines`."""
+        steps = {
+            loop: known_product(self._filter[dim + 1 :])
+            for dim, loop in enumerate(self._filter_loops)
+        }
+        one, other = (steps[loop] for loop in self.loops.windows)
+        channel = steps[self.loops.channel]
+        parts = [f"line * {one}", f"element // {self.channels} * {other}"]
+        parts += [f"element % {self.channels} * {channel}", f"column * {steps[self.loops.column]}"]
+        return [f"return {' + '.join(parts)}"]
+
+    def moves(self) -> tuple[int, ...]:
+        """Pixels from the first place of a window to each of its places; channels lie last."""
+        steps = [self._step(loop) for loop in self.loops.windows]
+        places = itertools.product(*map(range, self.windows))
+        return tuple(sum(map(operator.mul, steps, place)) for place in places)
+
+    def steps(self) -> list[int]:
+        """Pixels from one index of each loop of the rows to the next."""
+        return [self._step(loop) for loop in self.loops.rows]
+
+    def _step(self, loop: int) -> int:
+        return sum(
+            factor * known_product(self.image[dim + 1 : -1])
+            for dim, sums in enumerate(self.loops.terms)
+            for other, factor in sums
+            if other == loop
+        )
+
+    def strides(self) -> tuple[int, int] | None:
+        """The strides of windows over images of height, width and channels; None of others."""
+        loops = self.loops
+        if len(loops.rows) != 3 or len(loops.windows) != 2 or len(loops.terms) != 4:
+            return None
+        found = [
+            factor
+            for row, window, sums in zip(
+                loops.rows[1:], loops.windows, loops.terms[1:3], strict=True
+            )
+            for loop, factor in sums
+            if loop == row and {*sums} == {(row, factor), (window, 1)}
+        ]
+        plain = loops.terms[0] == ((loops.rows[0], 1),) and self.padded[0] == (0, 0)
+        return (found[0], found[1]) if plain and len(found) == 2 else None
 
     def _offset(
         self, dims: Sequence[Sequence[tuple[int, int]]], shape: Sequence[int | None], shaped: str

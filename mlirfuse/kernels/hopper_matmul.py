@@ -6,7 +6,7 @@ What they do is in `triton/hopper_products.py`; the epilogue's lines are those o
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -146,17 +146,76 @@ def planned(
     shape = (tiling.height, tiling.width, tiling.stages, tiling.groups, tiling.alternate)
     piece = min(_PIECE, tiling.width) if long else tiling.width
     numbers = (*sizes, step, masked, *parts, *shape, tiling.band, programs, piece)
+    left, rights = operands
+    return staying(
+        tiles,
+        entry,
+        results,
+        key,
+        tiling,
+        f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}.",
+        called=("hopper_products", "products"),
+        functions={"begin(row)": begin, "at(step)": at},
+        given=(left, f"({', '.join(rights)},)", OTHERS, "begin", "at", "epilogue"),
+        numbers=numbers,
+        programs=programs,
+        groups=groups,
+        sums=parts[1],
+    )
+
+
+OTHERS = "others"
+"""What stands for the tuple of a kernel's arguments in its text."""
+
+
+def staying(
+    tiles: Tiles,
+    entry: str,
+    results: Sequence[ir.Value],
+    key: Key,
+    tiling: Tiling,
+    note: str,
+    *,
+    called: tuple[str, str],
+    functions: Mapping[str, Sequence[str]],
+    given: Sequence[str],
+    numbers: Sequence[object],
+    programs: int,
+    groups: tuple[int, int],
+    sums: int = 1,
+) -> Plan:
+    """The plan of a kernel in Gluon whose workgroups stay, when its epilogue is written.
+
+    Args:
+      tiles: hold the lines of the epilogue.
+      entry: the kernel's name.
+      results: what it writes.
+      key: what its tiles were chosen by.
+      tiling: its tiles.
+      note: what it computes, in one line.
+      called: the module that computes it, and the function.
+      functions: name and arguments -> lines, beside those of the epilogue.
+      given: what that function is given, with `OTHERS` for what the epilogue is given beside.
+      numbers: of its shape.
+      programs: workgroups.
+      groups: of the axes of rows and of columns.
+      sums: of a tile.
+    """
     return tiles.plan(
         entry,
-        [*_start(tiles.space.inside(*groups), parts[1]), *tiles.body.lines],
+        [*_start(tiles.space.inside(*groups), sums), *tiles.body.lines],
         results,
-        f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}.",
+        note,
         grid=(Extent(programs), Extent(1), Extent(1)),
         key=key,
         first=(groups[0], 0),
         warps=tiling.warps,
         text=functools.partial(
-            _text, operands=operands, begin=begin, at=at, numbers=", ".join(map(str, numbers))
+            _text,
+            called=called,
+            functions=functions,
+            given=given,
+            numbers=", ".join(map(str, numbers)),
         ),
     )
 
@@ -181,7 +240,7 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from mlirfuse.kernels.triton import hopper_products, library
+from mlirfuse.kernels.triton import {}, library
 
 
 """
@@ -193,32 +252,21 @@ def _text(
     lines: Sequence[str],
     note: str,
     *,
-    operands: tuple[str, Sequence[str]],
-    begin: Sequence[str],
-    at: Sequence[str],
+    called: tuple[str, str],
+    functions: Mapping[str, Sequence[str]],
+    given: Sequence[str],
     numbers: str,
 ) -> str:
-    """The module of a kernel: its epilogue, the two functions, and the call."""
+    """The module of a kernel: its epilogue, the other functions, and the call."""
     names = ", ".join(name for name, _ in arguments)
-    left, rights = operands
-    functions = (
-        ("epilogue(totals, row, column, part, others)", [f"{names} = others", *lines]),
-        ("begin(row)", begin),
-        ("at(step)", at),
-    )
-    text = f'"""{note}"""\n\n{_HEAD}'
-    for called, written in functions:
+    module, function = called
+    epilogue = [f"{names} = others", *lines]
+    all_functions = {"epilogue(totals, row, column, part, others)": epilogue, **functions}
+    text = f'"""{note}"""\n\n{_HEAD.format(module)}'
+    for name, written in all_functions.items():
         body = "".join(f"    {line}\n" for line in written)
-        text += f"@gluon.jit\ndef {called}:\n{body}\n\n"
-    return (
-        f"{text}@gluon.jit\ndef {entry}({names}):\n"
-        f"    hopper_products.products(\n"
-        f"        {left},\n"
-        f"        ({', '.join(rights)},),\n"
-        f"        ({names}),\n"
-        f"        begin,\n"
-        f"        at,\n"
-        f"        epilogue,\n"
-        f"        hopper_products.shaped({numbers}),\n"
-        f"    )\n"
-    )
+        text += f"@gluon.jit\ndef {name}:\n{body}\n\n"
+    passed = [f"({names})" if name == OTHERS else name for name in given]
+    passed.append(f"{module}.shaped({numbers})")
+    body = "".join(f"        {name},\n" for name in passed)
+    return f"{text}@gluon.jit\ndef {entry}({names}):\n    {module}.{function}(\n{body}    )\n"

@@ -391,6 +391,21 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         Tuned("attention", "causal", (4096, 4096, 128, 32), (128, 128, 8, 2, 1, 1), 248.0),
         Tuned("attention", "causal", (1024, 1024, 128, 32), (128, 128, 8, 2, 1, 1), 21.7),
         Tuned("attention", "open", (1024, 1024, 128, 64), (128, 128, 8, 2, 0, 1), 64.2),
+        # What cannot load its image once takes the next of the same sizes.
+        Tuned(
+            "convolution",
+            "channels inside, filter too",
+            (100352, 64, 64, 9),
+            (128, 64, 64, 4, 1, 8, 1, 2, 0, 1),
+            19.2,
+        ),
+        Tuned(
+            "convolution",
+            "channels inside",
+            (401408, 64, 3, 49),
+            (256, 64, 64, 4, 1, 8, 1, 3, 0, 1),
+            30.2,
+        ),
         *(
             Tuned("convolution", "channels inside, filter too", sizes, tiling, us)
             for sizes, (tiling, us) in _CONVOLUTIONS.items()

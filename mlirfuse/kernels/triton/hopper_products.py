@@ -110,21 +110,21 @@ def _tiles(shape):
 
 
 @gluon.constexpr_function
-def _registers(shape):
+def registers(groups):
     """Of a thread, for each group but the first, which gets the rest; the last one loads."""
-    return [208, 80] if shape.groups == 2 else [152, 152, 56]
+    return [208, 80] if groups == 2 else [152, 152, 56]
 
 
 @gluon.constexpr_function
-def _copied():
+def copied():
     """The layout of tiles on their way from memory: 16 bytes for each thread."""
     return gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
 
 
 @gluon.constexpr_function
-def _summed(shape):
+def summed(width):
     """The layout of sums, 16 rows for each warp."""
-    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, shape.width * shape.sums, 16])
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, width, 16])
 
 
 @gluon.constexpr_function
@@ -208,7 +208,7 @@ def products(
                 ),
             ],
             [WARPS, WARPS],
-            _registers(shape),
+            registers(groups),
         )
     else:
         gl.warp_specialize(
@@ -231,7 +231,7 @@ def products(
                 ),
             ],
             [WARPS, WARPS, WARPS],
-            _registers(shape),
+            registers(groups),
         )
 
 
@@ -253,12 +253,10 @@ def _load(
     sums: gl.constexpr = shape.sums
     ragged: gl.constexpr = _ragged(shape)
     count: gl.constexpr = parts * _tiles(shape)[0] * _tiles(shape)[1]
-    row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, _copied()))[:, None]
-    column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, _copied()))[:, None]
-    # Of each 32: pairs that a thread holds beside each other come from the pairs of eight columns.
-    inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
-    column = (column & -32) + inner
-    term = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, _copied()))[None, :]
+    row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, copied()))[:, None]
+    column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, copied()))[:, None]
+    column = ordered(column)
+    term = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, copied()))[None, :]
     place = 0
     phase = 1
     for number in range(gl.program_id(0), count, shape.programs):
@@ -308,6 +306,16 @@ def _load(
 
 
 @gluon.jit
+def ordered(column):
+    """The column that is loaded in the place of another.
+
+    Of each 32: pairs that a thread holds beside each other come from the pairs of eight columns.
+    """
+    inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
+    return (column & -32) + inner
+
+
+@gluon.jit
 def _compute(
     left_ring,
     right_ring,
@@ -324,6 +332,7 @@ def _compute(
     first: gl.constexpr = group if shape.alternate else 0
     every: gl.constexpr = shape.groups if shape.alternate else 1
     blocks: gl.constexpr = _blocks(shape)
+    width: gl.constexpr = shape.width * shape.sums
     offset: gl.constexpr = 0 if shape.alternate else group * blocks
     count: gl.constexpr = shape.parts * _tiles(shape)[0] * _tiles(shape)[1]
     turn = first * steps
@@ -335,7 +344,7 @@ def _compute(
     ):
         totals = ()
         for _ in gl.static_range(blocks):
-            zeros = gl.zeros([HIGH, shape.width * shape.sums], gl.float32, _summed(shape))
+            zeros = gl.zeros([HIGH, width], gl.float32, summed(width))
             totals = totals + (zeros,)  # noqa: RUF005
         if shape.alternate:
             # Without it a group could take the blocks of another for its own, a round later.
@@ -365,7 +374,7 @@ def _compute(
         row = row_tile * shape.height + offset * HIGH
         column = column_tile * shape.width
         for _ in range(blocks):
-            _finish(totals[0], row, column, part, others, epilogue, shape)
+            finish(totals[0], row, column, part, others, epilogue, shape.sums, shape.piece)
             totals = totals[1:] + (totals[blocks - 1],)  # noqa: RUF005
             row += HIGH
 
@@ -380,19 +389,40 @@ def _awaited(totals, running: gl.constexpr):
 
 
 @gluon.jit
-def _finish(total, row, column, part, others, epilogue: gl.constexpr, shape: gl.constexpr):
-    """Calls the epilogue for a block of sums, from a row and a column on."""
-    layout: gl.constexpr = _written(shape.width)
-    if shape.sums == 1:
-        total = total.reshape([HIGH, shape.width // 32, 4, 4, 2])
-        total = total.permute((0, 1, 3, 2, 4)).reshape([HIGH, shape.width])
+def finish(
+    total,
+    row,
+    column,
+    part,
+    others,
+    epilogue: gl.constexpr,
+    sums: gl.constexpr,
+    piece: gl.constexpr,
+):
+    """Calls the epilogue for a block of sums, from a row and a column on.
+
+    Args:
+      total: the sums, `HIGH` rows; those of two products lie beside each other.
+      row: the first one.
+      column: the first one, in the order of the result.
+      part: given to the epilogue.
+      others: the same.
+      epilogue: see `products`.
+      sums: products in a block.
+      piece: columns that the epilogue is called for.
+    """
+    width: gl.constexpr = total.shape[1] // sums
+    layout: gl.constexpr = _written(width)
+    if sums == 1:
+        total = total.reshape([HIGH, width // 32, 4, 4, 2])
+        total = total.permute((0, 1, 3, 2, 4)).reshape([HIGH, width])
         totals = (gl.convert_layout(total, layout),)
     else:
-        total = total.reshape([HIGH, 2, shape.width // 32, 4, 4, 2])
-        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([HIGH, shape.width, 2])
+        total = total.reshape([HIGH, 2, width // 32, 4, 4, 2])
+        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([HIGH, width, 2])
         one, other = gl.split(total)
         totals = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
-    _pieces(totals, row, column, part, others, epilogue, shape.piece)
+    _pieces(totals, row, column, part, others, epilogue, piece)
 
 
 @gluon.jit
