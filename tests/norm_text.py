@@ -83,6 +83,13 @@ WRITINGS = {
 }
 
 
+def silu(f: Function, x: Tensor) -> Tensor:
+    """As frameworks write it: two ops read the value, and a narrow one is widened between."""
+    wide = f.cast(x, "f32")
+    divisor = f.apply("arith.addf", f.apply("math.exp", f.apply("arith.negf", wide)), 1.0)
+    return f.cast(f.apply("arith.divf", wide, divisor), x.dtype)
+
+
 def group_norm_text(
     name: str,
     dtype: str,

@@ -1,5 +1,7 @@
 """What group_norm_fusion takes and what it refuses, beyond its lit file."""
 
+import struct
+
 import pytest
 from iree.compiler import ir
 from linalg_text import Function, Tensor
@@ -12,6 +14,7 @@ from mlirfuse.pipelines import engine
 
 BATCH, CHANNEL, SPACE, HALF, GROUPS, CHANNELS = range(6)
 EVERYTHING = (BATCH, CHANNEL, SPACE)
+SPLIT = "[[0], [1], [2, 3]]"
 
 
 def decisions(text: str, target: str = "cpu"):
@@ -103,6 +106,25 @@ def behind_reshape(op="arith.mulf", *, inner=False, axes=(CHANNELS,), centered=T
 )
 def test_what_scales_or_shifts_behind_a_reshape(options, taken):
     assert [d.taken for d in decisions(behind_reshape(**options))] == [True] * taken
+
+
+@pytest.mark.parametrize(("dtype", "taken"), [("f16", True), ("f32", False)])
+def test_a_cast_behind_a_reshape_is_a_group_norms(dtype, taken):
+    """Without a scale: `layer_norm_fusion` would leave the widening before the reshape outside."""
+    f = Function("f", (2, 4, 6, 3, 2, 8))
+    wide = f.cast(f.argument(EVERYTHING, dtype), "f32")
+    y = normalized(f, f.reshape(wide, (BATCH, CHANNEL, HALF, GROUPS), SPLIT), (HALF, GROUPS))
+    y = f.reshape(y, EVERYTHING, SPLIT)
+    y = f.cast(y, dtype) if dtype != "f32" else f.apply("arith.mulf", y, 2.0)
+    assert [d.taken for d in decisions(f.finish(y))] == [True] * taken
+
+
+def test_weights_that_were_not_trained_scale_a_group_norm():
+    f = Function("f", (2, 4, 6, 3, 2, 8))
+    x = f.argument((BATCH, CHANNEL, HALF, GROUPS), "f32")
+    y = f.reshape(normalized(f, x, (HALF, GROUPS)), EVERYTHING, SPLIT)
+    ones = f.constant((CHANNEL,), "f32", struct.pack("<4f", 1, 1, 1, 1))
+    assert [d.taken for d in decisions(f.finish(f.apply("arith.mulf", y, ones)))] == [True]
 
 
 def test_a_divided_norm_is_no_group_norm_for_its_shift():

@@ -313,3 +313,13 @@ def test_measured_rows_are_packed(shape, registers):
 def test_measured_rows_of_bytes(sizes, packed, once):
     found = rows._tiling(TARGET, Key("rows", "arith.addf, 1 read, 1 written, 8 bits", sizes))
     assert (found.packed, found.once) == (packed, once)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "part", "ranks"),
+    [((64, 40960), 8192, 5), ((512, 40960), 8192, 5), ((64, 20480), 4096, 5)],
+)
+def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
+    key = Key("rows", "arith.addf arith.addf, 1 read, 1 written", sizes)
+    _, width, _, shares = rows._shares(rows._tiling(TARGET, key), *sizes, subgroup=32)
+    assert (width, shares, width * shares) == (part, ranks, sizes[1])

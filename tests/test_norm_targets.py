@@ -2,7 +2,7 @@
 
 import pytest
 from linalg_text import Function
-from norm_text import WRITINGS, group_norm_text, quantized
+from norm_text import WRITINGS, group_norm_text, quantized, silu
 
 import mlirfuse
 from benchmarks.machines import GPUS
@@ -30,6 +30,13 @@ def norm(
     if quantize:
         y = quantized(f, y, f.argument(axes, "f32"), None)
     return f.finish(y, *([total] if add else []))
+
+
+def activated() -> str:
+    """SiLU behind a layer norm of dynamic rows."""
+    f = Function("silu_f16", (None, 64))
+    x = f.argument((0, 1), "f16")
+    return f.finish(silu(f, WRITINGS["layer_norm"](f, x, (1,), None, None, stats="f32")))
 
 
 def across_reshape() -> str:
@@ -72,6 +79,7 @@ PROGRAMS = {
         group_norm_text("group_norm_f16", "f16", None, 4, 2, 16, channels_last=True),
         group_norm_text("instance_norm", "f32", 2, 4, 1, 16),
     ],
+    "norm_epilogue_fusion": [activated()],
 }
 """Pass -> functions that it fuses in the default preset."""
 

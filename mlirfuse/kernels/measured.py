@@ -2,7 +2,8 @@
 
 `cuda:sm_90`: one NVIDIA H100 80GB HBM3, 2026-11-21, Triton 3.9.0, IREE 3.13.0, operands of f16 in
 several copies, more than the cache of 50 MB holds; medians of 12 rounds of 5 launches. Few rows
-and convolutions of 3x3 and 7x7: medians of 7 launches by the profiler.
+and convolutions of 3x3 and 7x7: medians of 7 launches by the profiler; group norms: of 11 calls,
+2026-11-22.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ _ROW_TIMES = {
 }
 """Form -> microseconds with each of these; 1024 columns, and the other tilings, by the profiler,
 sides in a new order each round."""
+
+_FEW_LONG_ROWS = {
+    (64, 10240): ((2048, 8, 2048), 4.2),
+    (64, 20480): ((4096, 16, 4096), 5.4),
+    (64, 40960): ((8192, 16, 8192), 8.0),
+    (256, 40960): ((8192, 16, 8192), 26.6),
+}
+"""Rows and columns of group norms with SiLU -> tiling and microseconds, by the profiler: the parts
+of a row fill the device, and none has a column too many."""
 
 _CONVOLUTIONS = {
     (100352, 64, 64, 1): ((128, 64, 64, 4, 8, 8, 1, 2, 1), 10.4),
@@ -171,6 +181,10 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
             Tuned("rows", form, sizes, _OTHER_ROW_TILINGS.get((form, sizes), tiling), us)
             for form, times in _ROW_TIMES.items()
             for (sizes, tiling), us in zip(_ROW_TILINGS.items(), times, strict=True)
+        ),
+        *(
+            Tuned("rows", "arith.addf arith.addf, 1 read, 1 written", sizes, tiling, us)
+            for sizes, (tiling, us) in _FEW_LONG_ROWS.items()
         ),
         Tuned("elementwise", "arithmetic, 16 bits, one result", (67108864,), (2, 1024, 4), 129.6),
         Tuned(

@@ -95,7 +95,8 @@ def candidates(key: Key) -> list[Tiling]:
     width = power_of_two(columns)
     tiles = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MOST_ELEMENTS] or [width]
     shapes = [(tile, MAX_COLUMNS) for tile in tiles]
-    shapes += [(width, part) for part in (width // 2, width // 4, width // 8) if part >= LEAST_PART]
+    # The tile says what workgroups of shorter rows take, where this is what was measured near them.
+    shapes += [(part, part) for part in (width // 2, width // 4, width // 8) if part >= LEAST_PART]
     found: dict[tuple[int, ...], Tiling] = {}
     for tile, part in shapes:
         for thread in (32, 16, 8):
@@ -295,11 +296,11 @@ def _form(
 ) -> str:
     """What tells kernels of rows apart: how they reduce, and which tensors they move."""
     kinds = sorted(list(ops.body(op).operations)[-2].operation.name for op in reductions)
-    written = []
+    written, space = [], _axes(loops)
     for op, axes in loops.items():
         outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
         for value, index_map in zip(op.results, outputs, strict=True):
-            if value in results and _whole(axes, index_map):
+            if value in results and _whole(axes, index_map, space):
                 written.append(ops.element_bits(value))
     short = SHORT if 8 in written else ""
     return f"{' '.join(kinds)}, {len(_read(loops))} read, {len(written)} written{short}"
@@ -307,19 +308,24 @@ def _form(
 
 def _read(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
     """The tensors from outside that have the rows and the columns."""
-    inside = {value for op in loops for value in op.results}
+    inside, space = {value for op in loops for value in op.results}, _axes(loops)
     found = set()
     for op, axes in loops.items():
         maps, arguments = ops.indexing_maps(op), ops.body(op).arguments
         for value, index_map, argument in zip(op.operands, maps, arguments, strict=True):
-            if value not in inside and _whole(axes, index_map) and list(argument.uses):
+            if value not in inside and _whole(axes, index_map, space) and list(argument.uses):
                 found.add(value)
     return found
 
 
-def _whole(loops: Sequence[Axis], index_map: ops.IndexMap | None) -> bool:
+def _axes(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[Axis]:
+    """All that rows and columns are made of."""
+    return {axis for axes in loops.values() for axis in axes}
+
+
+def _whole(loops: Sequence[Axis], index_map: ops.IndexMap | None, space: set[Axis]) -> bool:
     """Whether a tensor has the rows and the columns."""
-    return _spanned([loops[loop] for loop in index_map or () if loop is not None])
+    return space <= {loops[loop] for loop in index_map or () if loop is not None}
 
 
 def _spanned(axes: Sequence[Axis | None]) -> bool:

@@ -19,15 +19,14 @@ Source: Wu, He, Group Normalization, 2018, equations 1 to 6.
 
 from __future__ import annotations
 
-import math
-
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.builders.space_builder import respace
-from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
+from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured import slices
 from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_layer_norm
+from mlirfuse.structured.regions import unlowered
 from mlirfuse.structured.spaces import Space, common_space
 
 
@@ -43,30 +42,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that were not tested, and what SPIR-V cannot be generated for."""
-    return legal_norm(match, ctx) or _unlowered(match.data, ctx)
-
-
-SCATTERED_ELEMENTS = {"cuda": 1024, "rocm": 256}
-"""Elements of a group above which it is refused on a GPU unless they lie together: IREE 3.13.0
-unrolls it. With channels last its compilation for sm_80 takes 2 s at 500 elements, 6 s at 1000,
-11 s at 4096, more than 90 s at 40960; for gfx942 12 s at 500 and more than 20 s at 1024."""
-
-
-def _unlowered(space: Space, ctx: PassContext) -> NoMatch | None:
-    """Refuses rows that code generation does not take, or takes minutes for.
-
-    For Vulkan those of several dimensions: IREE 3.13.0 keeps them in workgroup memory or in vectors
-    of any length: 2x32x10x4096 wants 10 MB of it, 2x32x8x256 leaves a constant of 2056 elements
-    unlowered, 2x32x16x4096 compiles.
-    """
-    reduced = sorted(space.reduced())
-    if ctx.target.name == "vulkan" and len(reduced) > 1:
-        return NoMatch(Reason.TARGET_UNSUPPORTED, "more than one channel a group")
-    together = reduced == list(range(len(space.sizes)))[-len(reduced) :]
-    elements = math.prod(space.sizes[digit] or 1 for digit in reduced)
-    if not together and elements > SCATTERED_ELEMENTS.get(ctx.target.name, elements):
-        return NoMatch(Reason.TARGET_UNSUPPORTED, f"{elements} elements that do not lie together")
-    return None
+    return legal_norm(match, ctx) or unlowered(match.data, ctx.target)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

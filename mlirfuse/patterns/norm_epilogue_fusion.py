@@ -13,8 +13,9 @@ place; further results of the group stay. All ops up to the last whose value alo
 come along, and the elementwise ops that only these read: a modulation `1 + scale`, the activation
 of a gate. Where reshapes lie between, every op is written over the space of all. An op that can be
 the epilogue of a contraction stays with that, unless the norm is computed from it; a mere widening
-of elements is left to the readers. Sizes static or dynamic; T f16, bf16, f32, with i8 and i1 beside
-them. Numerics: exact (operations and their order are unchanged).
+of elements is left to the readers. Vulkan: not where the rows get several dimensions over that
+space. Sizes static or dynamic; T f16, bf16, f32, with i8 and i1 beside them.
+Numerics: exact (operations and their order are unchanged).
 Source: epilogue fusion, as of contractions.
 """
 
@@ -31,7 +32,7 @@ from mlirfuse.structured.regions import legal_float
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds what follows the group."""
-    found = norm_epilogues.find(root)
+    found = norm_epilogues.find(root, ctx.target)
     if not isinstance(found, Epilogue):
         return found
     return Match(root, tuple(slices.in_order([root, *found.ops])), found)

@@ -9,7 +9,9 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured import growth, ops, places, slices
+from mlirfuse.structured.regions import unlowered
 from mlirfuse.structured.spaces import Space, common_space
+from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,11 +38,12 @@ def reduces_rows(region: ir.Operation) -> bool:
     return bool(sums) and not any(ops.is_contraction(op) or growth.is_window(op) for op in sums)
 
 
-def find(region: ir.Operation) -> Epilogue | NoMatch | None:
+def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     """Finds the longest epilogue of the group's last op.
 
     Args:
       region: a group that `reduces_rows`.
+      target: its limits.
 
     Returns:
       It; why the first op that reads the value stays outside; None when no such op is elementwise.
@@ -49,16 +52,18 @@ def find(region: ir.Operation) -> Epilogue | NoMatch | None:
     ends = [v for v in region.results if ops.defining_op(ops.computed(v)) == inner[-1]]
     if len(ends) != 1:
         return None
-    found = _grown(region, ends[0], len(inner), through_reshapes=True)
+    limits = _Limits(growth.MOST_OPS - len(inner), target.max_operands - len(region.results))
+    found = _grown(region, ends[0], limits, through_reshapes=True)
     if not isinstance(found, list):
         return found
     if not any(op.name in ops.RESHAPES for op in found):
         return Epilogue(tuple(found), inner, None)
     space = common_space([*inner, region, *found])
-    if isinstance(space, Space):
+    refusal = unlowered(space, target) if isinstance(space, Space) else space
+    if isinstance(space, Space) and refusal is None:
         return Epilogue(tuple(found), inner, space)
-    found = _grown(region, ends[0], len(inner), through_reshapes=False)
-    return Epilogue(tuple(found), inner, None) if isinstance(found, list) else space
+    found = _grown(region, ends[0], limits, through_reshapes=False)
+    return Epilogue(tuple(found), inner, None) if isinstance(found, list) else refusal
 
 
 def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
@@ -68,14 +73,14 @@ def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
 
 
 def _grown(
-    region: ir.Operation, end: ir.Value, begun: int, *, through_reshapes: bool
+    region: ir.Operation, end: ir.Value, limits: _Limits, *, through_reshapes: bool
 ) -> list[ir.Operation] | NoMatch | None:
     """The ops behind the value of which only the last is read elsewhere, and what only they read.
 
     Args:
       region: the group.
       end: its result that they read.
-      begun: ops that the group has.
+      limits: of what may come along.
       through_reshapes: whether reshapes may lie between.
     """
     taken: list[ir.Operation] = []
@@ -100,10 +105,34 @@ def _grown(
         if not _ends(following, values) or not _all_inside(values[:-1], {region, *taken}):
             continue
         whole = _with_feeders(taken)
-        if begun + len(whole) > growth.MOST_OPS:
+        refusal = limits.passed(region, whole)
+        if refusal is not None:
             break
         closed = whole
     return closed or refusal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Limits:
+    """What a group can hold beside what it has.
+
+    Attributes:
+      ops: further ops.
+      operands: operands of the whole group.
+    """
+
+    ops: int
+    operands: int
+
+    def passed(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
+        """Why the ops are too many for the group."""
+        if len(epilogue) > self.ops:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {growth.MOST_OPS} ops")
+        count = len(slices.operands_of([region, *epilogue]))
+        if count > self.operands:
+            text = f"{count} operands, the limit beside the group's results is {self.operands}"
+            return NoMatch(Reason.TOO_MANY_OPERANDS, text)
+        return None
 
 
 def _next_reader(values: Iterable[ir.Value], taken: list[ir.Operation]) -> ir.Operation | None:

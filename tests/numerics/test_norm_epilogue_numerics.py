@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
-from norm_text import EPSILON, layer_norm, rms_norm
+from norm_text import EPSILON, layer_norm, rms_norm, silu
 
 PIPELINE = ",".join(
     [
@@ -27,13 +27,6 @@ EVERYTHING = (BATCH, ROW, COLUMN)
 
 def sigmoid(z):
     return 1.0 / (1.0 + np.exp(-z))
-
-
-def silu(f: Function, x: Tensor) -> Tensor:
-    """As frameworks write it: two ops read the value, and a narrow one is widened between."""
-    wide = f.cast(x, "f32")
-    divisor = f.apply("arith.addf", f.apply("math.exp", f.apply("arith.negf", wide)), 1.0)
-    return f.cast(f.apply("arith.divf", wide, divisor), x.dtype)
 
 
 def rms(x, gamma):
