@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from harness import FLOATS, Batch, Case
-from linalg_text import Function, Tensor
+from linalg_text import Function
 from norm_text import EPSILON, layer_norm, rms_norm, silu
 
 PIPELINE = ",".join(
