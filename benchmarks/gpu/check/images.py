@@ -32,7 +32,16 @@ def convolution(chance: Chance) -> Work:
     )
 
 
-STAYING = ((64, 64, 3, 1, 28), (128, 128, 3, 2, 28), (256, 64, 1, 1, 14), (256, 512, 1, 2, 15))
+STAYING = (
+    (64, 64, 3, 1, 28),
+    (128, 128, 3, 2, 28),
+    (256, 64, 1, 1, 14),
+    (256, 512, 1, 2, 15),
+    (64, 64, 3, 1, 56),
+    (3, 64, 7, 2, 112),
+    (512, 512, 3, 1, 7),
+    (3, 64, 7, 2, 224),
+)
 """Input and output channels, side of the window, stride and side of the image: for kernels whose
 workgroups stay."""
 
