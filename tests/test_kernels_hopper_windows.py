@@ -28,10 +28,10 @@ ZEROS, IMAGE = 1024, 4096
 """Where they are in workgroup memory."""
 
 
-def plan(case, tiling, target=HOPPER, kind="f16"):
+def plan(case, tiling, target=HOPPER, kind="f16", text=None):
     """The plan of a convolution's kernel, or why there is none."""
     with ir.Context():
-        module, _ = planned(conv_text(case, kind), "convolution")
+        module, _ = planned(text or conv_text(case, kind), "convolution")
         (found,) = (
             found
             for region in search.regions(module)
@@ -225,20 +225,34 @@ def test_blocks_that_are_not_loaded_once(case):
 @pytest.mark.parametrize(
     "case",
     [
-        dataclasses.replace(STEM, width=30),
+        # Lines of 180 bytes.
+        dataclasses.replace(STEM, width=30, height=15, high=4),
         dataclasses.replace(STEM, channels=4),
         dataclasses.replace(STEM, dilation=2),
         dataclasses.replace(STEM, outputs=32),
+        dataclasses.replace(STEM, outputs=256),
         dataclasses.replace(STEM, height=18),
         dataclasses.replace(STEM, batch=None),
-        dataclasses.replace(STEM, side=(7, 2)),
+        dataclasses.replace(STEM, side=(7, 2), low=0, high=0, height=21),
         dataclasses.replace(STEM, width=2048),
         dataclasses.replace(STEM, image="bwhc"),
     ],
     ids=str,
 )
 def test_lines_that_are_not_loaded_once(case):
-    assert isinstance(plan(case, LINES), NoMatch)
+    assert isinstance(plan(case, dataclasses.replace(LINES, width=case.outputs)), NoMatch)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("h * 2 + i * 1, w", "h * 1 + i * 2, w"), ("-> (b, h * 2", "-> (b * 2, h * 2")],
+    ids=["every second line", "every second image"],
+)
+def test_other_steps_are_not_loaded_once(one, other):
+    text = conv_text(dataclasses.replace(STEM, batch=1))
+    assert text.count(one) == 1
+    assert not isinstance(plan(STEM, LINES, text=text), NoMatch)
+    assert isinstance(plan(STEM, LINES, text=text.replace(one, other)), NoMatch)
 
 
 def test_the_text():
