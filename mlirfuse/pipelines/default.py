@@ -37,6 +37,8 @@ PIPELINE: tuple[str, ...] = (
     "softmax_fusion",
     # What is left behind the norms, before a search groups it without them.
     "norm_epilogue_fusion",
+    # With many rows a weight is written out wide, once.
+    "dequant_fusion",
     # What is not written out wide is more than any epilogue saves.
     "dequant_matmul_fusion",
     # It needs both contractions of the gated unit.
