@@ -8,10 +8,12 @@ import textwrap
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from transformers import BertConfig, BertModel
 
 from mlirfuse.frontends import torch_backend
+from mlirfuse.frontends.torch_graph import import_graph
 from mlirfuse.runtime.module import FusedModule
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -237,6 +239,20 @@ def test_parameters_changed_in_place(freeze, programs, said):
         check(step(x), layer(x))
     assert [len(program.inputs) for program in programs] == [1 if freeze else 3, 3, 3]
     assert len(said()) == freeze
+
+
+def test_scalars_that_a_graph_makes_on_a_gpu_are_lowered():
+    def masked(keep, x):
+        zero = torch.scalar_tensor(0.0, dtype=x.dtype, device="cpu")
+        return (torch.where(keep, x, zero),)
+
+    arguments = torch.ones(4, dtype=torch.bool), torch.ones(4, dtype=torch.float16)
+    module = make_fx(masked, tracing_mode="fake")(*arguments)
+    factory = torch.ops.aten.scalar_tensor.default
+    (scalar,) = module.graph.find_nodes(op="call_function", target=factory)
+    scalar.kwargs = {**scalar.kwargs, "device": torch.device("cuda:0")}
+    assert len(import_graph(module, constants={}, source="graph").imported.outputs) == 1
+    assert scalar.kwargs["device"] == torch.device("cuda:0")
 
 
 # --- what is not compiled -------------------------------------------------------------------------

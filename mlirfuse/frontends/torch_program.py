@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,10 +137,36 @@ def _fx_module(
         importer = fx_importer.FxImporter(context=context, hooks=Hooks())
         importer._cc = Cache(context, py_attr_tracker=importer._py_attr_tracker)
         if isinstance(program, torch.fx.GraphModule):
-            importer.import_graph_module(program, func_name=function)
+            with _without_devices(program):
+                importer.import_graph_module(program, func_name=function)
         else:
-            importer.import_program(program, func_name=function)
+            with _without_devices(program.graph_module):
+                importer.import_program(program, func_name=function)
     return importer.module
+
+
+@contextlib.contextmanager
+def _without_devices(module: torch.fx.GraphModule) -> Iterator[None]:
+    """A block in which tensors that a program makes are on the CPU.
+
+    IREE lowers `scalar_tensor` on no other device, and where a program runs is decided later.
+    """
+    import torch
+
+    graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+    given = {
+        node: node.kwargs
+        for graph in graphs
+        for node in graph.nodes
+        if node.kwargs.get("device") is not None
+    }
+    for node, kwargs in given.items():
+        node.kwargs = {**kwargs, "device": torch.device("cpu")}
+    try:
+        yield
+    finally:
+        for node, kwargs in given.items():
+            node.kwargs = kwargs
 
 
 def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Context) -> ir.Location:
