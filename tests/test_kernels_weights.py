@@ -77,7 +77,7 @@ def test_product(interpreter, weights):
     [
         (Weights(1, 4096, 4096), "1 by 8"),
         (Weights(16, 4096, 4096, "i8"), "16 by 32"),
-        (Weights(2048, 4096, 4096, run=128), "256 by 128"),
+        (Weights(500, 4096, 4096, "i8"), "128 by 128"),
         # A dynamic number of rows counts as 128, for which tiles of 16 are too low.
         (Weights(None, 4096, 4096), "64 by 64"),
     ],
@@ -93,7 +93,7 @@ def test_measured_tiles(monkeypatch, weights, tile):
 def test_blocks_divide_runs():
     """A block of terms has one scale for each column, and its start says which."""
     with ir.Context():
-        _, (plan,) = planned(Weights(300, 256, 4096, run=32).text(), "matmul")
+        _, (plan,) = planned(Weights(200, 256, 4096, run=32).text(), "matmul")
         lines = [line.strip() for line in plan.program.source.splitlines()]
     assert "for start in tl.range(0, 4096, 32):" in lines
     assert "run = start // 32" in lines
