@@ -233,7 +233,7 @@ def test_what_is_on_record_is_right():
     found = json.loads((results.FOLDER / page.RESULTS).read_text(encoding="utf-8"))
     assert {case["form"] for case in found["cases"]} == set(forms.FORMS)
     assert {case["kernel"] for case in found["cases"]} == set(forms.KERNELS)
-    assert {case["name"] for case in found["cases"] if case["said"]} == set(page.EXPLAINED)
+    assert {case["name"] for case in found["cases"] if case["said"]} <= set(page.EXPLAINED)
 
 
 def test_failures_are_on_the_page():
