@@ -10,6 +10,7 @@ from test_kernels import needs_triton, planned
 from weights_text import Weights
 
 from mlirfuse import targets
+from mlirfuse.core import NoMatch
 from mlirfuse.kernels import building, matmul, search, weights
 from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.kernels.provider import Plan
@@ -182,10 +183,23 @@ def test_straight(gluon, asked):
         pytest.param(
             Weights(16, 64, 128).text().replace("arith.mulf", "arith.addf"), id="no scale"
         ),
+        pytest.param(
+            Weights(16, 128, 128).text().replace("(n, k) -> (n)>", "(n, k) -> (k)>"),
+            id="a scale of each term",
+        ),
     ],
 )
 def test_not_straight(gluon, asked):
     assert not is_straight(plan(asked))
+
+
+def test_no_unsigned_weights(gluon):
+    """Their sign would be turned."""
+    with ir.Context():
+        text = Weights(16, 64, 128, "i8").text().replace("arith.sitofp", "arith.uitofp")
+        module, _ = planned(text, "matmul")
+        (region,) = search.regions(module)
+        assert isinstance(matmul.supports(region, HOPPER, STRAIGHT), NoMatch)
 
 
 def test_targets(gluon, monkeypatch):
