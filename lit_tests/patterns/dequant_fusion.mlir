@@ -181,3 +181,54 @@ func.func @no_fusion_small_weight(%x: tensor<512x64xf16>, %w: tensor<16x64xi8>, 
   %c = linalg.matmul indexing_maps = [#x, #wt, #y] ins(%x, %d : tensor<512x64xf16>, tensor<16x64xf16>) outs(%z : tensor<512x16xf32>) -> tensor<512x16xf32>
   return %c : tensor<512x16xf32>
 }
+
+// -----
+
+#n = affine_map<(n, k) -> (n, k)>
+#b = affine_map<(n, k) -> (n)>
+#x = affine_map<(m, n, k) -> (m, k)>
+#wt = affine_map<(m, n, k) -> (n, k)>
+#y = affine_map<(m, n, k) -> (m, n)>
+
+// What is returned is written out anyway.
+// CHECK-LABEL: @no_fusion_read_elsewhere
+// CHECK-NOT: flow.dispatch.region
+func.func @no_fusion_read_elsewhere(%x: tensor<512x512xf16>, %w: tensor<512x512xi8>, %s: tensor<512xf16>) -> (tensor<512x512xf32>, tensor<512x512xf16>) {
+  %cst = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512x512xf16>
+  %d = linalg.generic {indexing_maps = [#n, #b, #n], iterator_types = ["parallel", "parallel"]} ins(%w, %s : tensor<512x512xi8>, tensor<512xf16>) outs(%e : tensor<512x512xf16>) {
+  ^bb0(%in: i8, %in_0: f16, %out: f16):
+    %f = arith.sitofp %in : i8 to f16
+    %r = arith.mulf %f, %in_0 : f16
+    linalg.yield %r : f16
+  } -> tensor<512x512xf16>
+  %e1 = tensor.empty() : tensor<512x512xf32>
+  %z = linalg.fill ins(%cst : f32) outs(%e1 : tensor<512x512xf32>) -> tensor<512x512xf32>
+  %c = linalg.matmul indexing_maps = [#x, #wt, #y] ins(%x, %d : tensor<512x512xf16>, tensor<512x512xf16>) outs(%z : tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %c, %d : tensor<512x512xf32>, tensor<512x512xf16>
+}
+
+// -----
+
+#n = affine_map<(n, k) -> (n, k)>
+#b = affine_map<(n, k) -> (n)>
+#x = affine_map<(m, n, k) -> (m, k)>
+#wt = affine_map<(m, n, k) -> (n, k)>
+#y = affine_map<(m, n, k) -> (m, n)>
+
+// A product of f32 has no kernel.
+// CHECK-LABEL: @no_fusion_f32
+// CHECK-NOT: flow.dispatch.region
+func.func @no_fusion_f32(%x: tensor<512x512xf32>, %w: tensor<512x512xi8>, %s: tensor<512xf32>) -> tensor<512x512xf32> {
+  %cst = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512x512xf32>
+  %d = linalg.generic {indexing_maps = [#n, #b, #n], iterator_types = ["parallel", "parallel"]} ins(%w, %s : tensor<512x512xi8>, tensor<512xf32>) outs(%e : tensor<512x512xf32>) {
+  ^bb0(%in: i8, %in_0: f32, %out: f32):
+    %f = arith.sitofp %in : i8 to f32
+    %r = arith.mulf %f, %in_0 : f32
+    linalg.yield %r : f32
+  } -> tensor<512x512xf32>
+  %z = linalg.fill ins(%cst : f32) outs(%e : tensor<512x512xf32>) -> tensor<512x512xf32>
+  %c = linalg.matmul indexing_maps = [#x, #wt, #y] ins(%x, %d : tensor<512x512xf32>, tensor<512x512xf32>) outs(%z : tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %c : tensor<512x512xf32>
+}
