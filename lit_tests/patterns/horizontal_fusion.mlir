@@ -181,3 +181,26 @@ func.func @no_fusion_dynamic_rows(%x: tensor<?x128xf32>, %n: index) -> (tensor<?
   } -> tensor<?x128xf32>
   return %a, %b : tensor<?x128xf32>, tensor<?x128xf32>
 }
+
+// -----
+
+// What is read is known: both are computed when the program is loaded.
+// CHECK-LABEL: func.func @no_fusion_of_constants
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_of_constants() -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf16>
+  %b = arith.constant dense<[5.0, 6.0, 7.0, 8.0]> : tensor<4xf16>
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m) -> (m)>, affine_map<(m) -> (m)>], iterator_types = ["parallel"]} ins(%a : tensor<4xf16>) outs(%e : tensor<4xf32>) {
+  ^bb0(%in: f16, %out: f32):
+    %w = arith.extf %in : f16 to f32
+    linalg.yield %w : f32
+  } -> tensor<4xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(m) -> (m)>, affine_map<(m) -> (m)>], iterator_types = ["parallel"]} ins(%b : tensor<4xf16>) outs(%e : tensor<4xf32>) {
+  ^bb0(%in: f16, %out: f32):
+    %w = arith.extf %in : f16 to f32
+    linalg.yield %w : f32
+  } -> tensor<4xf32>
+  return %y, %z : tensor<4xf32>, tensor<4xf32>
+}
