@@ -6,6 +6,9 @@ import pytest
 # What a user has measured on this machine must not change what the tests see.
 os.environ["MLIRFUSE_RATES"] = "off"
 
+# Tests run side by side: threads of PyTorch that spin while they wait would take cores from others.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Kernels are run by Triton's interpreter; Triton asks when it is imported, as PyTorch does, too.
 os.environ["TRITON_INTERPRET"] = "1"
 

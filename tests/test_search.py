@@ -70,13 +70,13 @@ def programs(draw):
     return f.finish(*kept)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(), st.integers(0, 1000))
 def test_order_of_independent_ops_does_not_matter(text, seed):
     assert groups(run(text)[1]) == groups(run(text, seed=seed)[1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(programs())
 def test_without_passes_the_module_is_what_it_was(text):
     with ir.Context():

@@ -28,7 +28,7 @@ PIPELINES = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PIPELINES)
 def test_what_is_written_is_read_back(pipeline):
     assert parse(write(pipeline)) == pipeline

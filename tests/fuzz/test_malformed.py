@@ -13,7 +13,7 @@ from mlirfuse.options import FusionOptions, switch_names
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import resolve
 
-COUNT = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6")) * 2
+COUNT = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
 """Damaged inputs of each kind; of whole models a quarter."""
 
 
