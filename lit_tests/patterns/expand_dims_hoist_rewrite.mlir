@@ -60,7 +60,8 @@ func.func @row_sum_f16(%c: tensor<8x16xf16>) -> tensor<2x4xf16> {
 // A dynamic leading dimension: the sizes of the new expand are those of the old one.
 // CHECK-LABEL: @dynamic_batch
 // CHECK-SAME: %[[C:.*]]: tensor<?x16xf32>, %[[B:.*]]: index
-// CHECK: %[[S:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%[[C]] : tensor<?x16xf32>)
+// CHECK: %[[E:.*]] = tensor.empty(%{{.*}}) : tensor<?x16xf32>
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%[[C]] : tensor<?x16xf32>) outs(%[[E]]
 // CHECK: tensor.expand_shape %[[S]] {{\[\[}}0, 1], [2]] output_shape [%[[B]], 4, 16]
 #id = affine_map<(b, s, n) -> (b, s, n)>
 func.func @dynamic_batch(%c: tensor<?x16xf32>, %b: index) -> tensor<?x4x16xf32> {
@@ -69,6 +70,66 @@ func.func @dynamic_batch(%c: tensor<?x16xf32>, %b: index) -> tensor<?x4x16xf32> 
   %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x4x16xf32>) outs(%e : tensor<?x4x16xf32>) {
   ^bb0(%i: f32, %o: f32):
     %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x16xf32>
+  return %y : tensor<?x4x16xf32>
+}
+
+// -----
+
+// Batch and tokens are dynamic: what a row sum starts from and what it scales are made anew, of the
+// size that the tensor before the reshape has. No reshape is left between the ops.
+// CHECK-LABEL: @dynamic_batch_and_tokens
+// CHECK-SAME: %[[X:.*]]: tensor<?x16xf32>, %[[N:.*]]: index, %[[B:.*]]: index, %[[T:.*]]: index
+// CHECK: %[[CE:.*]] = tensor.empty(%[[N]]) : tensor<?x16xf32>
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<?x16xf32>) outs(%[[CE]]
+// CHECK: %[[SE:.*]] = tensor.empty(%[[N]]) : tensor<?xf32>
+// CHECK: %[[F:.*]] = linalg.fill {{.*}} outs(%[[SE]]
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%[[C]] : tensor<?x16xf32>) outs(%[[F]]
+// CHECK: %[[YE:.*]] = tensor.empty(%[[N]]) : tensor<?x16xf32>
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[C]], %[[S]] : tensor<?x16xf32>, tensor<?xf32>) outs(%[[YE]]
+// CHECK: tensor.expand_shape %[[Y]] {{\[\[}}0, 1], [2]] output_shape [%[[B]], %[[T]], 16]
+#id = affine_map<(b, s, n) -> (b, s, n)>
+#bs = affine_map<(b, s, n) -> (b, s)>
+#two = affine_map<(m, n) -> (m, n)>
+func.func @dynamic_batch_and_tokens(%x: tensor<?x16xf32>, %n: index, %b: index, %t: index) -> tensor<?x?x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %ce = tensor.empty(%n) : tensor<?x16xf32>
+  %c = linalg.generic {indexing_maps = [#two, #two], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<?x16xf32>) outs(%ce : tensor<?x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = math.absf %i : f32
+    linalg.yield %a : f32
+  } -> tensor<?x16xf32>
+  %w = tensor.expand_shape %c [[0, 1], [2]] output_shape [%b, %t, 16] : tensor<?x16xf32> into tensor<?x?x16xf32>
+  %se = tensor.empty(%b, %t) : tensor<?x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%se : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %s = linalg.generic {indexing_maps = [#id, #bs], iterator_types = ["parallel", "parallel", "reduction"]} ins(%w : tensor<?x?x16xf32>) outs(%f : tensor<?x?xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %a = arith.addf %i, %o : f32
+    linalg.yield %a : f32
+  } -> tensor<?x?xf32>
+  %ye = tensor.empty(%b, %t) : tensor<?x?x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #bs, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w, %s : tensor<?x?x16xf32>, tensor<?x?xf32>) outs(%ye : tensor<?x?x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %d = arith.divf %i, %j : f32
+    linalg.yield %d : f32
+  } -> tensor<?x?x16xf32>
+  return %y : tensor<?x?x16xf32>
+}
+
+// -----
+
+// What is written over holds data: it is reshaped, not made anew.
+// CHECK-LABEL: @dynamic_init_with_data
+// CHECK-SAME: %[[C:.*]]: tensor<?x16xf32>, %[[A:.*]]: tensor<?x4x16xf32>
+// CHECK: %[[R:.*]] = tensor.collapse_shape %[[A]] {{\[\[}}0, 1], [2]]
+// CHECK: linalg.generic {{.*}} ins(%[[C]] : tensor<?x16xf32>) outs(%[[R]]
+#id = affine_map<(b, s, n) -> (b, s, n)>
+func.func @dynamic_init_with_data(%c: tensor<?x16xf32>, %a: tensor<?x4x16xf32>, %b: index) -> tensor<?x4x16xf32> {
+  %x = tensor.expand_shape %c [[0, 1], [2]] output_shape [%b, 4, 16] : tensor<?x16xf32> into tensor<?x4x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x4x16xf32>) outs(%a : tensor<?x4x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
     linalg.yield %s : f32
   } -> tensor<?x4x16xf32>
   return %y : tensor<?x4x16xf32>

@@ -127,9 +127,15 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             builders.collapse(v, _tensor_groups(m, plan.groups))
             for v, m in zip(ops.inputs(op), old_maps, strict=False)
         ]
+        read = {
+            loop: (value, dim)
+            for value, index_map in zip(inputs, plan.maps, strict=False)
+            for dim, loop in enumerate(index_map)
+            if ops.shape(value)[dim] is None
+        }
         inits = [
-            _collapsed_init(v, _tensor_groups(m, plan.groups))
-            for v, m in zip(ops.inits(op), old_maps[split:], strict=True)
+            _collapsed_init(v, _tensor_groups(old, plan.groups), [read.get(d) for d in new])
+            for v, old, new in zip(ops.inits(op), old_maps[split:], plan.maps[split:], strict=True)
         ]
         new = builders.generic(
             inputs, inits, plan.maps, [kinds[g[0]] for g in plan.groups], builders.body_of(op)
@@ -164,18 +170,31 @@ def _tensor_groups(
     return [tuple(g) for g in result]
 
 
-def _collapsed_init(value: ir.Value, groups: list[tuple[int, ...]]) -> ir.Value:
-    """The init for the collapsed loops: empty and filled tensors are made anew."""
+def _collapsed_init(
+    value: ir.Value, groups: list[tuple[int, ...]], read: list[tuple[ir.Value, int] | None]
+) -> ir.Value:
+    """The init for the collapsed loops: empty and filled tensors are made anew.
+
+    Args:
+      value: the init.
+      groups: its dimensions that become one each.
+      read: for each of those an input and its dimension, where that is dynamic.
+    """
     if all(len(g) == 1 for g in groups):
         return value
     op = ops.defining_op(value)
-    if op is None or not slices.is_cheap(op):
-        return builders.collapse(value, groups)
     sizes = ops.shape(value)
-    if None in sizes:
-        return builders.collapse(value, groups)
     merged = [builders.product([sizes[d] for d in g]) for g in groups]
-    fresh = builders.empty(merged, ops.element_type(value))
+    # The input's own size, not a product of the old ones, which nobody could tell to be equal.
+    sources = [
+        (value, group[0]) if found is None and len(group) == 1 else found
+        for group, found in zip(groups, read, strict=True)
+    ]
+    known = [s for s, size in zip(sources, merged, strict=True) if size is None and s is not None]
+    if op is None or not slices.is_cheap(op) or len(known) < merged.count(None):
+        return builders.collapse(value, groups)
+    dynamic = [builders.dimension(*source) for source in known]
+    fresh = builders.empty(merged, ops.element_type(value), dynamic)
     return fresh if op.name == "tensor.empty" else builders.fill(op.operands[0], fresh)
 
 
