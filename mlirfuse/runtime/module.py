@@ -18,6 +18,7 @@ from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime import structure
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.manifest import Manifest
+from mlirfuse.runtime.parameters import MODULE, Archives, provided
 from mlirfuse.runtime.replay import Graphs, alone
 
 _SIGNATURES_SHOWN = 8
@@ -53,6 +54,7 @@ class FusedModule:
         threads: int | None = None,
         guard: Guard | None = None,
         cuda_graph: bool = False,
+        parameters: Archives | None = None,
     ) -> None:
         if cuda_graph and not manifest.device.startswith("cuda"):
             raise UsageError(
@@ -65,6 +67,7 @@ class FusedModule:
         self._flatten = flatten
         self._unflatten = unflatten
         self._threads = threads
+        self._parameters = dict(parameters or {})
         self._guard = guard or Guard()
         self._session: Session | None = None
         self._lock = threading.Lock()
@@ -173,7 +176,12 @@ class FusedModule:
         return explain.text(self.report)
 
     def on(
-        self, device: str, *, threads: int | None = None, cuda_graph: bool = False
+        self,
+        device: str,
+        *,
+        threads: int | None = None,
+        cuda_graph: bool = False,
+        parameters: Archives | None = None,
     ) -> FusedModule:
         """The same program on another device that its target fits.
 
@@ -181,9 +189,10 @@ class FusedModule:
           device: `local-task`, `local-sync` (the calling thread alone), `cuda://1`, ...
           threads: number of threads of `local-task`, before this process used it.
           cuda_graph: as for `load`.
+          parameters: as for `load`; None for those that the program has.
 
         Raises:
-          UsageError: `cuda_graph` and another device than CUDA's.
+          UsageError: `cuda_graph` and another device than CUDA's, or an archive cannot be read.
         """
         other = FusedModule(
             self._image,
@@ -193,6 +202,7 @@ class FusedModule:
             threads=threads,
             guard=self._guard,
             cuda_graph=cuda_graph,
+            parameters=self._parameters if parameters is None else parameters,
         )
         other._opened()
         return other
@@ -202,7 +212,11 @@ class FusedModule:
         with self._lock:
             if self._session is None:
                 self._session = Session(
-                    self._image, self._manifest, self._threads, recorded=self._cuda_graph
+                    self._image,
+                    self._manifest,
+                    self._threads,
+                    recorded=self._cuda_graph,
+                    archives=self._parameters,
                 )
             return self._session
 
@@ -278,7 +292,13 @@ class Session:
     """A program loaded on a device."""
 
     def __init__(
-        self, image: Image, manifest: Manifest, threads: int | None, *, recorded: bool = False
+        self,
+        image: Image,
+        manifest: Manifest,
+        threads: int | None,
+        *,
+        recorded: bool = False,
+        archives: Archives | None = None,
     ) -> None:
         """Loads the program.
 
@@ -287,8 +307,10 @@ class Session:
           manifest: what is known of it.
           threads: see `open_device`.
           recorded: calls will be made CUDA graphs; see `replayed`.
+          archives: of its parameters, by scope.
 
         Raises:
+          UsageError: an archive cannot be read, or one is missing.
           MlirfuseError: the device is not there or cannot run the program.
         """
         import iree.runtime as rt
@@ -304,12 +326,19 @@ class Session:
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
-            hal = rt.create_hal_module(instance, self.device)
-            self._context = rt.VmContext(instance, [hal, module])
+            modules = [rt.create_hal_module(instance, self.device)]
+            if archives:
+                modules.append(provided(instance, archives))
+            self._context = rt.VmContext(instance, [*modules, module])
             self._function = module.lookup_function(manifest.function)
             if self._function is None:
                 raise ValueError(f"it has no function '{manifest.function}'")
         except (ValueError, RuntimeError) as error:
+            if MODULE in str(error) and not archives:
+                raise UsageError(
+                    f"{manifest.source} has parameters, which come from an archive:"
+                    " parameters={'SCOPE': 'FILE.irpa'} of load, or --parameters, would be accepted"
+                ) from error
             raise MlirfuseError(
                 f"{manifest.source} cannot be loaded on device '{manifest.device}':"
                 f" {first_line(error)}"
@@ -421,6 +450,7 @@ def load(
     threads: int | None = None,
     guard: str | None = None,
     cuda_graph: bool = False,
+    parameters: Archives | None = None,
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
 
@@ -438,6 +468,8 @@ def load(
         recorded at the first call with each signature, later launched on PyTorch's current stream,
         where results are ready in its order and nobody waits. Takes `cuda-bindings`. A call that
         cannot be replayed runs as without; why is logged once.
+      parameters: scope -> the archive that the program's parameters of that scope are in: `.irpa`,
+        `.gguf` or `.safetensors`. It is read at the first call.
 
     Raises:
       UsageError: the file cannot be read, or has no such function; or `cuda_graph` and another
@@ -457,7 +489,14 @@ def load(
         manifest = dataclasses.replace(manifest, device=device)
     if guard is None:
         guard = "off" if "guard" in manifest.report.options.get("disable_feature", ()) else "error"
-    return FusedModule(image, manifest, threads=threads, guard=Guard(guard), cuda_graph=cuda_graph)
+    return FusedModule(
+        image,
+        manifest,
+        threads=threads,
+        guard=Guard(guard),
+        cuda_graph=cuda_graph,
+        parameters=parameters,
+    )
 
 
 def _declared(image: Image, function: str | None, manifest: Manifest | None) -> Manifest:

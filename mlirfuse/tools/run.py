@@ -31,6 +31,7 @@ _EXAMPLES = (
     "mlirfuse-run model.vmfb --input=@ids.npy --output=@out.npy --print",
     "mlirfuse-run model.vmfb --input=1x3x224x224xf32 --seed=7 --device=cuda",
     "mlirfuse-run model.vmfb --input=@x.npy --expected=@y.npy --rtol=1e-3",
+    "mlirfuse-run model.vmfb --parameters=model=weights.irpa --input=1x128xi64=0",
 )
 
 
@@ -61,6 +62,13 @@ def parser() -> arguments.Parser:
         choices=("error", "off"),
         help="what other shapes and types do: an error, or IREE's own checks alone"
         " (default: error, unless compiled without the feature)",
+    )
+    group.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="[SCOPE=]FILE",
+        help="an archive of the program's parameters: .irpa, .gguf or .safetensors; repeated",
     )
     group = made.add_argument_group("results")
     group.add_argument(
@@ -126,10 +134,22 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
     from mlirfuse.runtime import load
     from mlirfuse.runtime.structure import leaves
 
-    program = load(name, function=args.function, device=args.device, guard=args.guard)
+    program = load(
+        name,
+        function=args.function,
+        device=args.device,
+        guard=args.guard,
+        parameters=dict(map(_scoped, args.parameters)),
+    )
     if args.verbose:
         print(program, file=sys.stderr)
     return [np.asarray(leaf) for leaf in leaves(program(*inputs))]
+
+
+def _scoped(text: str) -> tuple[str, str]:
+    """Scope and file of a value of `--parameters`, spelled as for `iree-run-module`."""
+    scope, equals, path = text.partition("=")
+    return (scope, path) if equals else ("", text)
 
 
 def _file(text: str) -> str:
