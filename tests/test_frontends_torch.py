@@ -171,6 +171,32 @@ def test_arguments_of_equal_sizes_share_them():
     assert max(errors(MaskedAttention(), imported, arguments, others)) < 1e-5
 
 
+class JoinedViews(nn.Module):
+    """Views that join batch and tokens, and do something else beside it."""
+
+    def forward(self, x):
+        batch, tokens = x.shape[:2]
+        x = x * 2
+        moved = x.permute(1, 0, 2, 3)
+        return (
+            x.view(batch * tokens, 8),
+            x.view(-1, 4, 2),
+            x.view(1, -1, 2, 4),
+            moved.reshape(tokens * batch, 8),
+            moved[..., :1, :1].reshape(-1, 1),
+            x.view(-1),
+            x.view(batch, -1, 4),
+        )
+
+
+def test_views_that_join_dynamic_sizes():
+    """The importer takes all but one of the sizes that are joined for 1 there."""
+    sizes = {0: Dim("batch"), 1: Dim("tokens")}
+    imported = import_model(JoinedViews(), (torch.randn(3, 5, 2, 4),), dynamic_shapes=(sizes,))
+    inputs = [(torch.randn(*shape, 2, 4),) for shape in ((1, 5), (3, 1), (7, 3))]
+    assert max(errors(JoinedViews(), imported, *inputs)) < 1e-5
+
+
 class Attentions(nn.Module):
     """Every way to call scaled_dot_product_attention."""
 

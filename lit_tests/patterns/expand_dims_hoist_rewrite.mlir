@@ -122,12 +122,19 @@ func.func @dynamic_batch_and_tokens(%x: tensor<?x16xf32>, %n: index, %b: index, 
 // What is written over holds data: it is reshaped, not made anew.
 // CHECK-LABEL: @dynamic_init_with_data
 // CHECK-SAME: %[[C:.*]]: tensor<?x16xf32>, %[[A:.*]]: tensor<?x4x16xf32>
-// CHECK: %[[R:.*]] = tensor.collapse_shape %[[A]] {{\[\[}}0, 1], [2]]
+// CHECK: %[[H:.*]] = linalg.generic {{.*}} ins(%[[A]]
+// CHECK: %[[R:.*]] = tensor.collapse_shape %[[H]] {{\[\[}}0, 1], [2]]
 // CHECK: linalg.generic {{.*}} ins(%[[C]] : tensor<?x16xf32>) outs(%[[R]]
 #id = affine_map<(b, s, n) -> (b, s, n)>
 func.func @dynamic_init_with_data(%c: tensor<?x16xf32>, %a: tensor<?x4x16xf32>, %b: index) -> tensor<?x4x16xf32> {
   %x = tensor.expand_shape %c [[0, 1], [2]] output_shape [%b, 4, 16] : tensor<?x16xf32> into tensor<?x4x16xf32>
-  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x4x16xf32>) outs(%a : tensor<?x4x16xf32>) {
+  %e = tensor.empty(%b) : tensor<?x4x16xf32>
+  %h = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : tensor<?x4x16xf32>) outs(%e : tensor<?x4x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x4x16xf32>) outs(%h : tensor<?x4x16xf32>) {
   ^bb0(%i: f32, %o: f32):
     %s = arith.addf %i, %o : f32
     linalg.yield %s : f32
