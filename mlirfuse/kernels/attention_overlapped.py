@@ -17,7 +17,7 @@ from mlirfuse.kernels.attention_text import (
     Tiling,
     program,
 )
-from mlirfuse.kernels.hopper_matmul import PROGRAMS
+from mlirfuse.kernels.product_tiles import PROGRAMS
 from mlirfuse.kernels.provider import Extent, Plan
 from mlirfuse.kernels.scalars import POINTERS
 from mlirfuse.kernels.space import Group, Space, known_product

@@ -16,7 +16,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import convolution_windows, hopper_matmul, tuning
 from mlirfuse.kernels.convolution_terms import FEW_CHANNELS, Terms
-from mlirfuse.kernels.product_tiles import FILLED, UNKNOWN_ROWS, Tiling, placed
+from mlirfuse.kernels.product_tiles import FILLED, PROGRAMS, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.rows import MAX_INDEX, power_of_two
 from mlirfuse.kernels.scalars import WIDE, Unsupported
@@ -113,7 +113,7 @@ def _once(height: int, width: int, groups: int) -> Tiling:
 
 
 def _tiling(target: Target, key: Key, allowed: Callable[[Tiling], bool]) -> Tiling:
-    numbers = tuning.tiling(target, key, lambda numbers: allowed(Tiling(*numbers)))
+    numbers = tuning.tiling(target, key, lambda entry: allowed(Tiling(*entry.tiling)))
     if numbers is not None:
         return Tiling(*numbers)
     rows, columns, _, _ = key.sizes
@@ -346,7 +346,7 @@ class _Planner:
         numbers: tuple[object, ...] = ()
         if lines is not None:
             called, given = ("hopper_lines", "lines"), "at"
-            programs = min(hopper_matmul.PROGRAMS, lines.tiles)
+            programs = min(PROGRAMS, lines.tiles)
             functions = {"at(line, element, column)": self.terms.at_element()}
             numbers = (columns, *dataclasses.astuple(lines), programs)
         elif pixels is not None:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 from mlirfuse.kernels.convolution_terms import PAIR, Terms
-from mlirfuse.kernels.hopper_matmul import BLOCK, PROGRAMS
-from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels.hopper_matmul import BLOCK
+from mlirfuse.kernels.product_tiles import PROGRAMS, Tiling
 
 HIGH = 64
 """Rows of a matrix instruction, those of a tile that a group of warps computes."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels import building
-from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels.product_tiles import PROGRAMS, Tiling
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.tiles import Tiles
 from mlirfuse.structured import ops
@@ -19,9 +19,6 @@ from mlirfuse.targets.base import Target
 
 FORM = "16 bits, k inside, k inside"
 """How the form of a key begins."""
-
-PROGRAMS = 132
-"""Workgroups, one on each multiprocessor of an H100 SXM or an H200."""
 
 WARPS = 4
 """Of each group of warps; a kernel is launched with those of all, Triton says how many."""

@@ -296,7 +296,7 @@ class _Planner:
         self.weights = self._weights()
         chosen = tiling or self._chosen(target, key, len(parts[0]))
         if chosen.straight and not self._is_straight(target):
-            chosen = product_tiles.tiling(target, key, len(parts[0]), lambda t: not t.straight)
+            chosen = self._chosen(target, key, len(parts[0]))
         if chosen.straight:
             chosen = product_tiles.lowered(chosen, rows or 1)
         elif self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
@@ -346,7 +346,15 @@ class _Planner:
     def _chosen(self, target: Target, key: Key, together: int) -> Tiling:
         """The tiling among those that compute this."""
         straight = self._is_straight(target)
-        return product_tiles.tiling(target, key, together, lambda t: straight or not t.straight)
+        return product_tiles.tiling(
+            target,
+            key,
+            together,
+            lambda t: (
+                (straight or not t.straight)
+                and (not t.groups or self._can_stay(target, t, together))
+            ),
+        )
 
     def _weights(self) -> weights.Weights | None:
         """How the right operand is dequantized, where it may come straight from memory."""
@@ -439,7 +447,7 @@ class _Planner:
         """What the tiling is chosen by.
 
         A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`,
-        or as `LOWEST` where there are tiles for so few.
+        or as `LOWEST` where there are tiles for so few; some more as the next power of two.
         """
         maps, term = ops.plain_maps(self.contraction), self.loops.term
         first = self.products[0]
@@ -458,10 +466,11 @@ class _Planner:
             form.append(f"{min(bits)} bits")
         if len(self.loops.terms) > 1:
             form.append("runs")
-        counted = rows or UNKNOWN_ROWS
+        counted, narrow = rows or UNKNOWN_ROWS, product_tiles.narrow_bits(", ".join(form))
         if 1 < counted < FEW_ROWS:
-            low = product_tiles.narrow_bits(", ".join(form)) and counted <= LOWEST
-            counted = LOWEST if low else FEW_ROWS
+            counted = LOWEST if narrow and counted <= LOWEST else FEW_ROWS
+        elif not narrow:
+            counted = product_tiles.counted(counted)
         return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
 
     def _parts(self) -> list[list[_Product]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from mlirfuse.kernels import tuning
 from mlirfuse.kernels.provider import Key
 from mlirfuse.kernels.space import Space, known_product, product_text
-from mlirfuse.targets.base import Target
+from mlirfuse.targets.base import Target, Tuned
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +115,9 @@ MOST_STRAIGHT = 128
 FILLED = 100
 """Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
 
+PROGRAMS = 132
+"""Workgroups, one on each multiprocessor of an H100 SXM or an H200."""
+
 UNKNOWN_ROWS = 128
 """What a dynamic number of rows counts as."""
 
@@ -126,6 +129,15 @@ LOWEST = 8
 
 FEW_ROWS = 16
 """Rows of the lowest tile of matrix units."""
+
+SOME_ROWS = 1024
+"""Up to which a power of two of rows counts: as many rows of tiles as the next one has."""
+
+MOST_SUMS = 128
+"""Of a thread, which has 255 registers."""
+
+_BYTES = 2
+"""Of the widest operands."""
 
 
 def tiling(
@@ -139,9 +151,19 @@ def tiling(
       together: sums that a workgroup holds.
       allowed: which measured tilings the kernel can have.
     """
-    rows, columns, _, batch = key.sizes
-    numbers = tuning.tiling(target, key, lambda numbers: allowed(Tiling(*numbers)))
-    if numbers is not None and _is_high_enough(numbers[0], rows):
+    rows = key.sizes[0]
+
+    def fits(entry: Tuned) -> bool:
+        found = Tiling(*entry.tiling)
+        return (
+            _is_high_enough(found.height, rows)
+            and _has_room(found, together, target)
+            and allowed(found)
+        )
+
+    numbers = tuning.tiling(target, key, lambda entry: _is_filled(entry, key) and fits(entry))
+    numbers = numbers or tuning.tiling(target, key, fits)
+    if numbers is not None:
         return Tiling(*numbers)
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
@@ -151,7 +173,7 @@ def tiling(
     for tiling in tilings:
         width = max(16, tiling.width // together)
         found = dataclasses.replace(tiling, width=width)
-        if -(-rows // tiling.height) * -(-columns // width) * batch >= FILLED:
+        if _workgroups(found, key.sizes) >= FILLED:
             return found
     return found
 
@@ -159,6 +181,35 @@ def tiling(
 def _is_high_enough(height: int, rows: int) -> bool:
     """Whether a measured tile is one for so many rows, too."""
     return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
+
+
+def _has_room(tiling: Tiling, sums: int, target: Target) -> bool:
+    """Whether registers and workgroup memory hold the tiles of several sums.
+
+    That of workgroups that stay is in `hopper_matmul.fits`.
+    """
+    if tiling.groups or tiling.straight or tiling.height == 1 or sums == 1:
+        return True
+    held = (tiling.height + tiling.width * sums) * tiling.block * tiling.stages * _BYTES
+    each = tiling.height * tiling.width * sums // (tiling.warps * 32)
+    return each <= MOST_SUMS and held <= (target.shared_memory or held)
+
+
+def _is_filled(entry: Tuned, key: Key) -> bool:
+    """Whether a measured tiling leaves less than half of the device idle, or of what it filled."""
+    found = Tiling(*entry.tiling)
+    filled = min(PROGRAMS, _workgroups(found, entry.sizes))
+    return 2 * _workgroups(found, key.sizes) > filled
+
+
+def _workgroups(tiling: Tiling, sizes: tuple[int, ...]) -> int:
+    rows, columns, _, batch = sizes
+    return -(-rows // tiling.height) * -(-columns // tiling.width) * batch
+
+
+def counted(rows: int) -> int:
+    """What a number of rows counts as where tiles are chosen."""
+    return 1 << (rows - 1).bit_length() if FEW_ROWS < rows <= SOME_ROWS else rows
 
 
 def narrow_bits(form: str) -> int:

@@ -20,11 +20,11 @@ OTHER_FORM = 2.0
 """What another form counts, in doublings."""
 
 
-Allowed = Callable[[tuple[int, ...]], bool]
-"""Whether a kernel can have a tiling of these numbers."""
+Allowed = Callable[[Tuned], bool]
+"""Whether a kernel can have the tiling of a measurement."""
 
 
-def _any(numbers: tuple[int, ...]) -> bool:
+def _any(entry: Tuned) -> bool:
     return True
 
 
@@ -36,7 +36,7 @@ def tiling(target: Target, key: Key, allowed: Allowed = _any) -> tuple[int, ...]
     Args:
       target: what is compiled for.
       key: of the kernel.
-      allowed: which tilings the kernel can have.
+      allowed: which measurements say something of the kernel.
     """
     for table in (target.tuned, MEASURED.get(str(target), ())):
         found = _nearest(table, key, allowed)
@@ -72,7 +72,7 @@ def refusal(found: Beside) -> NoMatch | None:
 
 
 def _nearest(table: Iterable[Tuned], key: Key, allowed: Allowed) -> Tuned | None:
-    same = (entry for entry in table if entry.kind == key.kind and allowed(entry.tiling))
+    same = (entry for entry in table if entry.kind == key.kind and allowed(entry))
     near = [(_distance(entry, key), entry) for entry in same]
     near = [pair for pair in near if pair[0] <= NEAR]
     return min(near, key=lambda pair: pair[0])[1] if near else None
