@@ -51,9 +51,9 @@ def test_where_none_fills_the_nearest_counts(chosen):
 
 
 def test_tiles_too_low_for_the_rows_are_passed_over(chosen):
-    entries = ((16, 4096, 4096, 1), Tiling(16, 32, 256, 4, 3)), ((256, 4096, 4096, 1), WIDE)
+    entries = ((16, 4096, 4096, 1), Tiling(16, 32, 256, 4, 3)), ((512, 4096, 4096, 1), WIDE)
     assert chosen((64, 4096, 4096, 1), *entries).height == 16
-    assert chosen((129, 4096, 4096, 1), *entries) == WIDE
+    assert chosen((80, 4096, 4096, 1), *entries) == WIDE
 
 
 @pytest.mark.parametrize(
