@@ -195,6 +195,20 @@ def test_dynamic_sizes_of_rows_are_walked_together():
             space.offset([None, None, 3][: len(axes)], axes)
 
 
+def test_dynamic_sizes_of_rows_are_walked_apart():
+    row = Group("row", (None, None, 3), "row_inside", apart=True)
+    space = Space((row, Group("column", (40,))))
+    batch, token, part, column = (0, 0), (0, 1), (0, 2), (1, 0)
+    assert space.offset((None,), [batch]) == "(row // (3 * size_1))"
+    assert space.offset((None,), [token]) == "((row // 3) % size_1)"
+    assert space.offset((None, 3), [token, part]) == "(row % (3 * size_1))"
+    assert space.offset((None, None, 3, 40), [batch, token, part, column]) == "row * (40) + column"
+    moved = "((row // 3) % size_1) * 40 * size_0 + (row // (3 * size_1)) * (40) + column"
+    assert space.offset((None, None, 40), [token, batch, column]) == moved
+    last = "(row % 3) * size + column * size + (row // 3)"
+    assert space.offset((3, 1, None, None), [part, column, batch, token]) == last
+
+
 @needs_triton
 def test_rows_whose_dynamic_size_is_not_the_first():
     f = Function("main", (3, None, 40))

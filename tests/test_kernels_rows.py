@@ -24,6 +24,7 @@ from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import building, rows
 from mlirfuse.kernels.provider import Key
+from mlirfuse.kernels.space import Conflict, Group, Space, loop_axes
 
 interpreter = test_kernels.interpreter
 
@@ -323,3 +324,51 @@ def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ran
     key = Key("rows", "arith.addf arith.addf, 1 read, 1 written", sizes)
     _, width, _, shares = rows._shares(rows._tiling(TARGET, key), *sizes, subgroup=32)
     assert (width, shares, width * shares) == (part, ranks, sizes[1])
+
+
+def moved_text(dtype):
+    """A norm of a sum with a transposed tensor, with a transposed result."""
+    f = Function("main", (None, None, 40))
+    x, r = f.argument((0, 1, 2), dtype), f.argument((1, 0, 2), dtype)
+    total = f.cast(f.apply("arith.addf", r, x), "f32")
+    mean = f.apply(
+        "arith.divf", f.reduce("arith.addf", f.apply("arith.mulf", total, total), [2]), 40.0
+    )
+    root = f.apply("math.rsqrt", f.apply("arith.addf", mean, 1e-5))
+    normed = f.cast(f.apply("arith.mulf", total, root), dtype)
+    return f.finish(f.apply("arith.mulf", normed, f.argument((2,), dtype), axes=(1, 0, 2)))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 7), (7, 1)])
+def test_dynamic_sizes_one_without_the_other(interpreter, dtype, sizes):
+    shapes = [(*sizes, 40), (*reversed(sizes), 40)]
+    x, r, gamma = (draw(shape, dtype, seed) for seed, shape in enumerate([*shapes, (40,)]))
+    (found,) = run(interpreter, moved_text(dtype), "rows", [x, r, gamma], shapes[1:])
+    total = (x + r.swapaxes(0, 1)).astype(np.float64)
+    normed = total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-5) * gamma.astype(np.float64)
+    close(found, normed.swapaxes(0, 1), dtype)
+
+
+@needs_triton
+def test_object_code_of_dynamic_sizes_one_without_the_other():
+    program = plan_of(moved_text("f16")).program
+    assert [name for name, kind in program.arguments if kind == "i32"] == ["size_0", "size_1"]
+    assert "row_kernel" in building.build(program, "sm_90").code.decode()
+
+
+def test_no_guess_which_dynamic_size_is_which():
+    """The loops of what has nothing to do with the anchor may be either's."""
+    f = Function("main", (None, None, 40))
+    x, y = f.argument((0, 1, 2), "f32"), f.argument((1, 0, 2), "f32")
+    text = f.finish(f.apply("math.absf", x), f.apply("math.absf", y))
+    space = Space((Group("row", (None, None)), Group("column", (40,))))
+    axes = [(0, 0), (0, 1), (1, 0)]
+    with ir.Context():
+        module = ir.Module.parse(text)
+        block = module.body.operations[0].regions[0].blocks[0]
+        group = [o.operation for o in block.operations if o.operation.name == "linalg.generic"]
+        assert loop_axes(space, group[:1], axes, anchor=group[0]) == {group[0]: axes}
+        with pytest.raises(Conflict):
+            loop_axes(space, group, axes, anchor=group[0])

@@ -168,7 +168,7 @@ def _plan(
     even = not dynamic and rows % height == 0
     space = Space(
         (
-            Group("row", row_sizes, "" if even else "row_inside"),
+            Group("row", row_sizes, "" if even else "row_inside", apart=True),
             Group("column", column_sizes, "" if columns == width * ranks else "column_inside"),
         )
     )

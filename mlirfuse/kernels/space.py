@@ -29,6 +29,8 @@ class Group:
       size: name of its dynamic size, the product of all of them.
       pairs: the dimension of a tile along which its numbers lie one beside the other, where
         `FLAT_pair` numbers pairs of them, and `FLAT_pair_inside` is their mask.
+      apart: whether each of several dynamic axes may be walked without the others: the kernel knows
+        their sizes as `SIZE_0` and so on.
     """
 
     flat: str
@@ -36,6 +38,7 @@ class Group:
     mask: str = ""
     size: str = SIZE
     pairs: int | None = None
+    apart: bool = False
 
     @property
     def dynamic(self) -> int:
@@ -72,6 +75,12 @@ def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None
     return " * ".join([*([str(number)] if number != 1 or not factors else []), *factors])
 
 
+def _factor(sizes: Sequence[int | None], names: Sequence[str]) -> str:
+    """The product of the sizes as a part of a product or a quotient."""
+    text = product_text(sizes, names)
+    return f"({text})" if "*" in text else text
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
     """The groups of a kernel."""
@@ -82,15 +91,19 @@ class Space:
         """The number that the axes `first` to `last` of a group count together.
 
         Raises:
-          Unsupported: some of the dynamic axes of a group that has several are not among them.
+          Unsupported: some of the dynamic axes of a group that has several are not among them,
+            and its axes are not walked apart.
         """
         flat, sizes = self.groups[group].flat, self.groups[group].sizes
         dynamic = self.groups[group].dynamic
-        if dynamic > 1 and first < dynamic and (first > 0 or last < dynamic - 1):
-            raise Unsupported("one of several dynamic dimensions without the others")
-        inner = known_product(sizes[last + 1 :])
-        text = f"({flat} // {inner})" if inner != 1 else flat
-        return text if first == 0 else f"({text} % {known_product(sizes[first : last + 1])})"
+        names = [""] * len(sizes)
+        if first < dynamic and (first > 0 or last < dynamic - 1):
+            names = [self._own_size(group, n) if n < dynamic else "" for n in range(len(sizes))]
+        inner = _factor(sizes[last + 1 :], names[last + 1 :])
+        text = f"({flat} // {inner})" if inner != "1" else flat
+        if first == 0:
+            return text
+        return f"({text} % {_factor(sizes[first : last + 1], names[first : last + 1])})"
 
     def walked(self, sums: Sequence[tuple[Axis, int]]) -> str:
         """Indices of axes, each times its factor, added up; empty without any."""
@@ -117,12 +130,25 @@ class Space:
           axes: the axis along each dimension; None for one that no dynamic size is of.
           dim: which dimension.
         """
-        named = [
-            (size, SIZE if axis is None else self.groups[axis[0]].size)
-            for size, axis in zip(shape[dim + 1 :], axes[dim + 1 :], strict=True)
-            if axis is None or self.groups[axis[0]].factor(axis[1])
-        ]
+        later, named = {*axes[dim + 1 :]}, []
+        for size, axis in zip(shape[dim + 1 :], axes[dim + 1 :], strict=True):
+            if axis is None:
+                named.append((size, SIZE))
+                continue
+            group = self.groups[axis[0]]
+            together = {(axis[0], n) for n in range(group.dynamic)} <= later
+            if size is None and not together:
+                named.append((size, self._own_size(*axis)))
+            elif group.factor(axis[1]):
+                named.append((size, group.size))
         return product_text([size for size, _ in named], [name for _, name in named])
+
+    def _own_size(self, group: int, axis: int) -> str:
+        """The size of a dynamic axis that is walked without the others of its group."""
+        whole = self.groups[group]
+        if whole.dynamic > 1 and not whole.apart:
+            raise Unsupported("one of several dynamic dimensions without the others")
+        return whole.size if whole.dynamic == 1 else f"{whole.size}_{axis}"
 
     def offset(
         self,
@@ -264,8 +290,16 @@ class _Naming:
         return changed
 
     def guess(self, op: ir.Operation, number: int, main: Sequence[Axis]) -> Axis:
-        """An axis of the right size for a loop that nothing ties."""
+        """An axis of the right size for a loop that nothing ties.
+
+        Raises:
+          Conflict: there is none, or which of several dynamic ones it is cannot be told.
+        """
         size, taken = ops.loop_sizes(op)[number], self.loops[op]
+        dynamic = {axis for axis, known in self.sizes.items() if known is None}
+        told = [dynamic.intersection(known) for known in self.loops.values()]
+        if size is None and len(dynamic) > 1 and any(told) and not dynamic.intersection(taken):
+            raise Conflict
         same_place = [main[number]] if len(taken) == len(main) else []
         for axis in [*same_place, *reversed(sorted(self.sizes))]:
             if axis not in taken and self.sizes[axis] == size:

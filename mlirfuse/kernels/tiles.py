@@ -52,25 +52,28 @@ def returned(region: ir.Operation) -> list[ir.Value]:
 
 
 def dynamic_sizes(
-    values: Sequence[ir.Value], allowed: Mapping[ir.Value, Sequence[int]]
+    values: Sequence[ir.Value], axes: Mapping[ir.Value, Sequence[Axis | None]], may: Sequence[Axis]
 ) -> tuple[Size, ...]:
-    """The dynamic sizes of a kernel, as one tensor has them; nothing where it has none.
+    """The dynamic sizes of a kernel, in the order of its axes.
 
     Args:
       values: operands and results of the kernel.
-      allowed: value -> the dimensions of it that may be dynamic.
+      axes: value -> the axis along each of its dimensions.
+      may: the axes that may be dynamic.
 
     Raises:
       Unsupported: another dimension is dynamic.
     """
-    found: tuple[Size, ...] = ()
+    found: dict[Axis, Size] = {}
     for value in values:
-        dims = [dim for dim, size in enumerate(ops.shape(value)) if size is None]
-        for dim in dims:
-            if dim not in allowed.get(value, ()):
+        for dim, size in enumerate(ops.shape(value)):
+            if size is not None:
+                continue
+            axis = axes[value][dim] if value in axes else None
+            if axis is None or axis not in may:
                 raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
-        found = found or tuple(Size(value, dim) for dim in dims)
-    return found
+            found.setdefault(axis, Size(value, dim))
+    return tuple(found[axis] for axis in sorted(found))
 
 
 def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
@@ -323,13 +326,10 @@ class Tiles:
         Raises:
           Unsupported: another axis is dynamic.
         """
-        several = range(max(1, self.space.groups[first[0]].dynamic))
-        allowed = {
-            value: [dims.index(first) + n for n in several]
-            for value, dims in self.axes.items()
-            if first in dims
-        }
-        sizes = dynamic_sizes([*self.operands, *results], allowed)
+        group, axis = first
+        several = range(max(1, self.space.groups[group].dynamic))
+        may = [(group, axis + n) for n in several]
+        sizes = dynamic_sizes([*self.operands, *results], self.axes, may)
         counted = {n for extent in grid for n in (*extent.sizes, *extent.repeats)}
         if counted != {*range(len(sizes))}:
             raise Unsupported(f"{len(sizes)} dynamic dimensions")
