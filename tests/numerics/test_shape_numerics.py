@@ -187,6 +187,28 @@ def test_pytorch_view():
     np.testing.assert_array_equal(np.asarray(fused(more)), View()(more).numpy())
 
 
+def test_norm_of_dynamic_batch_and_tokens():
+    """Between flat rows and a product: as one group without reshapes, and without fusion."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 24), torch.nn.LayerNorm(24), torch.nn.Linear(24, 8)
+    ).eval()
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    program = torch.export.export(model, (torch.randn(4, 5, 16),), dynamic_shapes=(sizes,))
+    fused, unfused = (
+        mlirfuse.compile(program, pipeline=pipeline, cache=False)
+        for pipeline in ("default", "none")
+    )
+    assert fused.report.counts()["layer_norm_fusion"] == 1
+    inputs = [torch.randn(*shape, 16) for shape in ((1, 3), (3, 7), (7, 1))]
+    got = [[np.asarray(compiled(x)) for compiled in (fused, unfused)] for x in inputs]
+    with torch.no_grad():
+        exact = [model.double()(x.double()).numpy() for x in inputs]
+    for pair, expected in zip(got, exact, strict=True):
+        for found in pair:
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("batch", ["n", 2])
 def test_onnx_arrives_folded(batch, tmp_path):
     """Shape, Gather, Mul, Concat, Reshape: the import leaves a collapse, and nothing to rewrite."""
