@@ -75,6 +75,22 @@ def test_dynamic_rows(interpreter, count, rest, dynamic):
 
 
 @needs_triton
+@pytest.mark.parametrize("shape", [(1, 3, 24), (5, 3, 24), (7, 2, 3, 8)])
+def test_dynamic_sizes_that_are_first_where_they_are_read(interpreter, shape):
+    """Parts of a packed projection: [?, 3, n] is written as [3, ?, n], as for static sizes."""
+    inner = len(shape) - 2
+    f = Function("main", (None,) * inner + shape[inner:])
+    x = f.argument(range(len(shape)), "f16")
+    axes = (inner, *range(inner), inner + 1)
+    text = f.finish(f.apply("arith.mulf", x, 2.0, axes=axes))
+    array = draw(shape, "f16")
+    moved = array.transpose(axes)
+    (found,) = run(interpreter, text, "elementwise", [array], [moved.shape])
+    close(found, 2.0 * moved.astype(np.float64), "f16")
+    assert plan_of(text).key.form == "permuted, 16 bits, one result"
+
+
+@needs_triton
 def test_infinities(interpreter):
     x = draw((5, 33), "f32")
     x[0, 3], x[1, 5], x[2, :] = np.inf, -np.inf, np.nan

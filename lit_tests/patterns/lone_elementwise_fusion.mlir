@@ -104,6 +104,28 @@ func.func @no_fusion_sum_of_rows(%x: tensor<16384x4096xf16>, %s: tensor<16384xf1
 
 // -----
 
+// The parts of a packed projection of a dynamic number of rows; asking for a size reads nothing.
+// CHECK-LABEL: @packed_parts
+// CHECK-SAME: %[[X:.*]]: tensor<?x3x768xf16>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: flow.return %[[S]]
+// CHECK: tensor.dim %[[Y]]
+#id = affine_map<(p, b, n) -> (p, b, n)>
+#from = affine_map<(p, b, n) -> (b, p, n)>
+func.func @packed_parts(%x: tensor<?x3x768xf16>, %b: index) -> (tensor<3x?x768xf16>, index) {
+  %one = arith.constant 1 : index
+  %e = tensor.empty(%b) : tensor<3x?x768xf16>
+  %y = linalg.generic {indexing_maps = [#from, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<?x3x768xf16>) outs(%e : tensor<3x?x768xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    linalg.yield %i : f16
+  } -> tensor<3x?x768xf16>
+  %n = tensor.dim %y, %one : tensor<3x?x768xf16>
+  return %y, %n : tensor<3x?x768xf16>, index
+}
+
+// -----
+
 // A product is read through a reshape.
 // WHY-LABEL: @no_fusion_behind_a_product
 // WHY: lone_elementwise_fusion

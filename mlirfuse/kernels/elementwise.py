@@ -215,7 +215,7 @@ class _Planner:
         if kind == "transpose":
             return "transposed"
         names = {name for op in self.group for name in ops.scalar_names(op)}
-        found = {read.trait for read in self.nest.reads}
+        found = {read.trait for read in (*self.nest.reads, *self.nest.moved)}
         found |= {"error function"} if "math.erf" in names else set()
         found |= {"functions"} if any(name.startswith("math.") for name in names) else set()
         return next((trait for trait in _TRAITS if trait in found), "arithmetic")

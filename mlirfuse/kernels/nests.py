@@ -1,8 +1,8 @@
 """How a region of elementwise ops lies over its largest result, and where tiles cut it.
 
-The axes are those of the largest result, in the order of its memory. They are cut into rows and
-columns where a tensor that all rows share ends, or, where one is read transposed, behind its
-fastest axis.
+The axes are those of the largest result, in the order of its memory, or with dynamic ones first, as
+they are read. They are cut into rows and columns where a tensor that all rows share ends, or, where
+one is read transposed, behind its fastest axis.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Nest:
       sizes: of the axes; only the first ones may be dynamic.
       places: the axis that each loop of each op is.
       reads: how tensors from outside are read.
+      moved: how the largest result is written, where its dynamic axes are the first of what is read
+        and not of it.
       transposed: whether one is read in another order than the result is written.
       rows: the first axis of the rows; those before are batches.
       columns: the first axis of the columns.
@@ -104,8 +106,12 @@ class Nest:
             raise Unsupported("a result that no op of the region computes")
         main = max(results, key=lambda v: known_product(ops.shape(v)))
         anchor = main.owner.operation
-        order = _order(anchor, main)
-        self.sizes = tuple(ops.loop_sizes(anchor)[loop] for loop in order)
+        written_in = _order(anchor, main)
+        loop_sizes = ops.loop_sizes(anchor)
+        order = written_in
+        if loop_sizes[written_in[-1]] is not None:
+            order = sorted(written_in, key=lambda loop: loop_sizes[loop] is not None)
+        self.sizes = tuple(loop_sizes[loop] for loop in order)
         if 0 in self.sizes:
             raise Unsupported(f"an empty {main.type}")
         axes: list[Axis] = [(0, order.index(n)) for n in range(len(order))]
@@ -115,6 +121,10 @@ class Nest:
             for op, found in loop_axes(flat, group, axes, anchor=anchor).items()
         }
         self.reads = list(self._reads(written))
+        places = tuple(order.index(loop) for loop in written_in)
+        self.moved = [] if order == written_in else [_read(main, places)]
+        if self.moved and all(read.places != tuple(range(len(order))) for read in self.reads):
+            raise Unsupported(f"an inner dynamic dimension of {main.type}")
         turned = self._turned()
         self.transposed = turned is not None
         self.rows, self.columns = turned or (0, self._split())
@@ -170,7 +180,7 @@ class Nest:
         breaks = [
             axis
             for axis in range(1, len(self.sizes))
-            if not all(read.joins(axis - 1, axis) for read in self.reads)
+            if not all(read.joins(axis - 1, axis) for read in (*self.reads, *self.moved))
         ]
         # Of equals the last: rows whose tiles start where a row starts need no division.
         return min([*reversed(breaks), 0], key=self._bytes)

@@ -46,7 +46,9 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     sources = [ops.defining_op(ops.behind(v, _VIEWS)) for v in ops.inputs(root)]
     near = [*sources, *(r for v in root.results for r in _readers(v))]
     for op in near:
-        if op is not None and op.name.startswith(_COMPUTING) and not ops.in_region(op):
+        if op is None or op.name == "tensor.dim":
+            continue
+        if op.name.startswith(_COMPUTING) and not ops.in_region(op):
             return NoMatch(Reason.LEFT_TO_PRODUCER, f"{ops.described(op)} is in no group")
     return None
 
