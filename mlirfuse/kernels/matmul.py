@@ -26,7 +26,7 @@ from mlirfuse.kernels.space import (
     known_product,
     loop_axes,
 )
-from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned
+from mlirfuse.kernels.tiles import Tiles, attempted, computing, returned, text_of
 from mlirfuse.structured import ops
 from mlirfuse.targets.base import Target
 
@@ -327,7 +327,9 @@ class _Planner:
         )
         text = None
         if chosen.straight:
-            text = functools.partial(weights.text_of, called=self.called)
+            text = functools.partial(
+                text_of, gluon=True, imported=weights.IMPORTED, functions=self.called
+            )
         lines = [*self._start(chosen), *tiles.body.lines]
         note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
         return tiles.plan(

@@ -370,6 +370,7 @@ def text_of(
     note: str,
     *,
     gluon: bool = False,
+    imported: str = "",
     functions: str = "",
 ) -> str:
     """The module of a kernel.
@@ -380,9 +381,10 @@ def text_of(
       lines: its body.
       note: what it computes, in one line.
       gluon: whether the lines are Gluon's.
+      imported: the import statements, where they are not those of most kernels.
       functions: what the lines call, in the same language, each with its decorator.
     """
-    imported, decorator = (_GLUON, "@gluon.jit\n") if gluon else (_TRITON, "@triton.jit\n")
-    head = f'"""{note}"""\n\n{imported}{functions}{decorator}'
+    usual, decorator = (_GLUON, "@gluon.jit\n") if gluon else (_TRITON, "@triton.jit\n")
+    head = f'"""{note}"""\n\n{imported or usual}{functions}{decorator}'
     head += f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
     return head + "".join(f"    {line}\n" for line in lines)

@@ -310,7 +310,7 @@ def _read(
     return [*reader.body.lines, name]
 
 
-_HEAD = """\
+IMPORTED = """\
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -319,25 +319,4 @@ from mlirfuse.kernels.triton import library, weights
 
 
 """
-
-
-def text_of(
-    entry: str,
-    arguments: Sequence[tuple[str, str]],
-    lines: Sequence[str],
-    note: str,
-    *,
-    called: str,
-) -> str:
-    """The module of a kernel.
-
-    Args:
-      entry: the kernel's name.
-      arguments: name and type of each.
-      lines: its body.
-      note: what it computes, in one line.
-      called: text of the functions.
-    """
-    names = ", ".join(name for name, _ in arguments)
-    body = "".join(f"    {line}\n" for line in lines)
-    return f'"""{note}"""\n\n{_HEAD}{called}@gluon.jit\ndef {entry}({names}):\n{body}'
+"""Import statements of a kernel's text."""
