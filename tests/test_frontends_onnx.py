@@ -147,6 +147,32 @@ def test_older_operator_set_is_converted(tmp_path):
     assert relative_error(result, expected) < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("target", "shape"), [([-1, 8], ["p", 8]), ([-1], ["p"]), ([-1, 4, 1, 2], ["p", 4, 1, 2])]
+)
+@pytest.mark.parametrize("constant", [False, True])
+def test_reshapes_that_join_dynamic_sizes(target, shape, constant, tmp_path):
+    node, value = helper.make_node, helper.make_tensor_value_info
+    given = numpy_helper.from_array(np.array(target), "target")
+    nodes = [node("Relu", ["x"], ["r"]), node("Reshape", ["r", "target"], ["y"])]
+    if constant:
+        nodes.insert(0, node("Constant", [], ["target"], value=given))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["b", "t", 2, 4])],
+        [value("y", TensorProto.FLOAT, shape)],
+        [] if constant else [given],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "joined.onnx")
+    program = stock_program(import_model(tmp_path / "joined.onnx"))
+    for sizes in ((1, 5), (3, 5)):
+        x = np.random.default_rng(0).standard_normal((*sizes, 2, 4)).astype(np.float32)
+        (result,) = program(x)
+        np.testing.assert_array_equal(result, np.maximum(x, 0).reshape(target))
+
+
 def test_weights_are_resources(tmp_path):
     model, _ = convolution_net()
     onnx.save(model, tmp_path / "net.onnx")

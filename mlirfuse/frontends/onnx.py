@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +115,7 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {what}: {one_line(error)}") from error
     _sum_in_float32(model.graph)
+    _flatten_dynamic_sizes(model.graph)
     return model, arrays
 
 
@@ -165,11 +168,7 @@ def _sum_in_float32(graph: onnx.GraphProto) -> None:
     import onnx
 
     half = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-    types = {
-        tensor.name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-        for tensor in graph.initializer
-    }
-    types |= {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+    types = _types(graph)
     nodes = []
 
     def cast(source: str, result: str, name: str, kind: int) -> None:
@@ -202,8 +201,55 @@ def _sum_in_float32(graph: onnx.GraphProto) -> None:
         node.output[0] = widened(result)
         nodes += [node]
         cast(node.output[0], result, node.name, kind)
-    # Of nodes that are messages of this very graph, so copies first.
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    _replace_nodes(graph, nodes)
+
+
+def _flatten_dynamic_sizes(graph: onnx.GraphProto) -> None:
+    """Puts a Flatten before each Reshape that joins all dynamic sizes in its first dimension.
+
+    Where a Reshape does something else beside, as `[b, t, 2, 4]` to `[b * t, 8]`, IREE's importer
+    takes one of the sizes for that of the result and the others for 1.
+    """
+    import onnx
+
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    constants = (node for node in graph.node if node.op_type == "Constant")
+    known |= {n.output[0]: a.t for n in constants for a in n.attribute if a.name == "value"}
+    types, nodes = _types(graph), []
+    for node in graph.node:
+        if node.op_type == "Reshape" and node.input[0] in types and node.input[1] in known:
+            target = onnx.numpy_helper.to_array(known[node.input[1]]).tolist()
+            kind = types[node.input[0]].tensor_type
+            dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+            count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
+            joins = target[:1] == [-1] and all(size > 0 for size in target[1:])
+            if joins and dims.count(None) > 1:
+                flat = f"{node.output[0]}.flat"
+                nodes.append(
+                    onnx.helper.make_node("Flatten", [node.input[0]], [flat], node.name, axis=count)
+                )
+                sizes = [None, math.prod(size or 1 for size in dims[count:])]
+                made = onnx.helper.make_tensor_value_info(flat, kind.elem_type, sizes)
+                graph.value_info.append(made)
+                node.input[0] = flat
+        nodes.append(node)
+    _replace_nodes(graph, nodes)
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """The types of tensors, as far as they are known."""
+    import onnx
+
+    types = {
+        tensor.name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        for tensor in graph.initializer
+    }
+    return types | {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _replace_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
+    """Gives a graph other nodes, some of which may be messages of it: of these it gets copies."""
+    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
 
