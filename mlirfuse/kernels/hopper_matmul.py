@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels import building
-from mlirfuse.kernels.product_tiles import PROGRAMS, Tiling
+from mlirfuse.kernels.product_tiles import PROGRAMS, SOME_ROWS, Tiling
 from mlirfuse.kernels.provider import Extent, Key, Plan
 from mlirfuse.kernels.tiles import Tiles
 from mlirfuse.structured import ops
@@ -52,6 +52,9 @@ _SHAPES = (
     (128, 128, 6, 2, 1),
     (64, 128, 8, 3, 1),
 )
+_LOW_SHAPES = ((64, 128, 8, 2, 1), (64, 64, 12, 2, 1))
+"""The same of so few rows that each workgroup has one tile or two."""
+
 _BANDS = (4, 8, 32)
 
 
@@ -69,10 +72,11 @@ def candidates(
     """
     if rows < 128:
         return []
+    shapes = (*_SHAPES, *(_LOW_SHAPES if rows < SOME_ROWS else ()), *more)
     return [
         Tiling(height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
-        for height, width, stages, groups, alternate in (*_SHAPES, *more)
-        for band in (_BANDS if rows >= 1024 else _BANDS[:1])
+        for height, width, stages, groups, alternate in shapes
+        for band in (_BANDS if rows >= SOME_ROWS else _BANDS[:1])
         if fits(width // sums, columns, depth, sums)
     ]
 

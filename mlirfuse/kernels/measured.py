@@ -3,7 +3,7 @@
 `cuda:sm_90`: one NVIDIA H100 80GB HBM3, 2026-11-21, Triton 3.9.0, IREE 3.13.0, operands of f16 in
 several copies, more than the cache of 50 MB holds; medians of 12 rounds of 5 launches. Few rows
 and convolutions of 3x3 and 7x7: medians of 7 launches by the profiler; group norms: of 11 calls,
-2026-11-22.
+products of 32 to 512 rows: of 8, 2026-11-22.
 """
 
 from __future__ import annotations
@@ -147,6 +147,48 @@ _STRAIGHT = {
 of a column for each warp, warps; and microseconds, by the profiler."""
 
 
+_SOME_ROWS = {
+    "k inside": (
+        ((32, 4096, 4096), (64, 32, 128, 4, 6), 14.5),
+        ((32, 14336, 4096), (64, 64, 128, 4, 3), 42.8),
+        ((32, 4096, 14336), (32, 32, 512, 4, 3, 8, 4), 42.4),
+        ((32, 1024, 4096), (16, 16, 512, 4, 4, 8, 4), 6.3),
+        ((64, 4096, 4096), (64, 32, 128, 4, 6), 14.6),
+        ((64, 14336, 4096), (64, 64, 128, 4, 3), 43.5),
+        ((64, 4096, 14336), (64, 32, 128, 4, 6), 44.4),
+        ((64, 1024, 4096), (32, 16, 512, 4, 4, 8, 4), 7.6),
+        ((128, 4096, 4096), (64, 64, 128, 4, 6), 15.3),
+        ((128, 14336, 4096), (64, 128, 64, 4, 4), 46.4),
+        ((128, 4096, 14336), (64, 64, 128, 4, 6), 46.3),
+        ((128, 1024, 4096), (32, 32, 512, 4, 3, 8, 4), 9.2),
+        ((128, 3072, 768), (64, 64, 64, 4, 12, 4, 1, 2, 1), 5.4),
+        ((128, 768, 3072), (32, 32, 256, 4, 4, 8, 4), 7.7),
+        ((256, 4096, 4096), (64, 128, 64, 4, 8, 4, 1, 2, 1), 17.3),
+        ((256, 4096, 4096), (64, 128, 64, 4, 8), 18.4),
+        ((256, 14336, 4096), (128, 256, 64, 4, 4, 4, 1, 2, 0), 51.7),
+        ((256, 14336, 4096), (128, 256, 64, 8, 4), 52.3),
+        ((256, 4096, 14336), (64, 128, 64, 4, 8), 54.7),
+        ((256, 1024, 4096), (64, 32, 128, 4, 6), 11.7),
+        ((512, 4096, 4096), (128, 128, 64, 4, 6, 4, 1, 2, 1), 25.0),
+        ((512, 4096, 4096), (128, 128, 64, 8, 6), 25.9),
+        ((512, 14336, 4096), (128, 256, 64, 4, 4, 4, 1, 2, 0), 91.7),
+        ((512, 14336, 4096), (128, 256, 64, 8, 3), 95.1),
+        ((512, 4096, 14336), (128, 128, 64, 4, 6, 4, 1, 2, 1), 80.9),
+        ((512, 1024, 4096), (64, 64, 128, 4, 6), 12.3),
+    ),
+    "k outside": (
+        ((32, 4096, 4096), (64, 32, 128, 4, 6), 13.7),
+        ((64, 4096, 4096), (64, 32, 128, 4, 6), 14.2),
+        ((128, 4096, 4096), (64, 64, 128, 4, 6), 14.7),
+        ((256, 4096, 4096), (64, 128, 128, 4, 4), 17.8),
+        ((512, 4096, 4096), (128, 128, 64, 8, 6), 26.8),
+    ),
+}
+"""Layout of the right operand -> rows, columns and terms; tiling, and microseconds by the profiler:
+of the best, and beside workgroups that stay of those that do not. Of 128x14336x4096 tiles of 64x256
+took 45.0, with nearly all registers."""
+
+
 def _straight(bits: int, height: int, width: int, lines: int, warps: int) -> tuple[int, ...]:
     """The numbers of a tiling of weights that go straight to matrix units."""
     block = lines * warps * 64 * 8 // bits
@@ -185,6 +227,11 @@ MEASURED: dict[str, tuple[Tuned, ...]] = {
         *(
             Tuned("rows", "arith.addf arith.addf, 1 read, 1 written", sizes, tiling, us)
             for sizes, (tiling, us) in _FEW_LONG_ROWS.items()
+        ),
+        *(
+            Tuned("matmul", f"16 bits, k inside, {layout}", (*sizes, 1), tiling, us)
+            for layout, entries in _SOME_ROWS.items()
+            for sizes, tiling, us in entries
         ),
         Tuned("elementwise", "arithmetic, 16 bits, one result", (67108864,), (2, 1024, 4), 129.6),
         Tuned(

@@ -103,6 +103,20 @@ _FEW = (
 )
 """The same of warps beside each other."""
 
+_SOME = (
+    (64, 32, 128, 4, 6),
+    (64, 64, 128, 4, 6),
+    (64, 128, 64, 4, 8),
+    (64, 128, 128, 4, 4),
+    (128, 128, 64, 8, 6),
+    (16, 16, 512, 4, 4, 8, 4),
+    (32, 16, 512, 4, 4, 8, 4),
+    (32, 32, 256, 4, 4, 8, 4),
+    (32, 32, 512, 4, 3, 8, 4),
+)
+"""Tiles of up to `SOME_ROWS`, beside those of more: many stages, so that one tile for each
+multiprocessor keeps memory busy; warps share the terms of what has few columns, too."""
+
 _STRAIGHT = ((16, 2, 4), (16, 2, 8), (16, 4, 8), (16, 1, 8), (32, 1, 8), (32, 2, 8))
 """The same where weights go straight to matrix units: width, lines of a warp, warps."""
 
@@ -157,30 +171,46 @@ def tiling(
         found = Tiling(*entry.tiling)
         return (
             _is_high_enough(found.height, rows)
+            and _tells(entry, key)
             and _has_room(found, together, target)
             and allowed(found)
         )
 
     numbers = tuning.tiling(target, key, lambda entry: _is_filled(entry, key) and fits(entry))
-    numbers = numbers or tuning.tiling(target, key, fits)
     if numbers is not None:
         return Tiling(*numbers)
+    found, fills = _estimate(target, key, together)
+    numbers = None if fills else tuning.tiling(target, key, fits)
+    return found if numbers is None else Tiling(*numbers)
+
+
+def _estimate(target: Target, key: Key, together: int) -> tuple[Tiling, bool]:
+    """A tiling without a measurement, and whether it fills the device."""
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
         tilings = _ESTIMATES_AMD
-    if rows <= FEW_ROWS:
+    if key.sizes[0] <= FEW_ROWS:
         tilings = _LOW
     for tiling in tilings:
         width = max(16, tiling.width // together)
         found = dataclasses.replace(tiling, width=width)
         if _workgroups(found, key.sizes) >= FILLED:
-            return found
-    return found
+            return found, True
+    return found, False
 
 
 def _is_high_enough(height: int, rows: int) -> bool:
     """Whether a measured tile is one for so many rows, too."""
     return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
+
+
+def _tells(entry: Tuned, key: Key) -> bool:
+    """Whether what was measured says something of weights that are taken apart, if they are.
+
+    Of some rows these want tiles of their own: larger ones, or to go straight to matrix units.
+    """
+    apart = narrow_bits(key.form) and entry.form != key.form
+    return not apart or not FEW_ROWS < entry.sizes[0] < SOME_ROWS
 
 
 def _has_room(tiling: Tiling, sums: int, target: Target) -> bool:
@@ -196,8 +226,13 @@ def _has_room(tiling: Tiling, sums: int, target: Target) -> bool:
 
 
 def _is_filled(entry: Tuned, key: Key) -> bool:
-    """Whether a measured tiling leaves less than half of the device idle, or of what it filled."""
+    """Whether a measured tiling leaves less than half of the device idle, or of what it filled.
+
+    Few rows, and weights that go straight to matrix units, want other things more.
+    """
     found = Tiling(*entry.tiling)
+    if key.sizes[0] <= FEW_ROWS or found.straight:
+        return True
     filled = min(PROGRAMS, _workgroups(found, entry.sizes))
     return 2 * _workgroups(found, key.sizes) > filled
 
@@ -238,7 +273,7 @@ def candidates(key: Key) -> list[Tiling]:
         found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
         shared = [Tiling(16, *numbers, shares=numbers[2]) for numbers in _SHARED]
         return straight + found + shared + [Tiling(16, *numbers) for numbers in _FEW]
-    shapes = [
+    shapes: list[tuple[int, ...]] = [
         (64, 64, 64, 4, 4),
         (64, 64, 128, 4, 3),
         (64, 128, 64, 4, 4),
@@ -247,6 +282,8 @@ def candidates(key: Key) -> list[Tiling]:
         (128, 128, 64, 8, 3),
         (128, 128, 64, 4, 4),
     ]
+    if rows <= SOME_ROWS:
+        shapes += _SOME
     if rows > 64:
         shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
     found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
