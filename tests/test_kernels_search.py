@@ -172,7 +172,7 @@ def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     job = jobs[0]
     assert job["operands"] == [[search.ROWS * 64, "f16"], [64 * 64, "f16"]]
     assert job["results"] == [[search.ROWS * 64, "f32"]]
-    assert (job["grid"], job["told"]) == ([2, 1, 1], [search.ROWS])
+    assert (job["grid"], job["told"]) == ([8, 1, 1], [search.ROWS])
     assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
     assert (tmp_path / "measure.py").exists()
 

@@ -78,8 +78,8 @@ def test_product(interpreter, weights):
         (Weights(1, 4096, 4096), "1 by 8"),
         (Weights(16, 4096, 4096, "i8"), "16 by 32"),
         (Weights(500, 4096, 4096, "i8"), "128 by 128"),
-        # A dynamic number of rows counts as 128, for which tiles of 16 are too low.
-        (Weights(None, 4096, 4096), "64 by 64"),
+        # A dynamic number of rows counts as 512, for which tiles of 16 are too low.
+        (Weights(None, 4096, 4096), "128 by 128"),
     ],
 )
 def test_measured_tiles(monkeypatch, weights, tile):
