@@ -133,7 +133,7 @@ PROGRAMS = 132
 """Workgroups, one on each multiprocessor of an H100 SXM or an H200."""
 
 UNKNOWN_ROWS = 512
-"""What a dynamic number of rows counts as: tiles for it lose little at 128 rows and at thousands."""
+"""What a dynamic number of rows counts as: between the few and the thousands that it may be."""
 
 TALLEST = 4
 """Tiles above each other up to which a measured tile of few rows is one for more."""
