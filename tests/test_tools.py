@@ -378,6 +378,23 @@ def test_interrupt_gives_one_line(capsys, monkeypatch):
     assert [p.name for p in Path().iterdir()] == ["rms.mlir"]
 
 
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_signal_while_a_class_is_made(raised, code, capsys):
+    class Field:
+        def __set_name__(self, owner, name):
+            raise raised
+
+    def work(_):
+        return type("Made", (), {"field": Field()})
+
+    try:
+        found = guard("tool", work, [])
+    except SystemExit as ended:
+        found = ended.code
+    assert found == code
+    assert "internal error" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [(signal.SIGINT, 130, "mlirfuse-opt: interrupted\n"), (signal.SIGTERM, 143, "")],

@@ -122,7 +122,7 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return PIPE_CLOSED
     except KeyboardInterrupt:
-        return _say(f"{prog}: interrupted", INTERRUPTED)
+        return _interrupted(prog)
     except DiagnosedError as error:
         return _fail(str(error), error.exit_code, debug)
     except MlirfuseError as error:
@@ -136,11 +136,20 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         where = error.filename or "an output"
         return _fail(f"{prog}: error: cannot write {where}: {error.strerror}", 1, debug)
     except Exception as error:
+        # Python 3.11 makes errors of what a signal raises while a class is made.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return _interrupted(prog)
+        if isinstance(error.__cause__, SystemExit):
+            raise error.__cause__ from None
         return _internal(prog, error, debug)
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return code
+
+
+def _interrupted(prog: str) -> int:
+    return _say(f"{prog}: interrupted", INTERRUPTED)
 
 
 def in_child(prog: str) -> int | None:
