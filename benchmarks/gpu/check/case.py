@@ -145,6 +145,11 @@ def _prime(most: int) -> int:
 Form = Callable[[Chance], Work]
 
 
+def named(*forms: Form) -> dict[str, Form]:
+    """Forms by the names of their functions."""
+    return {form.__name__: form for form in forms}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
     """A form with its random choices made.

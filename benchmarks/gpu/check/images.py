@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from benchmarks.gpu.check.case import FLOATS, Chance, Form, Input, Tensor, Work
+from benchmarks.gpu.check.case import FLOATS, Chance, Input, Tensor, Work, named
 from benchmarks.gpu.check.rows import spelled
 
 LAST = (0, 2, 3, 1)
@@ -166,8 +166,6 @@ def _pooling(chance: Chance, images: int | str, sizes: tuple[Mapping[str, int], 
     return Work(program, (Input(shape),), dtype, said, sizes)
 
 
-CONVOLUTIONS: Mapping[str, Form] = {
-    f.__name__: f for f in (convolution, real_convolution, channels_first, dynamic_convolution)
-}
+CONVOLUTIONS = named(convolution, real_convolution, channels_first, dynamic_convolution)
 
-POOLINGS: Mapping[str, Form] = {f.__name__: f for f in (pooling, dynamic_pooling)}
+POOLINGS = named(pooling, dynamic_pooling)

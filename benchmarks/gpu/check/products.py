@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from benchmarks.gpu.check.case import Chance, Form, Input, Tensor, Work
+from benchmarks.gpu.check.case import Chance, Input, Tensor, Work, named
 from benchmarks.gpu.check.rows import gelu_by_tanh, spelled
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -273,22 +273,19 @@ def dynamic_weights(chance: Chance) -> Work:
     return Work(program, inputs, chance.dtype(), said, sizes)
 
 
-PRODUCTS: Mapping[str, Form] = {
-    f.__name__: f
-    for f in (
-        linear,
-        few_rows,
-        real_linear,
-        layouts,
-        batched,
-        vector,
-        gated,
-        split,
-        prologue,
-        of_i8,
-        weights_i8,
-        weights_i4,
-        dynamic_linear,
-        dynamic_weights,
-    )
-}
+PRODUCTS = named(
+    linear,
+    few_rows,
+    real_linear,
+    layouts,
+    batched,
+    vector,
+    gated,
+    split,
+    prologue,
+    of_i8,
+    weights_i8,
+    weights_i4,
+    dynamic_linear,
+    dynamic_weights,
+)

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from benchmarks.gpu.check.case import (
     FLOATS,
     Chance,
-    Form,
     Input,
     Tensor,
     Work,
     as_before,
+    named,
     rounded_to_i8,
     wide,
 )
@@ -366,36 +366,30 @@ def side_by_side(chance: Chance) -> Work:
     return Work(program, inputs, chance.dtype(*FLOATS), f"{spelled(*parts)} along {axis}")
 
 
-ROW: Mapping[str, Form] = {
-    f.__name__: f
-    for f in (
-        softmax,
-        masked_softmax,
-        layer_norm,
-        add_layer_norm,
-        rms_norm,
-        add_rms_norm,
-        rms_norm_i8,
-        norm_with_casts,
-        measured_width,
-        long_rows,
-        dynamic_rows,
-        dynamic_batch_and_rows,
-    )
-}
+ROW = named(
+    softmax,
+    masked_softmax,
+    layer_norm,
+    add_layer_norm,
+    rms_norm,
+    add_rms_norm,
+    rms_norm_i8,
+    norm_with_casts,
+    measured_width,
+    long_rows,
+    dynamic_rows,
+    dynamic_batch_and_rows,
+)
 
-ELEMENTWISE: Mapping[str, Form] = {
-    f.__name__: f
-    for f in (
-        bias_gelu_residual,
-        swiglu,
-        rope,
-        transposed_sum,
-        heads_first,
-        embedding,
-        dynamic_elementwise,
-        dynamic_swiglu,
-    )
-}
+ELEMENTWISE = named(
+    bias_gelu_residual,
+    swiglu,
+    rope,
+    transposed_sum,
+    heads_first,
+    embedding,
+    dynamic_elementwise,
+    dynamic_swiglu,
+)
 
-CONCAT: Mapping[str, Form] = {f.__name__: f for f in (cache, side_by_side)}
+CONCAT = named(cache, side_by_side)
