@@ -10,7 +10,7 @@ from test_kernels import close, draw, needs_triton, planned, run
 
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, convolution
+from mlirfuse.kernels import building, convolution, search
 from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured import convolutions, ops
@@ -190,6 +190,25 @@ def arrays_of(c, batch=2):
         np.abs(draw((c.outputs,), kind, 4)),
         draw(c.result(batch), kind, 5),
     ]
+
+
+def supported(text, tiling, target):
+    """The plan of a convolution's kernel with a tiling, or why there is none."""
+    with ir.Context():
+        module, _ = planned(text, "convolution")
+        (found,) = (
+            found
+            for region in search.regions(module)
+            if (found := convolution.supports(region, target, tiling)) is not None
+        )
+        return found
+
+
+class Array(np.ndarray):
+    """What a kernel's text does to a tensor."""
+
+    def to(self, dtype):
+        return self.astype(dtype)
 
 
 CASES = [

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 from ptx import Group, swizzled
-from test_kernels import close, needs_triton, planned
-from test_kernels_convolution import Conv, arrays_of, conv_text, reference
+from test_kernels import close, needs_triton
+from test_kernels_convolution import Array, Conv, arrays_of, conv_text, reference, supported
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, convolution, search
+from mlirfuse.kernels import building, convolution
 from mlirfuse.kernels.product_tiles import Tiling
 from mlirfuse.kernels.provider import Extent, Key
 
@@ -30,21 +30,7 @@ ZEROS, IMAGE = 1024, 4096
 
 def plan(case, tiling, target=HOPPER, kind="f16", text=None):
     """The plan of a convolution's kernel, or why there is none."""
-    with ir.Context():
-        module, _ = planned(text or conv_text(case, kind), "convolution")
-        (found,) = (
-            found
-            for region in search.regions(module)
-            if (found := convolution.supports(region, target, tiling)) is not None
-        )
-        return found
-
-
-class Array(np.ndarray):
-    """What a kernel's text does to a tensor."""
-
-    def to(self, dtype):
-        return self.astype(dtype)
+    return supported(text or conv_text(case, kind), tiling, target)
 
 
 def function(source, name):

@@ -287,7 +287,7 @@ def candidates(key: Key) -> list[Tiling]:
     if rows > 64:
         shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
     found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
-    if rows >= 1024:
+    if rows >= SOME_ROWS:
         found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
     return straight + found
 
