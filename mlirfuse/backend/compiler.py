@@ -7,7 +7,10 @@ import dataclasses
 import os
 from pathlib import Path
 
+from iree.compiler import ir
+
 from mlirfuse.backend.process import run_tool
+from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.kernels import building
 from mlirfuse.options import FusionOptions
@@ -114,6 +117,8 @@ class Compiler:
         Raises:
           CompileFailedError, UsageError: as for `normalize`.
         """
+        if not fused and input_type is None and not self.target.bf16_instructions:
+            source = _without_bf16_conversions(source, output.with_suffix(".mlirbc"))
         statistics = output.with_suffix(".csv")
         start = f"--iree-input-type={input_type}" if input_type else CONTINUE
         arguments = (start, *_statistics_flags(statistics))
@@ -183,6 +188,17 @@ class Compiler:
             )
         if failure is not None:
             raise failure
+
+
+def _without_bf16_conversions(source: Path, output: Path) -> Path:
+    """The module at `source`, or its form in `output` where integers had to be rounded to bf16."""
+    with ir.Context():
+        module = ir.Module.parseFile(os.fspath(source))
+        if not round_integers_to_bf16(module):
+            return source
+        with output.open("wb") as file:
+            module.operation.write_bytecode(file)
+    return output
 
 
 def _statistics_flags(path: Path) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from typing import Any
 from iree.compiler import ir, passmanager
 
 from mlirfuse import builders, cost
+from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
     Decision,
@@ -214,6 +215,8 @@ class _Run:
             if any(p.rewrites for p in self.report.passes):
                 drop_equal_results(self.module)
                 self._verify("the last pass")
+            if not self.target.bf16_instructions:
+                round_integers_to_bf16(self.module)
             self.musts.check(self.module, self.report)
         return self.module, self.report
 

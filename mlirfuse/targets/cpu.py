@@ -42,13 +42,22 @@ _AVX512_NAMES = re.compile(
 )
 """LLVM's names of the CPUs that have AVX-512."""
 
+_AVX512_BF16_NAMES = re.compile("cooperlake|sapphirerapids|emeraldrapids|graniterapids.*|znver[45]")
+"""Those of them that have AVX512-BF16, whose VCVTNEPS2BF16 rounds f32 to bf16."""
 
-def _has_avx512(arch: str) -> bool:
-    """Whether the CPU has vectors of sixteen f32; for `host`, where Linux says so."""
+
+def _has(flag: str, names: re.Pattern[str], arch: str) -> bool:
+    """Whether the CPU has an extension.
+
+    Args:
+      flag: Linux's name of the extension, which is asked for `host`.
+      names: LLVM's names of the CPUs that have it.
+      arch: LLVM's name of the CPU, or `host`.
+    """
     if arch != "host":
-        return _AVX512_NAMES.fullmatch(arch) is not None
+        return names.fullmatch(arch) is not None
     try:
-        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+        return flag in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:
         return False
 
@@ -78,6 +87,7 @@ def create(arch: str) -> Target:
         parallelism=PARALLELISM,
         launch_us=LAUNCH_US,
         stack_limit=STACK_LIMIT,
-        packed_tiles=_AVX512_TILES if _has_avx512(arch or "host") else (),
+        packed_tiles=_AVX512_TILES if _has("avx512f", _AVX512_NAMES, arch or "host") else (),
+        bf16_instructions=_has("avx512_bf16", _AVX512_BF16_NAMES, arch or "host"),
         source="measured with IREE 3.13.0 on two cores of an AMD EPYC (Zen 5), AVX-512",
     )

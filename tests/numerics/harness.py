@@ -215,17 +215,21 @@ class Batch:
                 "--emit-mlir-bytecode",
                 *target.flags,
                 "-o",
-                str(work / "unfused.mlirbc"),
+                str(work / "normalized.mlirbc"),
             ],
             stage="global-optimization",
             timeout=COMPILE_SECONDS,
         )
         with ir.Context() as context:
-            module = ir.Module.parse((work / "unfused.mlirbc").read_bytes(), context)
-            options = FusionOptions(pipeline=self.pipeline, **self.switches)
-            fused, report = engine.run(module, target=target, options=options)
-            with (work / "fused.mlirbc").open("wb") as file:
-                fused.operation.write_bytecode(file)
+            module = ir.Module.parse((work / "normalized.mlirbc").read_bytes(), context)
+            switches = {
+                "unfused": FusionOptions(pipeline="none"),
+                "fused": FusionOptions(pipeline=self.pipeline, **self.switches),
+            }
+            for kind, options in switches.items():
+                made, report = engine.run(module, target=target, options=options)
+                with (work / f"{kind}.mlirbc").open("wb") as file:
+                    made.operation.write_bytecode(file)
         return report
 
 
