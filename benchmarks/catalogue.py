@@ -29,14 +29,14 @@ from benchmarks.machines import GPUS
 from mlirfuse import cost, targets
 from mlirfuse.backend.compiler import TOOL, Compiler
 from mlirfuse.backend.grouping import Grouped, group
-from mlirfuse.backend.outputs import replacing
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, Decision, MlirfuseError, Reason, UsageError, nearest
-from mlirfuse.kernels import building
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
+from mlirfuse.support.atomic_file import replacing
+from mlirfuse.support.subprocess import run_tool
 from mlirfuse.tools import sections
 
 ROOT = Path(__file__).parents[1]
@@ -231,7 +231,7 @@ class _Trial:
     def answers(self, chosen: list[Example]) -> dict[str, str]:
         """Element types -> `yes`, why not, or `-`."""
         target = self.compiler.target
-        if PASSES[self.name].feature == "kernels" and not building.supports(target):
+        if PASSES[self.name].feature == "kernels" and not triton_compiler.supports(target):
             # Kernel passes record no decision there.
             refusal = f"{Reason.TARGET_UNSUPPORTED.code}: no kernels are built for {target}"
             return {e.types: refusal for e in chosen}

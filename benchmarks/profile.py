@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import tables
-from mlirfuse.backend.process import find_tool, run_tool
 from mlirfuse.core import MlirfuseError
+from mlirfuse.support.subprocess import find_tool, run_tool
 
 CALLS = 30
 

@@ -149,10 +149,10 @@ def _groups_of(
     from mlirfuse import cost
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.core import Kind
+    from mlirfuse.debug.outline import Recorder
     from mlirfuse.frontends import import_model
     from mlirfuse.options import FusionOptions
     from mlirfuse.pipelines import engine
-    from mlirfuse.standalone import Recorder
 
     options = FusionOptions.resolve()
     compiler = Compiler(target, options)

@@ -20,12 +20,12 @@ from unittest import mock
 from benchmarks import results
 from benchmarks.fuzz import faults, page
 from benchmarks.fuzz.check import Outcome, check_model, switches
-from mlirfuse import api
-from mlirfuse.backend.outputs import replacing
-from mlirfuse.bisect import Bisect
-from mlirfuse.judge import Failure
+from mlirfuse.compilation import open_model
+from mlirfuse.debug.bisect import Bisect
+from mlirfuse.debug.oracle import Failure
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
+from mlirfuse.support.atomic_file import replacing
 
 RESULTS = results.FOLDER / "reliability.json"
 """The newest run."""
@@ -96,7 +96,7 @@ def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
         wrong = planted.mistaken(getattr(planted, mistake), stage)
         with (
             mock.patch.dict(PASSES, {planted.GROUPS: wrong}),
-            api.opened(planted.model(stages), target="cpu", options=FusionOptions()) as work,
+            open_model(planted.model(stages), target="cpu", options=FusionOptions()) as work,
         ):
             search = Bisect(work, Failure(kind=KIND[mistake]))
             finding = search.find()

@@ -23,7 +23,7 @@ from typing import Any
 from mlirfuse.core import Decision, FusionPass, Reason
 from mlirfuse.explain.plain import op_chain
 from mlirfuse.patterns import PASSES
-from mlirfuse.pipelines import PRESETS
+from mlirfuse.pipelines.presets import PRESETS
 from mlirfuse.tools import compile as compile_tool
 from mlirfuse.tools import opt as opt_tool
 

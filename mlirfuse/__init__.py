@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 # Not lazy: importing the module `mlirfuse.options` later would put it in place of the function.
 from mlirfuse.options import scoped as options
+from mlirfuse.support import renamed
 
 if TYPE_CHECKING:
     from mlirfuse.api import candidates, compile, fuse, list_passes, load
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
         Report,
         UsageError,
     )
+    from mlirfuse.debug.verify import verify
     from mlirfuse.marks import region
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.module import FusedModule
-    from mlirfuse.verification import verify
 
     __version__: str
+
+renamed.install()
 
 _WHERE = {
     **dict.fromkeys(("candidates", "compile", "fuse", "list_passes", "load"), "mlirfuse.api"),
@@ -55,7 +58,7 @@ _WHERE = {
     "FusionOptions": "mlirfuse.options",
     "region": "mlirfuse.marks",
     "FusedModule": "mlirfuse.runtime.module",
-    "verify": "mlirfuse.verification",
+    "verify": "mlirfuse.debug.verify",
 }
 
 __all__ = [

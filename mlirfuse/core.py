@@ -562,6 +562,11 @@ class Report:
         )
 
 
+def normalized(name: str) -> str:
+    """Returns the form in which names are compared: case, `-` and `_` do not count."""
+    return name.strip().lower().replace("-", "").replace("_", "")
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """The end of an error message for an unknown name: a suggestion and the list of choices."""
     import difflib

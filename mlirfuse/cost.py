@@ -16,11 +16,8 @@ from collections.abc import Iterable
 
 from iree.compiler import ir
 
-from mlirfuse.structured import facts, ops, slices
+from mlirfuse.structured.ir import analysis_cache, ops, slices
 from mlirfuse.targets.base import Target
-
-DYNAMIC_SIZE = 128
-"""Elements that a dynamic dimension counts for in a model of time."""
 
 MINOR = 1 / 8
 """Part of the largest op's operations up to which an op's own parallelism does not count: what is
@@ -122,7 +119,7 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
-@facts.kept
+@analysis_cache.kept
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])
     return combined([computation(op)], num_bytes([*read, *op.results]))
@@ -154,7 +151,7 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
     )
 
 
-@facts.kept
+@analysis_cache.kept
 def computation(op: ir.Operation) -> Work:
     """What one op computes; its bytes are left out."""
     if not does_work(op):
@@ -162,10 +159,10 @@ def computation(op: ir.Operation) -> Work:
     if op.name == ops.REGION:
         return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
     if not ops.is_generic(op) and not ops.is_contraction(op):
-        count = max((ops.num_elements(r, DYNAMIC_SIZE) for r in op.results), default=0)
+        count = max((ops.num_elements(r, ops.DYNAMIC_SIZE) for r in op.results), default=0)
         steps = 2 if op.name == "linalg.softmax" else 0
         return Work(0, vector=count, special=steps * count, parallel=count)
-    sizes = [DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
+    sizes = [ops.DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
     count = math.prod(sizes)
     kinds = ops.iterator_types(op)
     parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
@@ -188,7 +185,7 @@ def num_bytes(values: Iterable[ir.Value]) -> int:
     total = 0
     for value in values:
         if ops.ranked(value) is not None:
-            total += ops.num_bytes(value, DYNAMIC_SIZE)
+            total += ops.num_bytes(value, ops.DYNAMIC_SIZE)
     return total
 
 

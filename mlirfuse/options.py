@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mlirfuse.core import FusionPass, Kind, UsageError, nearest
+from mlirfuse.core import FusionPass, Kind, UsageError, nearest, normalized
 
 CONFIG_NAME = "mlirfuse.toml"
 """File of the current directory whose table `[tool.mlirfuse]` holds switches."""
@@ -48,29 +48,15 @@ _FALSE = frozenset({"off", "false", "no", "0"})
 _OP_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 
 
-def normalized(name: str) -> str:
-    """Returns the form in which names are compared: case, `-` and `_` do not count."""
-    return name.strip().lower().replace("-", "").replace("_", "")
-
-
 def flag(field: str) -> str:
     """Returns the command line's spelling of a field of `FusionOptions`."""
     return "--" + field.replace("_", "-")
 
 
 def _passes() -> Mapping[str, FusionPass]:
-    from mlirfuse.patterns import loading
+    from mlirfuse.plugins import registry
 
-    return loading.passes()
-
-
-def find_pass(name: str) -> str | None:
-    """Returns the pass that `name` or an alias stands for; None when there is none."""
-    wanted = normalized(name)
-    for known, entry in _passes().items():
-        if any(normalized(n) == wanted for n in (known, *entry.aliases)):
-            return known
-    return None
+    return registry.passes()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +81,9 @@ class Selector:
           UsageError: the pass is unknown, or a qualifier is neither `match=N` nor `func=NAME`.
         """
         head = text.strip().partition("@")[0]
-        name = find_pass(head)
+        from mlirfuse.plugins import registry
+
+        name = registry.find_pass(head)
         if name is None:
             raise UsageError(f"unknown pass '{head.strip()}'{nearest(head.strip(), _passes())}")
         return dataclasses.replace(cls.read(text), name=name)
@@ -456,9 +444,9 @@ def _loaded(places: Iterable[_Layer]) -> contextlib.AbstractContextManager[None]
                 specs.update(dict.fromkeys(_read_place(place, {key: value})["load_pass"]))
     if not specs:
         return contextlib.nullcontext()
-    from mlirfuse.patterns import loading
+    from mlirfuse.plugins import registry
 
-    return loading.scope(specs)
+    return registry.scope(specs)
 
 
 def _config_places() -> list[_Layer]:

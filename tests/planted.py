@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import FusionPass, Kind, Match
 from mlirfuse.patterns import PASSES
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 ROWS = 8
 

@@ -5,7 +5,7 @@ import random
 
 from iree.compiler import ir
 
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 
 def shuffle(module: ir.Module, seed: int) -> None:

@@ -9,8 +9,8 @@ import iree.runtime as rt
 import numpy as np
 from iree.compiler import ir
 
-from mlirfuse.backend.process import run_tool
 from mlirfuse.frontends import ImportedModel
+from mlirfuse.support.subprocess import run_tool
 
 
 def stock_program(imported: ImportedModel) -> Callable[..., list[np.ndarray]]:

@@ -12,15 +12,23 @@ from hypothesis import strategies as st
 from iree.compiler import ir
 
 from mlirfuse import targets
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import NoMatch, PassContext, Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import attention, masks, ops
-from mlirfuse.structured.domains import common_domain, digits
-from mlirfuse.structured.expressions import Apply, Const, Element, IndexOf, delinearize, linearize
-from mlirfuse.structured.reshapes import step
+from mlirfuse.structured.expr.expressions import (
+    Apply,
+    Const,
+    Element,
+    IndexOf,
+    delinearize,
+    linearize,
+)
+from mlirfuse.structured.expr.loop_domains import common_domain, digits
+from mlirfuse.structured.expr.reshapes import step
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import attention, masks
+from mlirfuse.support.subprocess import run_tool
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 COMPILE_SECONDS = 120

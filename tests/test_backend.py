@@ -11,12 +11,13 @@ import pytest
 
 import mlirfuse
 from mlirfuse import targets
-from mlirfuse.backend import compiler, process
+from mlirfuse.backend import compiler
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.backend.outputs import replacing
-from mlirfuse.backend.process import DIAGNOSTICS_BYTES, MESSAGE_CHARS, find_tool, run_tool
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.support import subprocess
+from mlirfuse.support.atomic_file import replacing
+from mlirfuse.support.subprocess import DIAGNOSTICS_BYTES, MESSAGE_CHARS, find_tool, run_tool
 
 PROGRAM = """
 func.func @main(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
@@ -70,7 +71,7 @@ def fake(tmp_path, monkeypatch):
         path = tmp_path / "tool"
         path.write_text(f"#!{sys.executable}\n{textwrap.dedent(body)}")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        monkeypatch.setattr(process, "find_tool", lambda tool: path)
+        monkeypatch.setattr(subprocess, "find_tool", lambda tool: path)
 
     return install
 
@@ -199,7 +200,7 @@ def test_a_tool_that_hangs_is_killed_with_all_that_it_started(fake, tmp_path):
 def test_an_interrupt_kills_the_tool(fake, monkeypatch):
     fake("import time; time.sleep(60)")
     started = []
-    popen = process.subprocess.Popen
+    popen = subprocess.subprocess.Popen
 
     class Interrupted(popen):
         def __init__(self, *args, **kwargs):
@@ -211,7 +212,7 @@ def test_an_interrupt_kills_the_tool(fake, monkeypatch):
                 raise KeyboardInterrupt
             return super().wait(timeout)
 
-    monkeypatch.setattr(process.subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(subprocess.subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_tool("t", [], stage="codegen", timeout=1234)
     assert started[0].returncode == -9

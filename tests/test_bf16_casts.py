@@ -8,7 +8,7 @@ from iree.compiler import ir
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 WITHOUT = ("cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:generic")
 """Any x86 runs their code; on a machine of another architecture they only compile."""

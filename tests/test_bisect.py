@@ -11,11 +11,12 @@ import numpy as np
 import planted
 import pytest
 
-from mlirfuse import api, judge
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.bisect import Bisect
+from mlirfuse.compilation import open_model
 from mlirfuse.core import CompileFailedError, MlirfuseError
-from mlirfuse.judge import Failure
+from mlirfuse.debug import oracle
+from mlirfuse.debug.bisect import Bisect
+from mlirfuse.debug.oracle import Failure
 from mlirfuse.options import FusionOptions
 from mlirfuse.tools.bisect import main as bisect_main
 
@@ -45,7 +46,7 @@ def search(failure, *, model=None, stages=STAGES, **settings):
     """Looks for what fails; returns the culprits' lines, the finding and the search."""
     options = FusionOptions(**settings.pop("options", {}))
     text = model or planted.model(stages)
-    with api.opened(text, target="cpu", options=options) as work:
+    with open_model(text, target="cpu", options=options) as work:
         made = Bisect(work, failure, **settings)
         found = made.find()
     lines = [{int(p.split(":")[1]) for p in c.decision.ops} for c in found.culprits]
@@ -84,7 +85,7 @@ def test_a_slice_that_is_off_by_one_is_found_by_its_pass_first(monkeypatch):
     assert lines[0] <= lines_of(1, model)
     assert found.rewrites == 6
     assert found.compiles <= 3 + 1 + 2
-    with api.opened(model, target="cpu", options=FusionOptions(**switches)) as work:
+    with open_model(model, target="cpu", options=FusionOptions(**switches)) as work:
         case = Bisect(work, Failure(kind="numbers")).reduce(culprit)
     assert case.alone
 
@@ -150,7 +151,7 @@ def test_an_interrupted_search_goes_on(monkeypatch, tmp_path):
 
     def known(failure, **switches):
         options = FusionOptions(**switches)
-        with api.opened(planted.model(STAGES), target="cpu", options=options) as work:
+        with open_model(planted.model(STAGES), target="cpu", options=options) as work:
             return Bisect(work, failure, state=state).known
 
     state.write_text(half)
@@ -207,8 +208,8 @@ def test_the_script_shows_the_failure_with_the_tools_alone(name, kind):
     ],
 )
 def test_noise_in_one_race_makes_no_culprit(monkeypatch, races, bad):
-    monkeypatch.setattr(judge, "race", lambda *_: races.pop(0))
-    with api.opened(planted.model(1), target="cpu", options=FusionOptions()) as work:
+    monkeypatch.setattr(oracle, "race", lambda *_: races.pop(0))
+    with open_model(planted.model(1), target="cpu", options=FusionOptions()) as work:
         made = Bisect(work, Failure(kind="slower"))
         grouped = made._grouped(0, ())
         verdict = made.judge.judge(made.subject, grouped.path, hinted=grouped.hinted)

@@ -4,7 +4,7 @@ import pytest
 from iree.compiler import ir
 
 from mlirfuse import cost, targets
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 TEXT = """
 #ij = affine_map<(i, j) -> (i, j)>

@@ -25,7 +25,7 @@ from mlirfuse.core import (
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 CPU = targets.parse("cpu")
 

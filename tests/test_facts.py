@@ -9,8 +9,9 @@ from mlirfuse import targets
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import above, facts, ops
-from mlirfuse.structured.expressions import Element, define, start
+from mlirfuse.structured.expr import upstream_math
+from mlirfuse.structured.expr.expressions import Element, define, start
+from mlirfuse.structured.ir import analysis_cache, ops
 
 PATTERNS = Path(__file__).parent.parent / "lit_tests" / "patterns"
 CPU = targets.parse("cpu:x86-64-v4")
@@ -41,12 +42,12 @@ def outermost(op):
 
 def fresh(ask, op):
     """What the function answers of an op that nothing is known of."""
-    known, keeps = facts._shared.facts, facts._shared.keeps
-    facts._shared.facts = facts._shared.keeps = None
+    known, keeps = analysis_cache._shared.facts, analysis_cache._shared.keeps
+    analysis_cache._shared.facts = analysis_cache._shared.keeps = None
     try:
         return ask(op)
     finally:
-        facts._shared.facts, facts._shared.keeps = known, keeps
+        analysis_cache._shared.facts, analysis_cache._shared.keeps = known, keeps
 
 
 def wrong_facts(known, module):
@@ -72,7 +73,7 @@ def test_what_is_kept_is_true_after_every_rewrite(name):
         module = outermost(match.root)
 
         def done():
-            known = facts.current()
+            known = analysis_cache.current()
             seen.append(len(known.of_ops))
             wrong.extend(f"{fusion.name}: {what}" for what in wrong_facts(known, module))
 
@@ -132,30 +133,32 @@ def asked(decorate):
     return asks, name_of
 
 
-@pytest.mark.parametrize("decorate", [facts.kept, facts.remembered])
+@pytest.mark.parametrize("decorate", [analysis_cache.kept, analysis_cache.remembered])
 def test_outside_a_run_nothing_is_kept(decorate, two):
     asks, name_of = asked(decorate)
     assert name_of(two[0]) == name_of(two[0]) == "linalg.generic"
     assert len(asks) == 2
 
 
-@pytest.mark.parametrize("decorate", [facts.kept, facts.remembered])
+@pytest.mark.parametrize("decorate", [analysis_cache.kept, analysis_cache.remembered])
 def test_an_answer_is_given_once_in_a_run(decorate, two):
     asks, name_of = asked(decorate)
     for _ in range(2):
-        with facts.remembering():
+        with analysis_cache.remembering():
             name_of(two[0])
             name_of(two[0])
     assert len(asks) == 2
 
 
-@pytest.mark.parametrize(("decorate", "kept"), [(facts.kept, 1), (facts.remembered, 0)])
+@pytest.mark.parametrize(
+    ("decorate", "kept"), [(analysis_cache.kept, 1), (analysis_cache.remembered, 0)]
+)
 def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
     asks, name_of = asked(decorate)
-    with facts.remembering():
+    with analysis_cache.remembering():
         for op in two:
             name_of(op)
-        with facts.changing([two[0]]):
+        with analysis_cache.changing([two[0]]):
             name_of(two[1])
         before = len(asks)
         for op in two:
@@ -164,19 +167,19 @@ def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
 
 
 def test_while_a_rewrite_runs_nothing_new_is_kept(two):
-    asks, name_of = asked(facts.kept)
-    with facts.remembering():
-        with facts.changing([two[1]]):
+    asks, name_of = asked(analysis_cache.kept)
+    with analysis_cache.remembering():
+        with analysis_cache.changing([two[1]]):
             name_of(two[0])
         name_of(two[0])
     assert len(asks) == 2
 
 
 def test_a_change_of_which_nothing_is_said_ends_everything(two):
-    asks, name_of = asked(facts.kept)
-    with facts.remembering():
+    asks, name_of = asked(analysis_cache.kept)
+    with analysis_cache.remembering():
         name_of(two[0])
-        with facts.changing(None):
+        with analysis_cache.changing(None):
             pass
         name_of(two[0])
     assert len(asks) == 2
@@ -184,13 +187,13 @@ def test_a_change_of_which_nothing_is_said_ends_everything(two):
 
 def test_a_step_ends_with_its_op_and_with_the_op_of_its_loops(two):
     first, last = two
-    with facts.remembering():
-        known = facts.current()
+    with analysis_cache.remembering():
+        known = analysis_cache.current()
         element = start(last.results[0])
         define(element)
         define(Element(first.results[0], element.index))
         steps = len(known.steps)
-        with facts.changing([first]):
+        with analysis_cache.changing([first]):
             assert len(known.settled) < steps
         assert len(known.steps) == steps - 1
         assert known.settled == {}
@@ -198,6 +201,6 @@ def test_a_step_ends_with_its_op_and_with_the_op_of_its_loops(two):
 
 def test_what_is_above_ends_at_a_contraction_and_is_seen_through_the_rest(two):
     first, last = two
-    assert above.holds(last.results[0], above.ROOT)
-    assert not above.holds(last.results[0], above.EXPONENTIAL)
-    assert not above.holds(first.operands[0], above.ROOT)
+    assert upstream_math.holds(last.results[0], upstream_math.ROOT)
+    assert not upstream_math.holds(last.results[0], upstream_math.EXPONENTIAL)
+    assert not upstream_math.holds(first.operands[0], upstream_math.ROOT)

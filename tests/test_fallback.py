@@ -15,7 +15,7 @@ from mlirfuse.backend import fallback
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, MustFuseError, Reason
 from mlirfuse.patterns import PASSES, data_tiling_rewrite
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 STAGES = 4
 

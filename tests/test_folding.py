@@ -8,9 +8,10 @@ from iree.compiler import ir
 
 from mlirfuse import targets
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines import engine, folding, layers
-from mlirfuse.pipelines.unfolding import unfold
-from mlirfuse.structured import ops
+from mlirfuse.pipelines import engine
+from mlirfuse.pipelines.repeated_layers import detect, shorten
+from mlirfuse.pipelines.repeated_layers.replicate import unfold
+from mlirfuse.structured.ir import ops
 
 COUNT = 7
 
@@ -100,7 +101,7 @@ def context():
 
 def found(module):
     block = ops.functions(module)[0].regions[0].blocks[0]
-    return layers.find([view.operation for view in block.operations])
+    return detect.find([view.operation for view in block.operations])
 
 
 def printed(module):
@@ -113,7 +114,7 @@ def run(module, options, target="cpu:x86-64-v4", observer=None):
 
 def short_run(module):
     """A run on the short module: the folding, the grouped module, report and what was decided."""
-    short = folding.fold(module, engine.clone)
+    short = shorten.fold(module, engine.clone)
     target, options = targets.parse("cpu:x86-64-v4"), FusionOptions()
     state = engine._Run.of(short.module, target, options, None, None)
     return short, *state.passes(None), state.made
@@ -209,11 +210,11 @@ def test_a_search_that_orders_by_the_layers_names_is_run_on_all():
 
 
 def test_what_is_from_three_layers_is_not_understood():
-    short = folding.fold(ir.Module.parse(text()), engine.clone)
-    places = {short.layer(o.location): o.location for o in folding.held_in(short.module, "main")}
-    assert set(places) == {None, 0, 1, 2, folding.KEPT}
+    short = shorten.fold(ir.Module.parse(text()), engine.clone)
+    places = {short.layer(o.location): o.location for o in shorten.held_in(short.module, "main")}
+    assert set(places) == {None, 0, 1, 2, shorten.KEPT}
     assert short.layer(ir.Location.fused([places[1], places[2]])) == 2
-    with pytest.raises(folding.Uneven):
+    with pytest.raises(shorten.Uneven):
         short.layer(ir.Location.fused([places[0], places[1], places[2]]))
 
 
@@ -222,7 +223,7 @@ def test_each_layer_keeps_its_weights_and_lines(source):
     grouped, report = run(ir.Module.parse(source), FusionOptions())
     assert "weight_packing_rewrite" in report.counts()
     shown = printed(grouped)
-    assert folding.ops.OWN_NAME not in shown
+    assert shorten.ops.OWN_NAME not in shown
     packed = re.findall(r"\bweight(\d)\b", shown)
     assert packed == [str(n) for n in range(COUNT)]
     read = re.findall(r"global.load immutable @(packed_weight\w*)", shown)
@@ -266,12 +267,12 @@ def test_what_tells_layers_apart_is_run_on_all(switches):
 @pytest.mark.parametrize("layer", [1, 2, 4])
 def test_what_reads_an_inner_layer_needs_all(layer):
     module = ir.Module.parse(text(out=layer))
-    assert folding.fold(module, engine.clone) is None
+    assert shorten.fold(module, engine.clone) is None
 
 
 def test_few_layers_are_not_cut(monkeypatch):
-    monkeypatch.setattr(folding, "FEWEST", COUNT)
-    assert folding.fold(ir.Module.parse(text()), engine.clone) is None
+    monkeypatch.setattr(shorten, "FEWEST", COUNT)
+    assert shorten.fold(ir.Module.parse(text()), engine.clone) is None
 
 
 # --- what is not alike ------------------------------------------------------------------------
@@ -309,7 +310,7 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_op_that_is_another_in_one_layer(change):
     short, grouped, report, made = short_run(ir.Module.parse(text()))
-    block = folding.held_in(grouped, "main")
+    block = shorten.held_in(grouped, "main")
     weights = [op for op in block if short.place(op) in short.layers.weights]
     held = [
         [op for op in block if short.layer(op.location) == n and op not in weights]

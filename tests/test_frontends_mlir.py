@@ -8,10 +8,10 @@ import pytest
 from iree.compiler import ir
 from stock_program import operations, stock_program
 
-from mlirfuse.backend import process
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError, UsageError
 from mlirfuse.frontends import import_model
+from mlirfuse.support import subprocess as tools
+from mlirfuse.support.subprocess import run_tool
 
 LINALG = """
 #id = affine_map<(i, j) -> (i, j)>
@@ -281,6 +281,6 @@ def test_timeout(monkeypatch, tmp_path):
     slow = tmp_path / "tool"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o700)
-    monkeypatch.setattr(process, "find_tool", lambda tool: slow)
+    monkeypatch.setattr(tools, "find_tool", lambda tool: slow)
     with pytest.raises(CompileFailedError, match=r"ran out of time .* 0\.1 s"):
         import_model(STABLEHLO, timeout=0.1)

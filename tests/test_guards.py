@@ -33,13 +33,13 @@ class Softmax(torch.nn.Module):
 def compiles(monkeypatch):
     """The shapes of the example inputs of every import."""
     seen = []
-    opened = api.opened
+    opened = api.open_model
 
     def record(model, example_inputs=None, **rest):
         seen.append(tuple(example_inputs[0].shape))
         return opened(model, example_inputs, **rest)
 
-    monkeypatch.setattr(api, "opened", record)
+    monkeypatch.setattr(api, "open_model", record)
     return seen
 
 

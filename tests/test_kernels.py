@@ -18,13 +18,19 @@ from norm_text import layer_norm, quantized, rms_norm
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, NoMatch, Reason
-from mlirfuse.kernels import attention, building, convolution, elementwise, matmul, rows, search
-from mlirfuse.kernels.scalars import Unsupported
-from mlirfuse.kernels.space import Group, Space
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.codegen.iteration_space import Group, Space
+from mlirfuse.kernels.codegen.scalar_ops import Unsupported
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.reduction import planner as reduction
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import loading
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.plugins import registry
+from mlirfuse.structured.ir import ops
+from mlirfuse.tuning import kernel_search
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="triton is not installed"
@@ -38,19 +44,19 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 def interpreter():
     """Triton's interpreter, which conftest.py chooses."""
     torch = pytest.importorskip("torch")
-    from mlirfuse.kernels.triton import build
+    from mlirfuse.kernels import triton_worker
 
-    return SimpleNamespace(load=build.load, torch=torch)
+    return SimpleNamespace(load=triton_worker.load, torch=torch)
 
 
 SUPPORTS = {
-    "rows": rows.supports,
+    "rows": reduction.supports,
     "matmul": matmul.supports,
     "attention": attention.supports,
     "convolution": convolution.supports,
-    "elementwise": elementwise.supports,
+    "elementwise": pointwise.supports,
 }
-KERNEL_PASSES = tuple(name for name in loading.passes() if name.endswith("_triton_kernel"))
+KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_triton_kernel"))
 
 
 def planned(text, kind):
@@ -61,7 +67,7 @@ def planned(text, kind):
         disable_pass=KERNEL_PASSES,
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
-    return grouped, [SUPPORTS[kind](region, TARGET) for region in search.regions(grouped)]
+    return grouped, [SUPPORTS[kind](region, TARGET) for region in kernel_search.regions(grouped)]
 
 
 def to_torch(torch, array):
@@ -280,7 +286,7 @@ def test_short_functions(interpreter, name):
     x = np.concatenate([x, -x, [0.0, -np.inf]]).astype(np.float32)[:8192]
     x = np.pad(x, (0, 8192 - x.size))
     source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef short(x, y):\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef short(x, y):\n"
     source += "    at = tl.arange(0, 8192)\n"
     source += f"    tl.store(y + at, library.{name}(tl.load(x + at)))\n"
     found = interpreter.torch.full((8192,), float("nan"))
@@ -297,7 +303,7 @@ def test_short_functions(interpreter, name):
 def test_halves_are_rounded_to_even(interpreter):
     halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**23 + 1, -3e9], np.float32)
     source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef rounded(x, y):\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef rounded(x, y):\n"
     source += "    at = tl.arange(0, 8)\n"
     source += "    tl.store(y + at, library.round_even(tl.load(x + at)))\n"
     found = interpreter.torch.full((8,), float("nan"))
@@ -568,7 +574,7 @@ def test_attention(interpreter, extents, mask):
 def test_object_code(arch):
     with ir.Context():
         _, plans = planned(softmax_text((6, 40), "f16"), "rows")
-        kernel = building.build(plans[0].program, arch)
+        kernel = triton_compiler.build(plans[0].program, arch)
     text = kernel.code.decode()
     assert f".target {arch}" in text
     assert "_param_1\n)" in text
@@ -580,7 +586,7 @@ def test_object_code_of_amd():
     """HIP passes what the description lists: two buffers and the dynamic size."""
     with ir.Context():
         _, plans = planned(softmax_text((None, 40), "f16"), "rows")
-        kernel = building.build(plans[0].program, "gfx942")
+        kernel = triton_compiler.build(plans[0].program, "gfx942")
     assert kernel.code.startswith(b"\x7fELF")
     assert kernel.code.count(b"global_buffer") == 2
     assert kernel.code.count(b"by_value") == 1

@@ -16,12 +16,15 @@ from test_kernels import (
     run,
 )
 
-from mlirfuse import api, targets
+from mlirfuse import targets
+from mlirfuse.compilation import open_model
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import attention, building, search
-from mlirfuse.kernels.attention_text import Tiling
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.source import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
+from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
 
@@ -31,7 +34,7 @@ __all__ = ["interpreter"]
 @pytest.fixture(autouse=True)
 def provider(monkeypatch):
     """Plans are made as if there were a Triton to build them."""
-    monkeypatch.setattr(building, "missing", lambda: None)
+    monkeypatch.setattr(triton_compiler, "missing", lambda: None)
 
 
 def planned(extents, mask="", dynamic=(), target=HOPPER, tiling=None, dtype="f16"):
@@ -39,7 +42,7 @@ def planned(extents, mask="", dynamic=(), target=HOPPER, tiling=None, dtype="f16
     text, _ = write("main", extents, dtype=dtype, mask=mask, dynamic=dynamic)
     options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
-    (region,) = search.regions(grouped)
+    (region,) = kernel_search.regions(grouped)
     return attention.supports(region, target, tiling)
 
 
@@ -102,7 +105,7 @@ def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
 def test_spans(interpreter):
     """Whole blocks, one part where there are few keys or many workgroups, never none."""
     source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef spans(x, y, z):\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef spans(x, y, z):\n"
     source += "    at = tl.program_id(0)\n"
     source += "    found = library.span(tl.load(x + at), tl.load(y + at), 264, 256, 64)\n"
     source += "    tl.store(z + at, found)\n"
@@ -115,7 +118,7 @@ def test_spans(interpreter):
 
 @pytest.fixture
 def gluon(monkeypatch):
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
 
 
 @pytest.mark.usefixtures("gluon")
@@ -189,7 +192,7 @@ def test_steps_of_dynamic_length_do_not_overlap():
     }"""
     with ir.Context():
         module = ir.Module.parse(text)
-        (region,) = search.regions(module)
+        (region,) = kernel_search.regions(module)
         source = attention.supports(region, HOPPER).program.source
     assert "x1 + key * 64 * batch_size + batch * (64) + term[:, None] * 1" in source
 
@@ -219,7 +222,7 @@ def test_measured_tiles_are_those_of_static_sizes():
     ],
 )
 def test_object_code(extents, mask, threads):
-    if not building.has_gluon():
+    if not triton_compiler.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     dynamic = (B, K) if extents[M] == 1 else (B, M, K)
     tiling = Tiling(64, 64, 4, 2, overlapped=True)
@@ -227,7 +230,7 @@ def test_object_code(extents, mask, threads):
         tiling = dataclasses.replace(tiling, tall=128, block=128, warps=8)
     with ir.Context():
         plan = planned(extents, mask, dynamic, tiling=tiling)
-        kernels = [building.build(step.program, "sm_90") for step in plan.kernels()]
+        kernels = [triton_compiler.build(step.program, "sm_90") for step in plan.kernels()]
     assert kernels[0].workgroup_size == (threads, 1, 1)
     for step, kernel in zip(plan.kernels(), kernels, strict=True):
         # Nothing but the tensors and sizes, of which the last are 32 bits each.
@@ -241,7 +244,7 @@ def test_object_code_of_amd():
     with ir.Context():
         target = targets.parse("rocm:gfx942")
         plan = planned((2, 2, 1, 64, 64, 64, 64), "causal", (B, M, K), target)
-        kernel = building.build(plan.program, "gfx942")
+        kernel = triton_compiler.build(plan.program, "gfx942")
     assert kernel.code.count(b"by_value") == 3
 
 
@@ -261,13 +264,13 @@ def test_attention_of_an_exported_model():
     dims = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("tokens", min=2)}
     arguments = torch.zeros(2, 9, 512, dtype=torch.float16), torch.ones(2, 9, dtype=torch.bool)
     options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
-    with api.opened(
+    with open_model(
         Model(), arguments, target=HOPPER, options=options, dynamic_shapes=(dims, dims)
     ) as work:
         normalized = work.normalized.read_bytes()
     with ir.Context():
         grouped, report = engine.run(ir.Module.parse(normalized), target=HOPPER, options=options)
-        plans = [attention.supports(region, HOPPER) for region in search.regions(grouped)]
+        plans = [attention.supports(region, HOPPER) for region in kernel_search.regions(grouped)]
         told = [len(plan.sizes) for plan in plans if plan is not None]
     assert report.counts()["flash_attention_fusion_v1"] == 2
     assert told == [3, 3]

@@ -10,10 +10,13 @@ from test_kernels import close, draw, needs_triton, planned, run
 
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, convolution, search
-from mlirfuse.kernels.product_tiles import Tiling
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.options import FusionOptions
-from mlirfuse.structured import convolutions, ops
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
+from mlirfuse.tuning import kernel_search
 
 interpreter = test_kernels.interpreter
 
@@ -198,7 +201,7 @@ def supported(text, tiling, target):
         module, _ = planned(text, "convolution")
         (found,) = (
             found
-            for region in search.regions(module)
+            for region in kernel_search.regions(module)
             if (found := convolution.supports(region, target, tiling)) is not None
         )
         return found
@@ -271,7 +274,7 @@ def test_a_neighbour_of_the_window_may_be_infinite(interpreter):
 @needs_triton
 def test_the_stem_reads_pairs():
     _, plan = plan_of(conv_text(Conv(2, 64, 64, 3, 64, side=(7, 7), stride=2, low=3, high=3)))
-    text = building.build(plan.program, "sm_90").code.decode()
+    text = triton_compiler.build(plan.program, "sm_90").code.decode()
     assert "ld.global.b16" not in text
     assert text.count("ld.global.b32") >= 32
 
@@ -295,7 +298,7 @@ def test_the_group_holds_the_padding_and_the_channels():
 @pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
 def test_convolution_builds(arch):
     _, plan = plan_of(conv_text(Conv(2, 16, 16, 64, 64, low=1, high=1), "bf16"))
-    kernel = building.build(plan.program, arch)
+    kernel = triton_compiler.build(plan.program, arch)
     assert b"conv_kernel" in kernel.code
     assert kernel.shared_memory > 0
 

@@ -10,10 +10,12 @@ from linalg_text import Function
 from test_kernels import TARGET, close, draw, needs_triton, planned, run
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, elementwise, nests
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.codegen import loop_nest
+from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 interpreter = test_kernels.interpreter
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -269,7 +271,7 @@ def test_a_bias_is_read_once_for_the_rows_of_a_tile():
     program = plan_of(gelu_text((4096, 4096), "f16")).program
     assert "tl.load(x0 + row * (4096) + column)" in program.source
     assert "tl.load(x1 + column)" in program.source
-    assert program.warps * 32 * nests.VECTOR == 1024
+    assert program.warps * 32 * loop_nest.VECTOR == 1024
 
 
 def test_halves_of_a_row_need_no_division():
@@ -344,9 +346,9 @@ def test_no_kernel_where_a_dynamic_dimension_is_inside():
 def test_object_code(arch):
     with ir.Context():
         _, (plan,) = planned(gelu_text((None, 40), "f16"), "elementwise")
-        kernel = building.build(plan.program, arch)
+        kernel = triton_compiler.build(plan.program, arch)
     assert kernel.workgroup_size == (
-        plan.program.warps * building.ARCHITECTURES[arch].subgroup,
+        plan.program.warps * triton_compiler.ARCHITECTURES[arch].subgroup,
         1,
         1,
     )
@@ -418,7 +420,7 @@ def test_no_kernel(body, result, detail):
         (function,) = ops.functions(module)
         regions = [o.operation for b in ops.blocks(function) for o in b.operations]
         region = next(r for r in regions if r.name == ops.REGION)
-        plan = elementwise.supports(region, TARGET)
+        plan = pointwise.supports(region, TARGET)
     assert isinstance(plan, NoMatch)
     assert detail in plan.detail
 

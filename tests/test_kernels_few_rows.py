@@ -9,11 +9,14 @@ from iree.compiler import ir
 from test_kernels import close, draw, needs_triton, product_text, run
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, matmul, product_tiles, search
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Plan
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul import tilings
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Plan
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
+from mlirfuse.tuning import kernel_search
 
 interpreter = test_kernels.interpreter
 SM_90 = targets.parse("cuda:sm_90")
@@ -33,7 +36,7 @@ def plan(text, supports, tiling, target=SM_90):
         single_op_groups=True,
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
-    (region,) = search.regions(grouped)
+    (region,) = kernel_search.regions(grouped)
     found = supports(region, target, tiling)
     assert isinstance(found, Plan), found
     return found
@@ -53,7 +56,7 @@ SIZES = pytest.mark.parametrize(
 
 def check(interpreter, monkeypatch, tiling, sizes, left, right):
     """Runs a product with a bias, tanh and a residual in tiles of this kind."""
-    monkeypatch.setattr(product_tiles, "tiling", lambda *_: tiling)
+    monkeypatch.setattr(tilings, "tiling", lambda *_: tiling)
     out = tuple(n for n in range(3) if n in (*left, *right))
     shape = tuple(sizes[a] for a in out)
     arrays = [draw([sizes[a] for a in axes], "f16", n) for n, axes in enumerate((left, right))]
@@ -85,7 +88,7 @@ def test_each_warp_has_a_share_of_the_terms():
     with ir.Context():
         found = plan(product(512), matmul.supports, SHARED)
         alone = plan(product(512), matmul.supports, dataclasses.replace(SHARED, shares=1))
-        texts = [building.build(p.program, "sm_90").code.decode() for p in (found, alone)]
+        texts = [triton_compiler.build(p.program, "sm_90").code.decode() for p in (found, alone)]
     assert ", None, None, 512, 64, 16, 32, 4)" in found.program.source
     assert "library.product(" in alone.program.source
     # What the warps summed is added up at the end.
@@ -117,7 +120,7 @@ def test_sums_that_have_no_shares():
 @needs_triton
 @pytest.mark.parametrize("joint", [True, False])
 def test_several_products_without_matrix_units(interpreter, monkeypatch, joint):
-    monkeypatch.setattr(product_tiles, "tiling", lambda *_: ONE)
+    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
     test_kernels.test_several_products(interpreter, 1, 53, 71, joint)
 
 
@@ -150,7 +153,7 @@ func.func @main(%a: tensor<1x70xf16>, %b: tensor<45x70xf16>, %s: tensor<45xf16>)
 
 @needs_triton
 def test_a_row_that_lost_its_dimension_has_an_epilogue(interpreter, monkeypatch):
-    monkeypatch.setattr(product_tiles, "tiling", lambda *_: ONE)
+    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
     arrays = [draw(shape, "f16", n) for n, shape in enumerate([(1, 70), (45, 70), (45,)])]
     (found,) = run(interpreter, ROW, "matmul", arrays, [(45,)])
     a, b, s = (x.astype(np.float64) for x in arrays)

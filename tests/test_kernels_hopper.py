@@ -8,11 +8,13 @@ from iree.compiler import ir
 from test_kernels import KERNEL_PASSES, needs_triton
 
 from mlirfuse import targets
-from mlirfuse.kernels import attention, building, search
-from mlirfuse.kernels.attention_text import Tiling
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.source import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.targets.base import Tuned
+from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
 
@@ -22,13 +24,13 @@ def planned(extents, mask="", dtype="f16", target=HOPPER, tiling=None):
     text, _ = write("main", extents, dtype=dtype, mask=mask)
     options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
-    (region,) = search.regions(grouped)
+    (region,) = kernel_search.regions(grouped)
     return attention.supports(region, target, tiling)
 
 
 @pytest.fixture
 def gluon(monkeypatch):
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
 
 
 @pytest.mark.usefixtures("gluon")
@@ -62,11 +64,11 @@ def test_groups_that_overlap(extents, mask, called):
 
 def test_groups_elsewhere_do_not_overlap(monkeypatch):
     extents = (2, 3, 1, 197, 64, 64, 197)
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
     with ir.Context():
         other = targets.parse("cuda:sm_80")
         assert "hopper" not in planned(extents, target=other).program.source
-        monkeypatch.setattr(building, "has_gluon", lambda: False)
+        monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
         assert "hopper" not in planned(extents).program.source
 
 
@@ -127,7 +129,7 @@ def test_queries_before_the_heads_that_share_keys(queries):
     text = text.replace("SIZE", "{%n}" if dynamic else "").replace("ONE", "%n" if dynamic else "")
     with ir.Context():
         module = ir.Module.parse(text.replace("EACH", "%n, %n" if dynamic else ""))
-        (region,) = search.regions(module)
+        (region,) = kernel_search.regions(module)
         source = attention.supports(region, HOPPER).program.source
     assert "hopper.attention_with_loaders(" in source
     sizes = "query_size, key_size" if dynamic else "1024, 1024"
@@ -178,12 +180,14 @@ def test_stored_tiles_choose_the_kernel():
     ],
 )
 def test_object_code(extents, mask, dtype, threads):
-    if not building.has_gluon():
+    if not triton_compiler.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     tilings = {128: Tiling(64, 64, 4, 2, False, True), 384: Tiling(128, 128, 8, 2, False, True)}
     tiling = tilings[threads]
     with ir.Context():
-        kernel = building.build(planned(extents, mask, dtype, tiling=tiling).program, "sm_90")
+        kernel = triton_compiler.build(
+            planned(extents, mask, dtype, tiling=tiling).program, "sm_90"
+        )
     text = kernel.code.decode()
     assert ".target sm_90a" in text
     assert "wgmma.mma_async" in text

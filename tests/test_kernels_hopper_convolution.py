@@ -11,9 +11,11 @@ from test_kernels_convolution import Array, Conv, arrays_of, conv_text, referenc
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, convolution, hopper_matmul
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Extent, Key
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.matmul import persistent
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Extent, Key
 
 HOPPER = targets.parse("cuda:sm_90")
 STAYING = Tiling(64, 64, 64, 4, 8, 8, 1, 3, 1)
@@ -41,8 +43,8 @@ def sums(case, source, image, weight):
     begin, at = functions(source)
     rows = np.arange(case.batch * np.prod(case.places()))[:, None].view(Array)
     first, inside = begin(rows)
-    steps = len(weight[0]) // hopper_matmul.BLOCK
-    terms = np.arange(hopper_matmul.BLOCK)
+    steps = len(weight[0]) // persistent.BLOCK
+    terms = np.arange(persistent.BLOCK)
     total = np.zeros((len(rows), len(weight)))
     masked = False
     for step in range(steps):
@@ -130,7 +132,7 @@ def test_sums_that_start_from_a_tensor_do_not_stay():
 
 def test_elsewhere_none_stays(monkeypatch):
     assert isinstance(plan(CASE, target=targets.parse("cuda:sm_80")), NoMatch)
-    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     assert isinstance(plan(CASE), NoMatch)
     assert "hopper_products" not in plan(CASE, None).program.source
 
@@ -170,7 +172,7 @@ def test_candidates():
 )
 def test_it_builds(kind, tiling):
     found = plan(CASE, tiling, text=conv_text(CASE, kind))
-    kernel = building.build(found.program, "sm_90")
+    kernel = triton_compiler.build(found.program, "sm_90")
     text = kernel.code.decode()
     loads = [line for line in text.splitlines() if "cp.async.cg" in line]
     # Zeros are what a load of no bytes leaves; the filter is loaded always.

@@ -8,10 +8,13 @@ from linalg_text import Function
 from test_kernels import BYTES, needs_triton, planned
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, hopper_matmul, matmul, search
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Extent, Key, Plan
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import persistent
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Extent, Key, Plan
 from mlirfuse.targets.base import Tuned
+from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
 TOGETHER = Tiling(128, 256, 64, 4, 4, 8, 1, 2, 0)
@@ -21,7 +24,7 @@ HIGH = Tiling(128, 128, 64, 4, 6, 8, 1, 2, 1)
 
 @pytest.fixture
 def gluon(monkeypatch):
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
 
 
 def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16", function="math.erf"):
@@ -114,7 +117,7 @@ def plan(text, tiling=TOGETHER, target=HOPPER):
     module, _ = planned(text, "matmul")
     (found,) = [
         found
-        for region in search.regions(module)
+        for region in kernel_search.regions(module)
         if (found := matmul.supports(region, target, tiling)) is not None
     ]
     return found
@@ -158,9 +161,9 @@ def test_groups_whose_workgroups_stay(text, expected):
 
 def test_elsewhere_none_stays(monkeypatch):
     text = linear((256, 512, 128))
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
     assert not stays(text, target=targets.parse("cuda:sm_80"))
-    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     assert not stays(text)
 
 
@@ -222,7 +225,7 @@ def test_slices_that_are_not_aligned(wide, first, expected):
 @pytest.mark.usefixtures("gluon")
 def test_stored_tiles_choose_the_kernel():
     numbers = dataclasses.astuple(TOGETHER)
-    key = Key("matmul", hopper_matmul.FORM, (256, 512, 128, 1))
+    key = Key("matmul", persistent.FORM, (256, 512, 128, 1))
     tuned = (Tuned(key.kind, key.form, key.sizes, numbers, 1.0),)
     assert stays(linear((256, 512, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
     assert not stays(linear((256, 384, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
@@ -233,12 +236,12 @@ def test_candidates():
     def found(form, *sizes):
         return [t for t in matmul.candidates(Key("matmul", form, sizes)) if t.groups]
 
-    whole = found(hopper_matmul.FORM, 4096, 768, 768, 1)
+    whole = found(persistent.FORM, 4096, 768, 768, 1)
     assert {t.width for t in whole} == {128, 256}
-    assert {t.width for t in found(hopper_matmul.FORM, 4096, 640, 768, 1)} == {128}
-    assert {t.width for t in found(f"{hopper_matmul.FORM}, 2 sums", 4096, 768, 768, 1)} == {64, 128}
-    assert not found(hopper_matmul.FORM, 64, 768, 768, 1)
-    assert not found(hopper_matmul.FORM, 4096, 768, 800, 1)
+    assert {t.width for t in found(persistent.FORM, 4096, 640, 768, 1)} == {128}
+    assert {t.width for t in found(f"{persistent.FORM}, 2 sums", 4096, 768, 768, 1)} == {64, 128}
+    assert not found(persistent.FORM, 64, 768, 768, 1)
+    assert not found(persistent.FORM, 4096, 768, 800, 1)
     assert not found("16 bits, k inside, k outside", 4096, 768, 768, 1)
 
 
@@ -254,10 +257,10 @@ def test_candidates():
 )
 def test_object_code(text, tiling, threads, stores):
     """Each group has code for one piece: 64 rows, 16 bytes of a row for a thread."""
-    if not building.has_gluon():
+    if not triton_compiler.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     with ir.Context():
-        kernel = building.build(plan(text, tiling).program, "sm_90")
+        kernel = triton_compiler.build(plan(text, tiling).program, "sm_90")
     code = kernel.code.decode()
     assert ".target sm_90a" in code
     assert "wgmma.mma_async" in code

@@ -12,9 +12,10 @@ from test_kernels_convolution import Array, Conv, arrays_of, conv_text, referenc
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, convolution
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Extent, Key
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Extent, Key
 
 HOPPER = targets.parse("cuda:sm_90")
 BLOCKS = Tiling(128, 64, 64, 4, 1, 8, 1, 2, 0, 1)
@@ -43,9 +44,9 @@ def function(source, name):
 
 def shape_of(source):
     """The module of what a kernel calls, and the shape."""
-    from mlirfuse.kernels.triton import hopper_lines, hopper_windows
+    from mlirfuse.kernels.device import convolution_halo_sm90, convolution_stem_sm90
 
-    module = hopper_lines if "hopper_lines.lines" in source else hopper_windows
+    module = convolution_stem_sm90 if "hopper_lines.lines" in source else convolution_halo_sm90
     numbers = source[source.index(".shaped(") + len(".shaped") :].partition("\n")[0]
     return module, module.shaped(*eval(numbers.rstrip(",")))
 
@@ -266,7 +267,7 @@ def test_each_form_has_its_own_groups(case, tiling):
 def test_elsewhere_none_is_loaded_once(monkeypatch):
     for case, tiling in ((CASE, BLOCKS), (STEM, LINES)):
         assert isinstance(plan(case, tiling, target=targets.parse("cuda:sm_80")), NoMatch)
-    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     for case, tiling in ((CASE, BLOCKS), (STEM, LINES)):
         assert isinstance(plan(case, tiling), NoMatch)
 
@@ -302,7 +303,7 @@ def test_candidates():
 )
 def test_it_builds(case, tiling, kind):
     found = plan(case, dataclasses.replace(tiling, width=case.outputs), kind=kind)
-    kernel = building.build(found.program, "sm_90")
+    kernel = triton_compiler.build(found.program, "sm_90")
     text = kernel.code.decode()
     read = "ldmatrix.sync.aligned.m8n8.x4" if case is CASE else "ld.shared.b32"
     assert read in text

@@ -10,10 +10,11 @@ from iree.compiler import ir
 from test_kernels import TARGET, close, draw, needs_triton, planned, run
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, pooling
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.pooling import planner as pooling
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 interpreter = test_kernels.interpreter
 test_kernels.SUPPORTS["pooling"] = pooling.supports
@@ -171,7 +172,7 @@ def test_nan_and_infinities_win(interpreter):
 def test_places_are_read_in_whole_lines(arch):
     with ir.Context():
         _, plans = planned(pool_text(Pool((2, 16, 16, 64), low=1, high=1)), "pooling")
-        kernel = building.build(plans[0].program, arch)
+        kernel = triton_compiler.build(plans[0].program, arch)
     if arch != "gfx942":
         text = kernel.code.decode()
         assert "ld.global.v4.b32" in text
@@ -195,7 +196,7 @@ def test_what_has_no_kernel():
 
 
 def test_a_padding_of_a_dynamic_dimension_stays_outside(monkeypatch):
-    monkeypatch.setattr(building, "missing", lambda: None)
+    monkeypatch.setattr(triton_compiler, "missing", lambda: None)
     text = pool_text(Pool((None, 6, 5, 7), low=1, high=1))
     text = text.replace("low[0, 1, 1, 0]", "low[1, 1, 1, 0]")
     with ir.Context():

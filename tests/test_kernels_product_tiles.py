@@ -8,9 +8,11 @@ from test_kernels import needs_triton
 from test_kernels_hopper_products import linear, plan
 
 from mlirfuse import targets
-from mlirfuse.kernels import building, product_tiles, tuning
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Key
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.matmul import tilings
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Key
 from mlirfuse.targets.base import Tuned
 
 HOPPER = targets.parse("cuda:sm_90")
@@ -21,7 +23,7 @@ WIDE, NARROW = Tiling(128, 64, 64, 4, 4), Tiling(64, 32, 128, 4, 6)
 @pytest.fixture
 def chosen(monkeypatch):
     """The tiling for a product where nothing but some tilings was measured."""
-    monkeypatch.setattr(tuning, "MEASURED", {})
+    monkeypatch.setattr(lookup, "MEASURED", {})
     return _chosen
 
 
@@ -31,7 +33,7 @@ def _chosen(sizes, *entries, sums=1):
         for measured, tiling in entries
     )
     target = dataclasses.replace(HOPPER, tuned=tuned)
-    return product_tiles.tiling(target, Key("matmul", FORM, sizes), sums)
+    return tilings.tiling(target, Key("matmul", FORM, sizes), sums)
 
 
 def test_the_nearest_that_fills_the_device(chosen):
@@ -79,7 +81,7 @@ def test_several_sums_need_room(chosen, large):
 
 def test_weights_that_are_taken_apart_have_their_own_tiles():
     form = f"{FORM}, computed, 8 bits"
-    found = product_tiles.tiling(HOPPER, Key("matmul", form, (128, 14336, 4096, 1)), 1)
+    found = tilings.tiling(HOPPER, Key("matmul", form, (128, 14336, 4096, 1)), 1)
     assert found.straight
 
 
@@ -98,16 +100,16 @@ def test_weights_that_are_taken_apart_have_their_own_tiles():
 )
 def test_tiles_by_rows(rows, tile):
     """With the built-in table, each fills nearly all of 132 multiprocessors."""
-    sizes = (product_tiles.counted(rows), 4096, 4096, 1)
-    found = product_tiles.tiling(HOPPER, Key("matmul", FORM, sizes), 1)
+    sizes = (tilings.counted(rows), 4096, 4096, 1)
+    found = tilings.tiling(HOPPER, Key("matmul", FORM, sizes), 1)
     assert (found.height, found.width) == tile
     assert -(-rows // found.height) * (4096 // found.width) >= 128
 
 
 @pytest.mark.parametrize(("rows", "counts"), [(1, 1), (16, 16), (17, 32), (1000, 1024)])
 def test_some_rows_count_as_a_power_of_two(rows, counts):
-    assert product_tiles.counted(rows) == counts
-    assert product_tiles.counted(1025) == 1025
+    assert tilings.counted(rows) == counts
+    assert tilings.counted(1025) == 1025
 
 
 @needs_triton
@@ -118,6 +120,6 @@ def test_object_code_with_the_built_in_tiles(sizes, stays):
     with ir.Context():
         found = plan(linear(sizes), None)
         assert ("hopper_products" in found.program.source) == stays
-        kernel = building.build(found.program, "sm_90")
+        kernel = triton_compiler.build(found.program, "sm_90")
     assert b"wgmma" in kernel.code
     assert kernel.workgroup_memory <= (HOPPER.shared_memory or 0)

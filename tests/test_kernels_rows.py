@@ -22,9 +22,10 @@ from test_kernels import (
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, rows
-from mlirfuse.kernels.provider import Key
-from mlirfuse.kernels.space import Conflict, Group, Space, loop_axes
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.codegen.iteration_space import Conflict, Group, Space, loop_axes
+from mlirfuse.kernels.plan import Key
+from mlirfuse.kernels.reduction import planner as reduction
 
 interpreter = test_kernels.interpreter
 
@@ -34,7 +35,7 @@ def share(monkeypatch):
     """Has kernels of rows planned with a tiling, for a target."""
 
     def choose(tiling, target=TARGET):
-        chosen = functools.partial(rows.supports, tiling=tiling)
+        chosen = functools.partial(reduction.supports, tiling=tiling)
         monkeypatch.setitem(test_kernels.SUPPORTS, "rows", lambda op, _: chosen(op, target))
 
     return choose
@@ -64,7 +65,7 @@ def plan_of(text):
     ],
 )
 def test_how_rows_are_shared_out(tiling, sizes, expected):
-    assert rows._shares(rows.Tiling(*tiling), *sizes, subgroup=32) == expected
+    assert reduction._shares(reduction.Tiling(*tiling), *sizes, subgroup=32) == expected
 
 
 @needs_triton
@@ -72,7 +73,7 @@ def test_how_rows_are_shared_out(tiling, sizes, expected):
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks, dynamic):
     """All rows are alike, so the sums of a whole row are known; each part is in its place."""
-    from mlirfuse.kernels.triton import cluster
+    from mlirfuse.kernels.device import reduction_sm90
 
     x = np.repeat(draw((1, shape[1]), "f16", spread=4.0), shape[0], 0)
     exact = x[:1].astype(np.float64)
@@ -83,9 +84,9 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
         asked.append((form, *how))
         return part * 0.0 + float(whole[form])
 
-    monkeypatch.setattr(cluster, "begin", lambda: asked.append("begin"))
-    monkeypatch.setattr(cluster, "told", told)
-    share(rows.Tiling(2048, 8, 32))
+    monkeypatch.setattr(reduction_sm90, "begin", lambda: asked.append("begin"))
+    monkeypatch.setattr(reduction_sm90, "told", told)
+    share(reduction.Tiling(2048, 8, 32))
     text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
     (found,) = run(interpreter, text, "rows", [x], [shape])
     close(found, softmax_reference(x.astype(np.float64)), "f16")
@@ -95,7 +96,7 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "rocm:gfx942"])
 def test_clusters_are_hoppers_alone(share, target):
-    share(rows.Tiling(2048, 16, 4096), targets.parse(target))
+    share(reduction.Tiling(2048, 16, 4096), targets.parse(target))
     plan = plan_of(softmax_text((4, 8192), "f16"))
     assert isinstance(plan, NoMatch)
     assert plan.reason is Reason.TARGET_UNSUPPORTED
@@ -118,9 +119,9 @@ def test_no_kernel_for_longer_rows(share, target, most):
 @needs_triton
 def test_object_code_of_a_cluster(share):
     for part, warps in ((1024, 2), (4096, 8)):
-        share(rows.Tiling(2048, 16, part))
+        share(reduction.Tiling(2048, 16, part))
         plan = plan_of(softmax_text((6, 4096), "f16"))
-        code = building.build(plan.program, "sm_90").code.decode()
+        code = triton_compiler.build(plan.program, "sm_90").code.decode()
         directive = ".reqnctapercluster 4\n" if part < 4096 else ""
         assert f".reqntid {32 * warps}\n{directive}{{" in code
         # All run; the maxima are told; the sums are told.
@@ -142,15 +143,15 @@ def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
     f = Function("main", (6, 4096))
     x = f.argument((0, 1), "f32")
     text = f.finish(f.apply("arith.subf", x, f.reduce(combine, x, [1], start)))
-    share(rows.Tiling(2048, 16, 1024))
+    share(reduction.Tiling(2048, 16, 1024))
     assert f'"{form}", 4, True)' in plan_of(text).program.source
 
 
 @pytest.mark.parametrize("short", [False, True])
 def test_candidates_differ(short):
     for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
-        tried = rows.candidates(Key("rows", "1 written" + ", 8 bits" * short, sizes))
-        shares = [rows._shares(tiling, *sizes, subgroup=32) for tiling in tried]
+        tried = reduction.candidates(Key("rows", "1 written" + ", 8 bits" * short, sizes))
+        shares = [reduction._shares(tiling, *sizes, subgroup=32) for tiling in tried]
         flags = [(tiling.packed, tiling.once) for tiling in tried]
         assert len({*zip(shares, flags, strict=True)}) == len(shares)
         assert ((True, False) in flags) == (sizes[1] == 32768)
@@ -207,7 +208,7 @@ def weighted_text():
 
 def test_what_the_registers_do_not_hold_is_loaded_late(share):
     for thread, late in ((8, False), (16, True), (32, True)):
-        share(rows.Tiling(2048, thread, 32768))
+        share(reduction.Tiling(2048, thread, 32768))
         lines = plan_of(weighted_text()).program.source.splitlines()
         weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
         sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
@@ -216,20 +217,20 @@ def test_what_the_registers_do_not_hold_is_loaded_late(share):
 
 @pytest.mark.parametrize("once", [False, True])
 def test_rows_that_are_loaded_once(share, once):
-    share(rows.Tiling(2048, 8, 32768, once=once))
+    share(reduction.Tiling(2048, 8, 32768, once=once))
     source = plan_of(weighted_text()).program.source
     policy = ", eviction_policy='evict_first'" if once else ""
     assert f"tl.load(x0 + row * (4096) + column{policy})\n" in source
     assert "tl.load(x1 + column)\n" in source
 
 
-PACKED = rows.Tiling(1, 32, 32768, packed=True)
+PACKED = reduction.Tiling(1, 32, 32768, packed=True)
 
 
 @needs_triton
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_packed_rows(interpreter, share, monkeypatch, dtype):
-    from mlirfuse.kernels.triton import library
+    from mlirfuse.kernels.device import library
 
     reduced = []
 
@@ -265,8 +266,8 @@ def test_what_was_computed_of_packed_rows_is_computed_again(share):
     lines = plan.program.source.splitlines()
     named = {name: text for name, _, text in (s.strip().partition(" = ") for s in lines)}
     read = [name for name, text in named.items() if re.match(r"tl.load\(x\d \+ row", text)]
-    for reduction in ("tl.reduce", "tl.sum"):
-        (reduced,) = [name for name, text in named.items() if reduction in text]
+    for combine in ("tl.reduce", "tl.sum"):
+        (reduced,) = [name for name, text in named.items() if combine in text]
         again = [name for name, text in named.items() if text.endswith(f", {reduced})")]
         assert [named[name] for name in again] == [f"library.packed({x}, {reduced})" for x in read]
         assert f"{again[0]} + {again[1]}" in named.values()
@@ -297,7 +298,9 @@ def test_which_rows_are_packed(share, tiling, sizes, dtype, target, packed):
 @needs_triton
 def test_object_code_of_packed_rows(share):
     share(PACKED)
-    code = building.build(plan_of(softmax_text((4, 1024), "f16")).program, "sm_90").code.decode()
+    code = triton_compiler.build(
+        plan_of(softmax_text((4, 1024), "f16")).program, "sm_90"
+    ).code.decode()
     assert ".maxnreg 32\n" in code
     # A pair of elements each: 16 registers of a thread, after the maximum and after the sum.
     assert len(re.findall(r"^\tand\.b32 (%r\d+), %r\d+, %r\d+;", code, re.M)) == 2 * 16
@@ -312,7 +315,7 @@ def test_measured_rows_are_packed(shape, registers):
     ("sizes", "packed", "once"), [((16384, 1024), False, True), ((2048, 32768), True, False)]
 )
 def test_measured_rows_of_bytes(sizes, packed, once):
-    found = rows._tiling(TARGET, Key("rows", "arith.addf, 1 read, 1 written, 8 bits", sizes))
+    found = reduction._tiling(TARGET, Key("rows", "arith.addf, 1 read, 1 written, 8 bits", sizes))
     assert (found.packed, found.once) == (packed, once)
 
 
@@ -322,7 +325,7 @@ def test_measured_rows_of_bytes(sizes, packed, once):
 )
 def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
     key = Key("rows", "arith.addf arith.addf, 1 read, 1 written", sizes)
-    _, width, _, shares = rows._shares(rows._tiling(TARGET, key), *sizes, subgroup=32)
+    _, width, _, shares = reduction._shares(reduction._tiling(TARGET, key), *sizes, subgroup=32)
     assert (width, shares, width * shares) == (part, ranks, sizes[1])
 
 
@@ -355,7 +358,7 @@ def test_dynamic_sizes_one_without_the_other(interpreter, dtype, sizes):
 def test_object_code_of_dynamic_sizes_one_without_the_other():
     program = plan_of(moved_text("f16")).program
     assert [name for name, kind in program.arguments if kind == "i32"] == ["size_0", "size_1"]
-    assert "row_kernel" in building.build(program, "sm_90").code.decode()
+    assert "row_kernel" in triton_compiler.build(program, "sm_90").code.decode()
 
 
 def test_no_guess_which_dynamic_size_is_which():

@@ -9,8 +9,8 @@ from iree.compiler import ir
 from test_kernels import needs_triton, run
 
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import concat
-from mlirfuse.structured import ops
+from mlirfuse.kernels.data_movement import concat
+from mlirfuse.structured.ir import ops
 
 interpreter = test_kernels.interpreter
 
@@ -125,7 +125,7 @@ def test_short_numbers_are_rounded_to_even(interpreter):
     bits = np.arange(1 << 16, dtype=np.uint16)
     wide = [bits.view(np.float16).astype(np.float32), (bits.astype(np.uint32) << 16).view("f4")]
     source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.triton import library\n\n@triton.jit\ndef rounded(x, y):\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef rounded(x, y):\n"
     source += "    at = tl.arange(0, 65536)\n"
     source += "    tl.store(y + at, library.short_round(tl.load(x + at)))\n"
     torch, module = interpreter.torch, interpreter.load(source, "rounded")

@@ -10,15 +10,17 @@ from norm_text import layer_norm
 
 from mlirfuse import targets
 from mlirfuse.core import Reason
-from mlirfuse.kernels import measure, rows, search, shapes, tuning
-from mlirfuse.kernels.measured import MEASURED, Beside
-from mlirfuse.kernels.provider import Key, Plan, Program
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.measured import MEASURED, Beside
+from mlirfuse.kernels.plan import Key, Plan, Program
+from mlirfuse.kernels.reduction import planner as reduction
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets import tilings
 from mlirfuse.targets.base import Tuned
 from mlirfuse.tools.tune import main
+from mlirfuse.tuning import kernel_search, kernel_timing, problems
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="triton is not installed"
@@ -73,17 +75,17 @@ def test_a_damaged_file_is_an_error(file, text, capsys):
 def test_the_nearest_measurement_counts():
     tilings.store(targets.parse(SM_90), [FOUND])
     target = targets.parse(SM_90)
-    assert tuning.tiling(target, key(96, 80, 64, 1)) == FOUND.tiling
-    assert tuning.tiling(target, key(190, 40, 64, 1)) == FOUND.tiling
-    assert tuning.tiling(target, key(3000000, 80, 64, 1)) is None
-    assert tuning.tiling(target, Key("attention", "", (96, 80, 64, 1))) is None
-    assert tuning.tiling(target, key(96, 160, 128, 1, form="other")) == FOUND.tiling
-    assert tuning.tiling(target, key(96, 320, 128, 1, form="other")) is None
+    assert lookup.tiling(target, key(96, 80, 64, 1)) == FOUND.tiling
+    assert lookup.tiling(target, key(190, 40, 64, 1)) == FOUND.tiling
+    assert lookup.tiling(target, key(3000000, 80, 64, 1)) is None
+    assert lookup.tiling(target, Key("attention", "", (96, 80, 64, 1))) is None
+    assert lookup.tiling(target, key(96, 160, 128, 1, form="other")) == FOUND.tiling
+    assert lookup.tiling(target, key(96, 320, 128, 1, form="other")) is None
 
 
 def test_built_in_tiles_are_candidates():
     """What was measured is what a search would measure again."""
-    kinds = search.KINDS
+    kinds = kernel_search.KINDS
     for table in MEASURED.values():
         for entry in table:
             tried = kinds[entry.kind].candidates(Key(entry.kind, entry.form, entry.sizes))
@@ -94,12 +96,15 @@ def test_each_common_shape_has_a_plan():
     target = targets.parse(SM_90)
     with ir.Context():
         keys = []
-        for module in shapes.modules():
+        for module in problems.modules():
             assert module.operation.verify()
             (function,) = ops.functions(module)
             regions = [o for b in ops.blocks(function) for o in b.operations]
             region = next(r.operation for r in regions if r.operation.name == ops.REGION)
-            plans = [kind.supports(region, target) for kind in dict.fromkeys(search.KINDS.values())]
+            plans = [
+                kind.supports(region, target)
+                for kind in dict.fromkeys(kernel_search.KINDS.values())
+            ]
             (plan,) = [plan for plan in plans if isinstance(plan, Plan)]
             keys.append(plan.key)
     assert len(set(keys)) == len(keys)
@@ -119,10 +124,10 @@ def test_each_common_shape_has_a_plan():
 def test_iree_keeps_what_it_computes_as_fast(monkeypatch, form, sizes, target, kept):
     """A layer norm alone, near the sizes that were measured."""
     norm = Beside("arith.addf arith.addf, 1 read, 1 written", (16384, 4096), 69, 70)
-    monkeypatch.setattr(tuning, "BESIDE", {SM_90: (norm,)})
+    monkeypatch.setattr(lookup, "BESIDE", {SM_90: (norm,)})
     program = Program("row_kernel", "", (), 4, 1)
     plan = Plan(program, (), (), (), key=Key("rows", form, sizes))
-    refusal = rows.profitable(plan, targets.parse(target))
+    refusal = reduction.profitable(plan, targets.parse(target))
     assert (refusal is not None) == kept
     if refusal is not None:
         assert refusal.reason is Reason.NOT_PROFITABLE
@@ -137,9 +142,9 @@ def test_a_layer_norm_is_of_a_measured_form():
     with ir.Context():
         options = FusionOptions(enable_feature=("kernels",), disable_pass=("row_triton_kernel",))
         grouped, _ = engine.run(ir.Module.parse(text), target=targets.parse(SM_90), options=options)
-        (region,) = search.regions(grouped)
-        plan = rows.supports(region, targets.parse(SM_90))
-    found = tuning.beside(targets.parse(SM_90), plan.key)
+        (region,) = kernel_search.regions(grouped)
+        plan = reduction.supports(region, targets.parse(SM_90))
+    found = lookup.beside(targets.parse(SM_90), plan.key)
     assert found.sizes == plan.key.sizes == (16384, 4096)
     assert found.iree_us > found.kernel_us
     assert plan.program.warps == 8
@@ -163,16 +168,16 @@ util.func public @main(%a: tensor<?x64xf16>, %b: tensor<64x64xf16>, %n: index) -
 @needs_triton
 def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     target = targets.parse(SM_90)
-    tried = search.KINDS["matmul"].candidates
-    monkeypatch.setattr(search.KINDS["matmul"], "candidates", lambda key: tried(key)[:2])
+    tried = kernel_search.KINDS["matmul"].candidates
+    monkeypatch.setattr(kernel_search.KINDS["matmul"], "candidates", lambda key: tried(key)[:2])
     with ir.Context():
-        assert search.build([ir.Module.parse(GROUP)], target, tmp_path) == 2
+        assert kernel_search.build([ir.Module.parse(GROUP)], target, tmp_path) == 2
     jobs = json.loads((tmp_path / "jobs.json").read_text())
-    assert [job["key"]["sizes"] for job in jobs] == [[search.ROWS, 64, 64, 1]] * 2
+    assert [job["key"]["sizes"] for job in jobs] == [[kernel_search.ROWS, 64, 64, 1]] * 2
     job = jobs[0]
-    assert job["operands"] == [[search.ROWS * 64, "f16"], [64 * 64, "f16"]]
-    assert job["results"] == [[search.ROWS * 64, "f32"]]
-    assert (job["grid"], job["told"]) == ([8, 1, 1], [search.ROWS])
+    assert job["operands"] == [[kernel_search.ROWS * 64, "f16"], [64 * 64, "f16"]]
+    assert job["results"] == [[kernel_search.ROWS * 64, "f32"]]
+    assert (job["grid"], job["told"]) == ([8, 1, 1], [kernel_search.ROWS])
     assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
     assert (tmp_path / "measure.py").exists()
 
@@ -205,6 +210,6 @@ def test_no_driver(tmp_path, monkeypatch):
     def missing(name):
         raise OSError
 
-    monkeypatch.setattr(measure.ctypes, "CDLL", missing)
-    with pytest.raises(measure.DeviceError, match="no CUDA driver"):
-        measure.measured(tmp_path)
+    monkeypatch.setattr(kernel_timing.ctypes, "CDLL", missing)
+    with pytest.raises(kernel_timing.DeviceError, match="no CUDA driver"):
+        kernel_timing.measured(tmp_path)

@@ -16,9 +16,11 @@ from test_kernels import (
 from weights_text import Weights
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels import building, matmul, search
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
+from mlirfuse.tuning import kernel_search
 
 __all__ = ["interpreter"]
 
@@ -84,7 +86,7 @@ def test_product(interpreter, weights):
 )
 def test_measured_tiles(monkeypatch, weights, tile):
     """Without a Triton for weights that go straight to matrix units."""
-    monkeypatch.setattr(building, "has_gluon", lambda: False)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     with ir.Context():
         _, (plan,) = planned(weights.text(), "matmul")
     assert f"tiles of {tile}." in plan.program.source
@@ -141,7 +143,7 @@ def test_blocks_of_tiles_for_whole_operands_divide_runs():
         options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
         module = ir.Module.parse(Weights(256, 256, 256, run=32).text())
         grouped, _ = engine.run(module, target=TARGET, options=options)
-        (region,) = search.regions(grouped)
+        (region,) = kernel_search.regions(grouped)
         source = matmul.supports(region, TARGET, found).program.source
     assert "for start in tl.range(0, 256, 32):" in source
 
@@ -153,6 +155,6 @@ def test_blocks_of_tiles_for_whole_operands_divide_runs():
 def test_object_code(weights):
     with ir.Context():
         _, (plan,) = planned(weights.text(), "matmul")
-        text = building.build(plan.program, "sm_90").code.decode()
+        text = triton_compiler.build(plan.program, "sm_90").code.decode()
     assert "mma" in text
     assert ".target sm_90" in text

@@ -11,9 +11,12 @@ from weights_text import Weights
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels import building, matmul, search, weights
-from mlirfuse.kernels.product_tiles import Tiling
-from mlirfuse.kernels.provider import Plan
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul import weight_only
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Plan
+from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
 STRAIGHT = Tiling(16, 16, 2048, 8, 1, shares=8, straight=1)
@@ -21,7 +24,7 @@ STRAIGHT = Tiling(16, 16, 2048, 8, 1, shares=8, straight=1)
 
 @pytest.fixture
 def gluon(monkeypatch):
-    monkeypatch.setattr(building, "has_gluon", lambda: True)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
 
 
 def plan(asked, tiling=STRAIGHT, target=HOPPER):
@@ -31,7 +34,7 @@ def plan(asked, tiling=STRAIGHT, target=HOPPER):
         module, _ = planned(text, "matmul")
         (found,) = [
             found
-            for region in search.regions(module)
+            for region in kernel_search.regions(module)
             if (found := matmul.supports(region, target, tiling)) is not None
         ]
         assert isinstance(found, Plan), found
@@ -117,7 +120,7 @@ def twice(numbers, kind):
 def test_words_are_taken_apart(bits, dtype, scaled):
     """Every number with every zero point; all is exact but the product with the scale."""
     pytest.importorskip("triton.experimental.gluon")
-    from mlirfuse.kernels.triton import weights as library
+    from mlirfuse.kernels.device import matmul_weight_only as library
 
     half, count = dtype == "f16", 32 // bits
     kind = np.float16 if half else ml_dtypes.bfloat16
@@ -198,15 +201,15 @@ def test_no_unsigned_weights(gluon):
     with ir.Context():
         text = Weights(16, 64, 128, "i8").text().replace("arith.sitofp", "arith.uitofp")
         module, _ = planned(text, "matmul")
-        (region,) = search.regions(module)
+        (region,) = kernel_search.regions(module)
         assert isinstance(matmul.supports(region, HOPPER, STRAIGHT), NoMatch)
 
 
 def test_targets(gluon, monkeypatch):
-    found = [weights.supports(targets.parse(n)) for n in ("cuda:sm_80", "cuda", "rocm:gfx942")]
+    found = [weight_only.supports(targets.parse(n)) for n in ("cuda:sm_80", "cuda", "rocm:gfx942")]
     assert found == [True, True, False]
-    monkeypatch.setattr(building, "has_gluon", lambda: False)
-    assert not weights.supports(HOPPER)
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
+    assert not weight_only.supports(HOPPER)
     assert not is_straight(plan(Weights(16, 64, 256)))
 
 
@@ -259,7 +262,7 @@ def test_candidates(gluon):
 
 
 @needs_triton
-@pytest.mark.skipif(not building.has_gluon(), reason="needs Triton 3.9")
+@pytest.mark.skipif(not triton_compiler.has_gluon(), reason="needs Triton 3.9")
 @pytest.mark.parametrize(
     ("asked", "arch"),
     [
@@ -271,7 +274,7 @@ def test_candidates(gluon):
 def test_object_code(asked, arch):
     program = plan(asked, STRAIGHT, targets.parse(f"cuda:{arch}"))
     assert is_straight(program)
-    kernel = building.build(program, arch)
+    kernel = triton_compiler.build(program, arch)
     assert b"mma.sync" in kernel.code
     # Weights and rows move to where they are multiplied without workgroup memory.
     assert kernel.shared_memory <= STRAIGHT.height * STRAIGHT.width * STRAIGHT.warps * 4

@@ -12,7 +12,8 @@ import pytest
 import mlirfuse
 from mlirfuse.core import FusionPass, Kind, Numerics, Reason, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import PASSES, loading
+from mlirfuse.patterns import PASSES
+from mlirfuse.plugins import registry
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "custom_pass"
 SPEC = "squared_relu.squared_relu_fusion:PASS"
@@ -58,10 +59,10 @@ PASS = FusionPass(
 
 def test_a_loaded_pass_is_known_inside_its_scope_only():
     before = dict(PASSES)
-    with loading.scope([SPEC]):
-        assert list(loading.loaded()) == ["squared_relu_fusion"]
-        assert list(loading.passes()) == [*before, "squared_relu_fusion"]
-    assert dict(loading.passes()) == before == PASSES
+    with registry.scope([SPEC]):
+        assert list(registry.loaded()) == ["squared_relu_fusion"]
+        assert list(registry.passes()) == [*before, "squared_relu_fusion"]
+    assert dict(registry.passes()) == before == PASSES
 
 
 def test_a_loaded_pass_has_its_switches():
@@ -124,9 +125,9 @@ def test_a_loaded_pass_is_part_of_the_key_of_a_program(tmp_path):
         options = FusionOptions(load_pass=str(pattern)).to_dict()
         keys.add(cache.key(program, target=targets.parse("cpu"), options=options))
     assert len(keys) == 2
-    with loading.scope([SPEC]):
-        assert loading.fingerprint()
-    assert not loading.fingerprint()
+    with registry.scope([SPEC]):
+        assert registry.fingerprint()
+    assert not registry.fingerprint()
 
 
 # --- objects -------------------------------------------------------------------------------------
@@ -159,8 +160,8 @@ def test_a_class_is_a_pass(tmp_path):
                 return form_region(list(match.ops))
         ''',
     )
-    with loading.scope([spec, spec]):
-        entry = loading.passes()["square_alone_fusion"]
+    with registry.scope([spec, spec]):
+        entry = registry.passes()["square_alone_fusion"]
     assert isinstance(entry, FusionPass)
     assert entry.summary == "A square in a group of its own."
     assert entry.numerics is Numerics.EXACT
@@ -237,7 +238,7 @@ def installed(folder, name, value):
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{loading.GROUP}]\n{name}_point = {value}\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name}_point = {value}\n")
 
 
 def listed(folder):
@@ -338,9 +339,9 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf
 def rewritten(tmp_path, text):
     path = tmp_path / "p.pdl.mlir"
     path.write_text(text)
-    with loading.scope([str(path)]):
-        (name,) = loading.loaded()
-        assert loading.passes()[name].kind is Kind.REWRITE
+    with registry.scope([str(path)]):
+        (name,) = registry.loaded()
+        assert registry.passes()[name].kind is Kind.REWRITE
     module, report = mlirfuse.fuse(TENSORS, load_pass=str(path), pipeline=name)
     return str(module), report.counts().get(name, 0)
 
@@ -424,4 +425,4 @@ def test_the_example_registers_its_pass():
     import tomllib
 
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][loading.GROUP] == {"squared_relu_fusion": SPEC}
+    assert project["entry-points"][registry.GROUP] == {"squared_relu_fusion": SPEC}

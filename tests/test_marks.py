@@ -14,8 +14,8 @@ from mlirfuse.frontends import import_model
 from mlirfuse.marks import mark
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import marks, ops
-from mlirfuse.structured.marks import Mark
+from mlirfuse.structured.ir import marks, ops
+from mlirfuse.structured.ir.marks import Mark
 
 OUTER, TAIL = Mark("outer", "auto"), Mark("tail", "never")
 

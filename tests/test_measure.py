@@ -7,12 +7,13 @@ import planted
 import pytest
 
 import mlirfuse
-from mlirfuse import measurement, targets
+from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import isolated
 from mlirfuse.tools.compile import main as compile_main
+from mlirfuse.tuning import fused_vs_stock
 
 HEAD = 2
 """Lines of a planted model before its function."""
@@ -56,7 +57,7 @@ def test_a_slow_function_is_left_to_stock_iree(monkeypatch, capsys):
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_the_faster_form_is_kept(monkeypatch, factor):
-    monkeypatch.setattr(measurement, "race", lambda *_: [1e-3 * factor, 1e-3])
+    monkeypatch.setattr(fused_vs_stock, "race", lambda *_: [1e-3 * factor, 1e-3])
     program = compile_measured()
     wanted = "fused" if factor < 1 else "stock"
     assert {n: t["kept"] for n, t in program.measured.items()} == {"main": wanted, "other": wanted}
@@ -81,17 +82,17 @@ def test_a_short_program_is_called_more_often(monkeypatch):
 
     def repeats(*programs):
         calls.clear()
-        assert measurement.race(programs, [], None, compiler) == [seconds[p] for p in programs]
+        assert fused_vs_stock.race(programs, [], None, compiler) == [seconds[p] for p in programs]
         return calls[::2]
 
-    assert repeats("short", "long") == [measurement.REPEAT] * measurement.ROUNDS
-    enough = round(measurement.SECONDS / 1e-3)
-    assert repeats("short", "none") == [measurement.REPEAT, enough, enough]
-    assert repeats("none", "none") == [measurement.REPEAT, *[measurement.MOST] * 2]
+    assert repeats("short", "long") == [fused_vs_stock.REPEAT] * fused_vs_stock.ROUNDS
+    enough = round(fused_vs_stock.SECONDS / 1e-3)
+    assert repeats("short", "none") == [fused_vs_stock.REPEAT, enough, enough]
+    assert repeats("none", "none") == [fused_vs_stock.REPEAT, *[fused_vs_stock.MOST] * 2]
 
 
 def test_a_model_without_fusions_is_not_measured(monkeypatch):
-    monkeypatch.setattr(measurement, "race", lambda *_: pytest.fail("nothing to compare"))
+    monkeypatch.setattr(fused_vs_stock, "race", lambda *_: pytest.fail("nothing to compare"))
     program = mlirfuse.compile("model.mlir", function="main", measure=True, pipeline="none")
     assert program.measured == {}
 

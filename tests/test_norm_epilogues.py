@@ -9,7 +9,7 @@ from mlirfuse import targets
 from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 PIPELINE = "layer_norm_fusion,softmax_fusion,norm_epilogue_fusion"
 

@@ -11,8 +11,9 @@ from mlirfuse import targets
 from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.structured import expressions as ex
-from mlirfuse.structured import norms, ops
+from mlirfuse.structured.expr import expressions as ex
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import norms
 
 NORMS = "add_layer_norm_fusion,add_rms_norm_fusion,layer_norm_fusion,rms_norm_fusion"
 

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlirfuse.pipelines.order import Order
+from mlirfuse.pipelines.incremental_toposort import Order
 
 
 @st.composite

@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from iree.compiler import ir
 
 from mlirfuse import api
+from mlirfuse.compilation import open_model
 from mlirfuse.options import FusionOptions
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 24
@@ -33,7 +34,7 @@ SCALE = 0.3
 def fused(model, inputs=None) -> dict[int, set[str]]:
     """Number of queries -> the passes that formed groups with so many."""
     options = FusionOptions(pipeline=f"{V1},{V2}")
-    with api.opened(model, inputs, target=TARGET, options=options) as work, ir.Context():
+    with open_model(model, inputs, target=TARGET, options=options) as work, ir.Context():
         module, _ = api.fuse(work.normalized, target=TARGET, options=options)
         found: dict[int, set[str]] = {}
         for function in ops.functions(module):

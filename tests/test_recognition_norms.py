@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from iree.compiler import ir
 
 from mlirfuse import api
+from mlirfuse.compilation import open_model
 from mlirfuse.options import FusionOptions
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 EPSILON = 1e-5
 ROWS = 6
@@ -23,7 +24,7 @@ ROWS = 6
 def fused(model, inputs=None) -> dict[int, set[str]]:
     """Width of the rows -> the passes that formed the groups whose last result has such rows."""
     options = FusionOptions()
-    with api.opened(model, inputs, target="cpu", options=options) as work, ir.Context():
+    with open_model(model, inputs, target="cpu", options=options) as work, ir.Context():
         module, _ = api.fuse(work.normalized, options=options)
         found: dict[int, set[str]] = {}
         for function in ops.functions(module):

@@ -14,8 +14,8 @@ import torch
 
 import mlirfuse
 from mlirfuse.core import UsageError
-from mlirfuse.runtime import recording, replay
-from mlirfuse.runtime.recording import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
+from mlirfuse.runtime import cupti_trace, replay
+from mlirfuse.runtime.cupti_trace import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
 
 DOUBLE, ADD = 1, 2
 """Handles of kernels: y = 2 x, and z = x + y + a 32-bit constant; on 8 floats."""
@@ -239,7 +239,7 @@ def program(driver, monkeypatch):
         finally:
             made[-1].recorder = None
 
-    monkeypatch.setattr(recording, "recorded", recorded)
+    monkeypatch.setattr(cupti_trace, "recorded", recorded)
     return make
 
 
@@ -507,7 +507,7 @@ def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
         yield
 
     with monkeypatch.context() as patched:
-        patched.setattr(recording, "recorded", busy)
+        patched.setattr(cupti_trace, "recorded", busy)
         assert graphs(given) is None
     assert torch.equal(graphs(given)[0], 2 * A + B + 3)
 
@@ -526,29 +526,29 @@ def test_graphs_end_before_their_program_goes(program, driver):
 
 
 def told(recorder, name, parameters, site=0):
-    data = recording._Callback(site=site, function=name, parameters=ctypes.addressof(parameters))
+    data = cupti_trace._Callback(site=site, function=name, parameters=ctypes.addressof(parameters))
     recorder.take(None, 1, 0, ctypes.pointer(data))
 
 
 def test_commands_as_cupti_tells_them(monkeypatch):
     monkeypatch.setattr(
-        recording,
+        cupti_trace,
         "_parameters",
         lambda function, given: tuple(ctypes.string_at(given[n], 8 - 4 * n) for n in range(2)),
     )
     recorder = Recorder()
     values = [ctypes.c_uint64(0x1234), ctypes.c_uint32(5)]
     places = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
-    launched = recording._Launched(
+    launched = cupti_trace._Launched(
         9, (1, 2, 3), (32, 1, 1), 64, 7, ctypes.cast(places, ctypes.POINTER(ctypes.c_void_p))
     )
     told(recorder, b"cuLaunchKernel", launched)
     told(recorder, b"cuLaunchKernel", launched, site=1)  # on the way out
-    told(recorder, b"cuMemcpyAsync", recording._Copied(1, 2, 3, 7))
+    told(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, 7))
     host = ctypes.create_string_buffer(b"abcd", 4)
-    told(recorder, b"cuMemcpyHtoDAsync_v2", recording._Copied(1, ctypes.addressof(host), 4, 7))
+    told(recorder, b"cuMemcpyHtoDAsync_v2", cupti_trace._Copied(1, ctypes.addressof(host), 4, 7))
     for width in (1, 2, 4):
-        width_of, layout = recording._FILLS[f"cuMemsetD{8 * width}Async"]
+        width_of, layout = cupti_trace._FILLS[f"cuMemsetD{8 * width}Async"]
         assert width_of == width
         told(recorder, b"cuMemsetD%dAsync" % (8 * width), layout(1, 255, 6, 7))
     told(recorder, b"cuEventRecord", ctypes.c_int())
@@ -560,7 +560,7 @@ def test_commands_as_cupti_tells_them(monkeypatch):
         Update(1, b"abcd"),
         *(Fill(1, 255, width, 6) for width in (1, 2, 4)),
     ]
-    assert recording.addresses(launch) == [(0, 0x1234)]
+    assert cupti_trace.addresses(launch) == [(0, 0x1234)]
 
 
 @pytest.mark.parametrize(
@@ -568,7 +568,7 @@ def test_commands_as_cupti_tells_them(monkeypatch):
 )
 def test_commands_that_are_not_issued_again(name):
     recorder = Recorder()
-    told(recorder, name, recording._Copied())
+    told(recorder, name, cupti_trace._Copied())
     with pytest.raises(NotRecorded, match=f"uses {name.decode().removesuffix('_v2')}"):
         recorder.check()
 
@@ -576,16 +576,16 @@ def test_commands_that_are_not_issued_again(name):
 def test_commands_of_somebody_else():
     recorder = Recorder()
     for stream in (7, 8):
-        told(recorder, b"cuMemcpyAsync", recording._Copied(1, 2, 3, stream))
+        told(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, stream))
     with pytest.raises(Busy, match="another thread"):
         recorder.check()
 
 
 def test_no_cupti(monkeypatch):
-    monkeypatch.setattr(recording, "_LIBRARIES", ("libnothere.so.1",))
+    monkeypatch.setattr(cupti_trace, "_LIBRARIES", ("libnothere.so.1",))
     with (
         pytest.raises(NotRecorded, match=r"CUPTI is not there \(libnothere"),
-        recording.recorded(),
+        cupti_trace.recorded(),
     ):
         pass
 

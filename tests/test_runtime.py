@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from mlirfuse.backend.process import find_tool, run_tool
 from mlirfuse.core import CallError, MlirfuseError, UsageError
-from mlirfuse.runtime import arrays, devices, manifest, module, structure
+from mlirfuse.runtime import arrays, devices, manifest, module, pytree
+from mlirfuse.support.subprocess import find_tool, run_tool
 
 MANY = """
 func.func @main(%x: tensor<?x16xf32>, %keep: tensor<4xi1>, %h: tensor<8xbf16>, %s: tensor<f32>,
@@ -718,21 +718,21 @@ def test_damaged_manifests(add, tmp_path):
     ],
 )
 def test_the_structure_of_results_survives_as_json(tree):
-    described = json.loads(json.dumps(structure.describe(lambda r: tree(*r), 3)))
-    assert structure.restore(described, [1, 2, 3]) == tree(1, 2, 3)
+    described = json.loads(json.dumps(pytree.describe(lambda r: tree(*r), 3)))
+    assert pytree.restore(described, [1, 2, 3]) == tree(1, 2, 3)
 
 
 def test_results_without_a_structure():
-    assert structure.restore(structure.describe(None, 1), ["a"]) == "a"
-    assert structure.restore(structure.describe(None, 2), ["a", "b"]) == ("a", "b")
-    assert structure.restore(None, ["a"]) == "a"
-    assert structure.restore(None, ["a", "b"]) == ("a", "b")
+    assert pytree.restore(pytree.describe(None, 1), ["a"]) == "a"
+    assert pytree.restore(pytree.describe(None, 2), ["a", "b"]) == ("a", "b")
+    assert pytree.restore(None, ["a"]) == "a"
+    assert pytree.restore(None, ["a", "b"]) == ("a", "b")
 
 
 def test_a_structure_that_cannot_be_written_down():
-    assert structure.describe(lambda r: {1: r[0]}, 1) is None
-    assert structure.describe(lambda r: object(), 1) is None
-    assert structure.describe(lambda r: r[0] + 1, 1) is None
+    assert pytree.describe(lambda r: {1: r[0]}, 1) is None
+    assert pytree.describe(lambda r: object(), 1) is None
+    assert pytree.describe(lambda r: r[0] + 1, 1) is None
 
 
 # --- imports -------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from mlirfuse import api
-from mlirfuse.backend.outputs import replacing
+from mlirfuse.compilation import open_model
 from mlirfuse.core import MlirfuseError
 from mlirfuse.frontends.imported import WorkDirectory
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import manifest as manifests
+from mlirfuse.support.atomic_file import replacing
 
 PACKAGE = Path(mlirfuse.__file__).parent
 
@@ -63,7 +63,7 @@ def test_temporary_files_are_private(tmp_path):
         assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
     with replacing(tmp_path / "out") as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with api.opened(TEXT, target="cpu", options=FusionOptions()) as work:
+    with open_model(TEXT, target="cpu", options=FusionOptions()) as work:
         assert stat.S_IMODE(work.folder.stat().st_mode) == 0o700
 
 

@@ -4,7 +4,7 @@ import pytest
 from iree.compiler import ir
 
 from mlirfuse.core import Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured.ir import ops, slices
 
 MODULE = """
 util.func public @main(%x: tensor<8xf32>, %c: i1) -> (tensor<8xf32>, tensor<8xf32>) {

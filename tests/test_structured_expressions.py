@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iree.compiler import ir
 
-from mlirfuse.structured import activations, arithmetic, comparison, norms, ops
-from mlirfuse.structured import expressions as ex
+from mlirfuse.structured.expr import activations, arithmetic, comparison
+from mlirfuse.structured.expr import expressions as ex
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import norms
 
 SECONDS = 2.0
 """Far above what bounded walks take, far below what 2^60 steps take."""

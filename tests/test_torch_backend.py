@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from transformers import BertConfig, BertModel
 
-from mlirfuse.frontends import torch_backend
+from mlirfuse import torch_compile
 from mlirfuse.frontends.torch_graph import import_graph
 from mlirfuse.runtime.module import FusedModule
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(torch_backend, "_said", set())
+    monkeypatch.setattr(torch_compile, "_said", set())
     torch._dynamo.reset()
     torch.manual_seed(0)
 
@@ -338,8 +338,8 @@ PROCESS = """
         assert "mlirfuse" not in sys.modules
         step = torch.compile(layer, backend="mlirfuse", options={"fallback": False})
         if sys.argv[1] == "second":
-            from mlirfuse.api import Work
-            Work.build = None  # nothing is to be compiled again
+            from mlirfuse.compilation import Compilation
+            Compilation.build = None  # nothing is to be compiled again
         x = torch.randn(2, 8)
         torch.testing.assert_close(step(x), x)
 """

@@ -7,10 +7,11 @@ import planted
 import pytest
 
 import mlirfuse
-from mlirfuse import calibrate, targets
+from mlirfuse import targets
 from mlirfuse.core import UsageError
 from mlirfuse.targets import rates
 from mlirfuse.tools.tune import main
+from mlirfuse.tuning import calibrate
 
 RATES = {"bandwidth": 2.0e10, "launch_us": 3.5, "matmul_rate.f32": 4.0e11}
 

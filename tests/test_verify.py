@@ -10,11 +10,10 @@ import torch
 from iree.compiler import ir
 
 import mlirfuse
-from mlirfuse import numerics
-from mlirfuse.backend import double
 from mlirfuse.core import MlirfuseError, Numerics
-from mlirfuse.frontends.imported import DynamicSize, TensorSpec
+from mlirfuse.debug import compare, float64
 from mlirfuse.runtime.inputs import call_shapes
+from mlirfuse.support.signature import DynamicSize, TensorSpec
 from mlirfuse.tools.compile import main as compile_main
 
 STAGES = 2
@@ -110,7 +109,7 @@ def test_dynamic_sizes_are_within_their_ranges():
 def difference(fused, unfused, reference=None, dtype=np.float32, **settings):
     arrays = [np.array(fused, dtype)], [np.array(unfused, dtype)]
     wide = None if reference is None else [np.array(reference, np.float64)]
-    (found,) = numerics.compare(*arrays, wide, numerics=Numerics.EXACT, **settings)
+    (found,) = compare.compare(*arrays, wide, numerics=Numerics.EXACT, **settings)
     return found
 
 
@@ -159,7 +158,7 @@ def test_the_fused_program_may_be_as_far_off_as_the_unfused_one():
 def widened(body, signature="(%x: tensor<4xf32>) -> tensor<4xf32>"):
     text = f"util.func public @main{signature} {{\n{body}\n}}"
     with ir.Context():
-        return str(double.widened(ir.Module.parse(text)))
+        return str(float64.widened(ir.Module.parse(text)))
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
@@ -180,9 +179,9 @@ def test_casts_go_and_constants_are_widened(kind):
 def test_a_long_constant_of_bf16_and_one_with_infinities_are_read():
     numbers = np.linspace(-3.0, 3.0, 400).astype(ml_dtypes.bfloat16)
     text = f'dense<"0x{numbers.tobytes().hex()}"> : tensor<400xbf16>'
-    assert np.array_equal(double._from_text(text), numbers.astype(np.float64))
+    assert np.array_equal(float64._from_text(text), numbers.astype(np.float64))
     text = "dense<[0xFF80, 0x7F80, 1.5]> : tensor<3xbf16>"
-    assert np.array_equal(double._from_text(text), [-np.inf, np.inf, 1.5])
+    assert np.array_equal(float64._from_text(text), [-np.inf, np.inf, 1.5])
 
 
 def test_what_looks_at_bits_has_no_float64_form():

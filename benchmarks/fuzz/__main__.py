@@ -23,7 +23,7 @@ from benchmarks.fuzz.check import Checked, Outcome, check, check_all, switches
 from benchmarks.fuzz.graphs import DIALECTS, graph
 from benchmarks.fuzz.kinds import KINDS, kinds
 from benchmarks.fuzz.page import REGRESSIONS
-from mlirfuse.backend.outputs import replacing
+from mlirfuse.support.atomic_file import replacing
 
 RESULTS = results.FOLDER / "fuzz.json"
 """One entry for each run."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from iree.compiler import ir
 
-from mlirfuse import api, numerics
-from mlirfuse.api import Work
 from mlirfuse.backend.fallback import Fallback
+from mlirfuse.compilation import Compilation, open_model
 from mlirfuse.core import Kind, MlirfuseError, Reason, Report
-from mlirfuse.frontends.signature import read_signature
+from mlirfuse.debug import compare
+from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.runtime import isolated
@@ -90,7 +90,7 @@ def check(text: str, given: dict[str, Any], seed: int = 0, target: str = "cpu") 
 def check_model(model: Any, given: dict[str, Any], seed: int = 0, target: str = "cpu") -> Checked:
     """Checks a model of any kind; arguments else as for `check`."""
     try:
-        with api.opened(
+        with open_model(
             model, target=target, options=FusionOptions(**given), timeout=TIMEOUT
         ) as work:
             name = work.imported.function
@@ -160,7 +160,7 @@ def _together(
 ) -> dict[str, Checked]:
     text, first = "".join(texts.values()), next(iter(texts))
     try:
-        with api.opened(
+        with open_model(
             text, target=target, options=options, function=first, timeout=TIMEOUT
         ) as work:
             return _compiled(work, list(texts), seeds, target == "cpu")
@@ -169,7 +169,7 @@ def _together(
 
 
 def _compiled(
-    work: Work, names: list[str], seeds: dict[str, int], called: bool
+    work: Compilation, names: list[str], seeds: dict[str, int], called: bool
 ) -> dict[str, Checked]:
     stock = work.folder / "unfused.vmfb"
     work.compiler.generate(work.normalized, stock, fused=False)
@@ -193,8 +193,8 @@ def _compiled(
 
 
 def _differences(
-    work: Work, report: Report, names: list[str], seeds: dict[str, int]
-) -> dict[str, numerics.Difference]:
+    work: Compilation, report: Report, names: list[str], seeds: dict[str, int]
+) -> dict[str, compare.Difference]:
     """What each function computes that the unfused one does not."""
     signatures = _signatures(work, names)
     calls = [(s, random_inputs(s.inputs, seeds[s.function])) for s in signatures]
@@ -210,10 +210,10 @@ def _differences(
         except MlirfuseError as error:
             raise _Refused(outcome, error) from error
         results.append([c.results for c in called])
-    loosest = numerics.loosest(report)
+    loosest = compare.loosest(report)
     wrong = {}
     for (signature, inputs), theirs, ours in zip(calls, *results, strict=True):
-        found = numerics.worst(numerics.compare(ours, theirs, None, numerics=loosest))
+        found = compare.worst(compare.compare(ours, theirs, None, numerics=loosest))
         if found is not None:
             # Two right programs may round differently: which of them is nearer to float64?
             found = _against_float64(work, [theirs, ours], signature, loosest, inputs)
@@ -222,20 +222,20 @@ def _differences(
     return wrong
 
 
-def _signatures(work: Work, names: list[str]) -> list[Signature]:
+def _signatures(work: Compilation, names: list[str]) -> list[Signature]:
     with ir.Context():
         module = ir.Module.parseFile(str(work.imported.path))
         return [Signature(*read_signature(module, name, work.imported.source)) for name in names]
 
 
 def _against_float64(
-    work: Work, results: Any, signature: Signature, loosest: Any, inputs: Any
-) -> numerics.Difference | None:
-    from mlirfuse.backend import double
+    work: Compilation, results: Any, signature: Signature, loosest: Any, inputs: Any
+) -> compare.Difference | None:
+    from mlirfuse.debug import float64
 
     try:
-        reference = double.results(work.normalized, inputs, signature, work.compiler)
+        reference = float64.results(work.normalized, inputs, signature, work.compiler)
     except MlirfuseError:
         reference = None
-    found = numerics.compare(results[1], results[0], reference, numerics=loosest)
-    return numerics.worst(found)
+    found = compare.compare(results[1], results[0], reference, numerics=loosest)
+    return compare.worst(found)

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.gpu.check import page as kernels
-from mlirfuse.backend.outputs import replacing
+from mlirfuse.support.atomic_file import replacing
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 

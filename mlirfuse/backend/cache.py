@@ -214,10 +214,10 @@ def key(module: Path, *, target: Target, options: Mapping[str, Any], **others: A
       options: the resolved switches.
       **others: what else the program depends on; JSON values.
     """
-    from mlirfuse.patterns import loading
+    from mlirfuse.plugins import registry
 
-    with loading.scope(options.get("load_pass", ())):
-        loaded = loading.fingerprint()
+    with registry.scope(options.get("load_pass", ())):
+        loaded = registry.fingerprint()
     parts = {
         "format": FORMAT,
         "module": digest(module),

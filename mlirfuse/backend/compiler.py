@@ -9,11 +9,11 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.backend.process import run_tool
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 from mlirfuse.core import CompileFailedError, UsageError
-from mlirfuse.kernels import building
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
+from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
 TOOL = "iree-compile"
@@ -79,7 +79,7 @@ class Compiler:
           CompileFailedError: the compiler refused, died or ran out of time.
           UsageError: the target names a CPU that LLVM does not know.
         """
-        kernels = self.options.feature("kernels") and building.supports(self.target)
+        kernels = self.options.feature("kernels") and triton_compiler.supports(self.target)
         self._run(
             "global-optimization",
             source,
@@ -88,7 +88,7 @@ class Compiler:
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
-            *(building.CHANNELS_LAST if kernels else ()),
+            *(triton_compiler.CHANNELS_LAST if kernels else ()),
         )
 
     def generate(

@@ -27,7 +27,7 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches, group
 from mlirfuse.core import CompileFailedError, Decision, MustFuseError, NoMatch, Reason, Report
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import loading
+from mlirfuse.plugins import registry
 
 MAX_COMPILES = 16
 """Compiles after the first failure until whole functions are given up. Two rewrites of some
@@ -159,8 +159,8 @@ class Fallback:
         options = self.compiler.options
         if limit is not None:
             options = dataclasses.replace(options, fusion_limit=limit)
-        with loading.scope(options.load_pass):
-            known = loading.passes()
+        with registry.scope(options.load_pass):
+            known = registry.passes()
         whole = [f"{name}@func={f}" for name, f in itertools.product(known, self._unfused)]
         chosen: tuple[str, ...] = ()
         for _ in range(len(known) + 1):

@@ -15,8 +15,9 @@ from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.pipelines.musts import Musts
-from mlirfuse.structured import contractions, marks, ops
+from mlirfuse.pipelines.must_fuse import Musts
+from mlirfuse.structured.ir import marks, ops
+from mlirfuse.structured.recognize import contractions
 from mlirfuse.targets.base import Target
 
 MARK = "mlirfuse.group"

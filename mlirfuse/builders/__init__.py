@@ -25,7 +25,7 @@ from mlirfuse.builders.tensors import (
     scalar_constant,
     tensor_type,
 )
-from mlirfuse.structured.domains import product
+from mlirfuse.structured.expr.loop_domains import product
 
 __all__ = [
     "at_load_time",

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured import masks, ops
-from mlirfuse.structured.attention import Attention, Operand
-from mlirfuse.structured.expressions import Apply, Const, Element, Expr, Index, IndexOf
+from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Index, IndexOf
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.recognize.attention import Attention, Operand
 
 
 def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:

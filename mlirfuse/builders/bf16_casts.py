@@ -17,7 +17,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.builders.tensors import scalar, scalar_constant
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 _CONVERSIONS = frozenset({"arith.sitofp", "arith.uitofp"})
 

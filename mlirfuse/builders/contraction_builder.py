@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured import contractions, ops
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import contractions
 
 
 def side_by_side(columns: Sequence[tuple[ir.Operation, ir.Value]]) -> ir.Operation:

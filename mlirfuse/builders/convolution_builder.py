@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured import convolutions, ops
-from mlirfuse.structured.channels import Step
-from mlirfuse.structured.convolutions import Scaled
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
+from mlirfuse.structured.recognize.channels import Step
+from mlirfuse.structured.recognize.convolutions import Scaled
 
 _MEMOIZED = "linalg.memoized_indexing_maps"
 """Where linalg keeps the maps a second time."""

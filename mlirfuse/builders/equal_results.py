@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from iree.compiler import ir, passmanager
 
 from mlirfuse.builders.tensors import scalar_constant
-from mlirfuse.structured import growth, ops
+from mlirfuse.structured.ir import fusable_neighbors, ops
 
 _FEWEST_RESULTS = 2
 """A result that stands alone is no problem."""
@@ -144,6 +144,6 @@ class _Scalars:
 
 def _is_arithmetic(op: ir.Operation) -> bool:
     """Whether the body computes with scalars alone."""
-    return growth.has_scalar_body(op) and all(
+    return fusable_neighbors.has_scalar_body(op) and all(
         ops.ranked(v) is None for o in ops.body(op).operations for v in o.operation.operands
     )

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.tensors import dynamic_sizes, generic
 from mlirfuse.core import Match, MlirfuseError, PassContext
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured.ir import ops, slices
 
 
 def form_region(group: list[ir.Operation]) -> ir.Operation:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured import ops, slices
-from mlirfuse.structured.gathers import Gathered
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize.gathers import Gathered
 
 
 def over_one_space(found: Gathered) -> list[ir.Operation]:

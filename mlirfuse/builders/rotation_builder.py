@@ -8,8 +8,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.builders import contraction_builder, reshape_builder
-from mlirfuse.structured import ops
-from mlirfuse.structured.rotations import Rotation, Rotations
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.rotations import Rotation, Rotations
 
 
 def unmoved(found: Rotations) -> list[ir.Operation]:

@@ -8,8 +8,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import Match
-from mlirfuse.structured import ops
-from mlirfuse.structured.shape_arithmetic import Atom, Compound, Dim, Reshape, Size
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.shape_arithmetic import Atom, Compound, Dim, Reshape, Size
 
 
 def rewrite(match: Match) -> ir.Operation:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 
 def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:

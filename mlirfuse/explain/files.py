@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import Report, UsageError
 from mlirfuse.explain import dot, model_explorer
+from mlirfuse.support.atomic_file import replacing
 
 GRAPH_SUFFIXES = (".dot", ".json")
 """Endings of files that a graph is written to: Graphviz, Model Explorer."""

@@ -16,7 +16,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import Decision, Kind, MlirfuseError, Report
 from mlirfuse.explain.plain import is_group
-from mlirfuse.structured import marks, ops
+from mlirfuse.structured.ir import marks, ops
 
 _COMPUTES = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "hal.dispatch", "tensor.pad")
 _FREE = frozenset({"linalg.fill", "linalg.yield"})

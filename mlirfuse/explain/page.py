@@ -13,10 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import Reason, Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
+from mlirfuse.support.atomic_file import replacing
 
 Step = tuple[str, str, str]
 """The name of a pass, and the IR before and after it."""

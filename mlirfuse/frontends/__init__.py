@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import ImportFailedError, UsageError
-from mlirfuse.frontends.imported import ImportedModel, TensorSpec
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.support.signature import TensorSpec
 
 __all__ = ["ImportedModel", "TensorSpec", "import_model"]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -12,7 +12,8 @@ import numpy as np
 
 from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
-from mlirfuse.frontends.imported import DynamicSize, ImportedModel, WorkDirectory
+from mlirfuse.frontends.entry_point import name_specs
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
 from mlirfuse.frontends.lowering import (
     convert,
@@ -21,8 +22,8 @@ from mlirfuse.frontends.lowering import (
     one_line,
     write_module,
 )
-from mlirfuse.frontends.signature import name_specs
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
     import jax.export

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
+from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
-from mlirfuse.frontends.signature import read_signature
 from mlirfuse.frontends.weights import Weights
+from mlirfuse.support.subprocess import run_tool
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import (
     convert,
@@ -14,7 +15,6 @@ from mlirfuse.frontends.lowering import (
     mlir_message,
     write_module,
 )
-from mlirfuse.frontends.signature import read_signature
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -6,19 +6,16 @@ locations and parameters as resources that are never copied.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse import marks
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
+from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.lowering import one_line
-from mlirfuse.frontends.signature import name_specs
+from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
     import torch
@@ -124,22 +121,6 @@ def import_file(
         attention=attention,
         timeout=timeout,
     )
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Drops what PyTorch prints, logs and warns: an error of its reaches the user once, as ours.
-
-    Its warnings are about itself, and must not become errors where warnings are.
-    """
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
 
 
 def _as_module(function: Callable[..., Any]) -> torch.nn.Module:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends.lowering import one_line
+from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
     import torch
@@ -36,8 +37,6 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
       ImportFailedError: the file is damaged, of another kind, or would run code.
     """
     import torch
-
-    from mlirfuse.frontends.torch import quiet
 
     try:
         with zipfile.ZipFile(path) as archive:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError, ImportFailedError
-from mlirfuse.frontends.imported import DynamicSize, ImportedModel, WorkDirectory
+from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
+from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
     import torch

@@ -17,9 +17,9 @@ from mlirfuse.core import (
     PassContext,
     Reason,
 )
-from mlirfuse.kernels import building, dispatch
-from mlirfuse.kernels.provider import Kernel, Plan
-from mlirfuse.structured import ops
+from mlirfuse.kernels import extern_dispatch, triton_compiler
+from mlirfuse.kernels.plan import Kernel, Plan
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
@@ -60,7 +60,7 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     On a target for which no kernels are built nothing is a match, and nothing is recorded; neither
     is a region whose results nobody reads.
     """
-    if not building.supports(ctx.target) or not region.results:
+    if not triton_compiler.supports(ctx.target) or not region.results:
         return None
     plan = supports(region, ctx.target)
     if not isinstance(plan, Plan):
@@ -83,12 +83,12 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
 
 def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves ops that are grouped for a kernel to other passes where none can be built."""
-    return building.missing()
+    return triton_compiler.missing()
 
 
 def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     """Builds the kernel; what cannot be built leaves the region as it is."""
-    refusal = building.missing()
+    refusal = triton_compiler.missing()
     if refusal is not None:
         return refusal
     try:
@@ -105,9 +105,9 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:
-    return [building.build(step.program, ctx.target.arch) for step in plan.kernels()]
+    return [triton_compiler.build(step.program, ctx.target.arch) for step in plan.kernels()]
 
 
 def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
     """Puts the kernel of a plan, which `prepare` has built, in the place of a region."""
-    return dispatch.replace(region, plan, _built(plan, ctx))
+    return extern_dispatch.replace(region, plan, _built(plan, ctx))

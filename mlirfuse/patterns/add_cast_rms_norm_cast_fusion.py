@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import fuse_norm
+from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.norms import (
+from mlirfuse.structured.recognize.norms import (
     is_narrow_outside,
     is_whole,
     legal_norm,

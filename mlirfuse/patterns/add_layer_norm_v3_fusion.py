@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import fuse_norm
+from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.norms import legal_norm, match_norm, may_end_layer_norm
+from mlirfuse.structured.recognize.norms import legal_norm, match_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import fuse_norm
+from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.quantization import QUANTIZE, legal_quantized, match_quantized
+from mlirfuse.structured.recognize.quantization import QUANTIZE, legal_quantized, match_quantized
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

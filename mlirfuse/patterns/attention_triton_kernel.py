@@ -15,7 +15,8 @@ Source: Dao, FlashAttention-2, 2023, algorithm 1.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import attention, passes
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.attention import planner as attention
 
 PASS = passes.kernel_pass(
     name="attention_triton_kernel",

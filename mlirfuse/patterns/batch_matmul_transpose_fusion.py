@@ -17,7 +17,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops, slices
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize import contractions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -22,7 +22,8 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import channels, growth, ops
+from mlirfuse.structured.ir import fusable_neighbors, ops
+from mlirfuse.structured.recognize import channels
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -38,9 +39,9 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     for value in (*ops.inputs(match.root), *match.root.results, *match.ops[-1].results):
         if not ops.is_float(value):
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
-    if growth.is_epilogue_of_compute(match.root):
+    if fusable_neighbors.is_epilogue_of_compute(match.root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, match.root.name)
-    if any(map(growth.is_beside_reduction, match.ops)):
+    if any(map(fusable_neighbors.is_beside_reduction, match.ops)):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return None
 

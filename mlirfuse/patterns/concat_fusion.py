@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import place_builder
+from mlirfuse.builders import destination_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, places
+from mlirfuse.structured.ir import destination, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a part of a larger tensor that a group computes."""
-    found = places.writer(root.operands[0], root)
+    found = destination.writer(root.operands[0], root)
     if found is None or isinstance(found, NoMatch):
         return found
     return Match(root, (*found.ops, root), found)
@@ -49,8 +49,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     owner = ops.defining_op(whole)
     if owner is not None and owner.name == "tensor.empty":
         with ir.InsertionPoint(root), owner.location:
-            whole = place_builder.empty_memory(owner)
-    return place_builder.write_into(match.data, root, whole)
+            whole = destination_builder.empty_memory(owner)
+    return destination_builder.write_into(match.data, root, whole)
 
 
 PASS = FusionPass(

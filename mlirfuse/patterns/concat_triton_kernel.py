@@ -21,19 +21,20 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels import building, concat, passes
-from mlirfuse.structured import ops, places
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.data_movement import concat
+from mlirfuse.structured.ir import destination, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a concatenation whose largest part is copied."""
-    if not building.supports(ctx.target) or ops.in_region(root):
+    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
         return None
     group = concat.chain(root)
     if len(group) < 2 or any(_goes_on(root, user) for user in ops.users(root.results[0])):
         return None
     largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
-    if isinstance(places.writer(largest.operands[0], largest), places.Writer):
+    if isinstance(destination.writer(largest.operands[0], largest), destination.Writer):
         return None
     plan = concat.plan(group)
     return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)

@@ -26,7 +26,8 @@ from iree.compiler import ir
 
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext, Reason
-from mlirfuse.structured import convolutions, ops
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -28,8 +28,9 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge, widen
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import convolutions, ops, slices, windows
-from mlirfuse.structured.convolutions import Epilogue
+from mlirfuse.structured.ir import ops, slices, windows
+from mlirfuse.structured.recognize import convolutions
+from mlirfuse.structured.recognize.convolutions import Epilogue
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

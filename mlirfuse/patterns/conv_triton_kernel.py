@@ -14,7 +14,8 @@ Source: Chetlur et al., cuDNN, 2014; Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import convolution, passes
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.convolution import planner as convolution
 
 PASS = passes.kernel_pass(
     name="conv_triton_kernel",

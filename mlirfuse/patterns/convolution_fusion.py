@@ -21,13 +21,15 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import building, convolution, passes
-from mlirfuse.structured import convolutions, slices, windows
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.structured.ir import slices, windows
+from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a convolution for which there is a kernel."""
-    if not building.supports(ctx.target) or not convolution.takes(root):
+    if not triton_compiler.supports(ctx.target) or not convolution.takes(root):
         return None
     limit = ctx.target.max_operands
     found = convolutions.with_epilogue(root, limit)

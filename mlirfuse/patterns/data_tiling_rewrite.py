@@ -30,7 +30,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import contractions
 
 FEWEST_COLUMNS = 8
 """Columns of a product that is worth packing: f32 in a register of AVX2."""

@@ -20,8 +20,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops
-from mlirfuse.structured.expressions import Apply, Const, define, literal, start
+from mlirfuse.structured.expr.expressions import Apply, Const, define, literal, start
+from mlirfuse.structured.ir import ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

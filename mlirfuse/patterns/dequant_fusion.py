@@ -19,10 +19,12 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels import building, elementwise, matmul
-from mlirfuse.structured import ops
-from mlirfuse.structured.dequantization import INTEGERS, Dequantized, dequantized
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
 
 ROWS = {"i4": 256, "i8": 512}
 """Rows from which on writing weights out pays, by their element type: with 4096x4096 and 14336x4096
@@ -32,7 +34,7 @@ dequantizes 36 to 45 ns for each row and 4096x4096 weights more than one that do
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the last op of a dequantization."""
-    if not building.supports(ctx.target) or ctx.target.arch != building.HOPPER:
+    if not triton_compiler.supports(ctx.target) or ctx.target.arch != triton_compiler.HOPPER:
         return None
     value = root.results[0]
     reader = _only_reader(value)
@@ -73,7 +75,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
         return NoMatch(
             Reason.NOT_PROFITABLE, f"{rows} rows, a group of its own pays from {least} on"
         )
-    return elementwise.refusal(match.root, ctx.target)
+    return pointwise.refusal(match.root, ctx.target)
 
 
 PASS = FusionPass(

@@ -29,9 +29,10 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders import contraction_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import contractions, ops, slices
-from mlirfuse.structured.dequantization import INTEGERS, Dequantized, dequantized
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

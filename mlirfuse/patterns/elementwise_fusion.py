@@ -23,16 +23,16 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
-from mlirfuse.structured import growth, ops
+from mlirfuse.structured.ir import fusable_neighbors, ops
 
 
 def takes(op: ir.Operation) -> bool | NoMatch:
     """Elementwise arithmetic that is nobody's epilogue."""
-    if not ops.is_elementwise(op) or not growth.has_scalar_body(op):
+    if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op):
         return False
-    if growth.is_among_epilogues(op):
+    if fusable_neighbors.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
-    if growth.is_beside_reduction(op):
+    if fusable_neighbors.is_beside_reduction(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return True
 
@@ -41,7 +41,7 @@ def joins(
     producer: ir.Operation, reader: ir.Operation, value: ir.Value, kept: bool
 ) -> NoMatch | None:
     """The value is read at the loops it is written at, or broadcast to this reader alone."""
-    return growth.parts(producer, reader, value, kept)
+    return fusable_neighbors.parts(producer, reader, value, kept)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:

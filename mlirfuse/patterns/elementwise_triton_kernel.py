@@ -13,12 +13,13 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import elementwise, passes
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.pointwise import planner as pointwise
 
 PASS = passes.kernel_pass(
     name="elementwise_triton_kernel",
     summary="Elementwise group as one Triton kernel",
-    supports=elementwise.supports,
-    profitable=elementwise.profitable,
+    supports=pointwise.supports,
+    profitable=pointwise.profitable,
     source="Tillet, Kung, Cox 2019",
 )

@@ -19,13 +19,15 @@ from iree.compiler import ir
 
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import building, convolution, passes
-from mlirfuse.structured import convolutions, ops
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a convolution whose constant filter lies in another order than its kernel reads it."""
-    if not building.supports(ctx.target) or not convolution.takes(root):
+    if not triton_compiler.supports(ctx.target) or not convolution.takes(root):
         return None
     found = convolution.filter_order(root)
     if found is None or found.loops == ops.indexing_maps(root)[found.filter]:

@@ -18,15 +18,15 @@ from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels import attention
-from mlirfuse.structured.attention import (
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.structured.recognize.attention import (
     Options,
     legal_attention,
     match_attention,
     may_end_attention,
     profitable_attention,
 )
-from mlirfuse.structured.contractions import ROOTS
+from mlirfuse.structured.recognize.contractions import ROOTS
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -23,7 +23,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured import gathers
+from mlirfuse.structured.recognize import gathers
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

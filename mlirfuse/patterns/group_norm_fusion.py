@@ -22,12 +22,12 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region
-from mlirfuse.builders.space_builder import respace
+from mlirfuse.builders.iteration_space_builder import respace
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured import slices
-from mlirfuse.structured.norms import find_group_norm, legal_norm, may_end_layer_norm
-from mlirfuse.structured.regions import unlowered
-from mlirfuse.structured.spaces import Space, common_space
+from mlirfuse.structured.ir import slices
+from mlirfuse.structured.ir.common_iteration_space import Space, common_space
+from mlirfuse.structured.ir.legality import unlowered
+from mlirfuse.structured.recognize.norms import find_group_norm, legal_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -22,7 +22,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders, cost
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import facts, growth, ops, slices
+from mlirfuse.structured.ir import analysis_cache, fusable_neighbors, ops, slices
 
 MOST_LOOKED_AT = 32
 """Siblings before the root that are considered."""
@@ -63,12 +63,20 @@ def _is_settled(op: ir.Operation) -> bool:
     )
 
 
-@facts.remembered
+@analysis_cache.remembered
 def _space(op: ir.Operation) -> Space | None:
     """The loops of an op that may have siblings; None for one that may not."""
-    if not ops.is_generic(op) or ops.is_contraction(op) or not growth.has_scalar_body(op):
+    if (
+        not ops.is_generic(op)
+        or ops.is_contraction(op)
+        or not fusable_neighbors.has_scalar_body(op)
+    ):
         return None
-    if ops.is_projection(op) or None in ops.indexing_maps(op) or growth.is_epilogue_of_compute(op):
+    if (
+        ops.is_projection(op)
+        or None in ops.indexing_maps(op)
+        or fusable_neighbors.is_epilogue_of_compute(op)
+    ):
         return None
     if _is_computed_at_load(op):
         return None
@@ -89,7 +97,7 @@ def _is_computed_at_load(op: ir.Operation) -> bool:
     return not truth and all(map(ops.is_constant_data, ops.inputs(op)))
 
 
-@facts.remembered
+@analysis_cache.remembered
 def _peers(first: ir.Operation) -> dict[Space, list[ir.Operation]]:
     """The ops of a block by their loops, in block order."""
     found: dict[Space, list[ir.Operation]] = {}

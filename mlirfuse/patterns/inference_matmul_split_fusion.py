@@ -28,8 +28,9 @@ from iree.compiler import ir
 
 from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops, slices
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import contractions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

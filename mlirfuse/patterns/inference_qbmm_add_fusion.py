@@ -20,9 +20,10 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops
-from mlirfuse.structured.arithmetic import Divisor, Factor, factors
-from mlirfuse.structured.expressions import Apply, Element, Expr, define, source, start, uncast
+from mlirfuse.structured.expr.arithmetic import Divisor, Factor, factors
+from mlirfuse.structured.expr.expressions import Apply, Element, Expr, define, source, start, uncast
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import contractions
 
 _TYPES = frozenset({"i8", "i32", "f16", "bf16", "f32"})
 

@@ -28,9 +28,11 @@ from iree.compiler import ir
 
 from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import activations, contractions, ops, slices
-from mlirfuse.structured.expressions import Apply, Element, Expr, start, uncast
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.expr import activations
+from mlirfuse.structured.expr.expressions import Apply, Element, Expr, start, uncast
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import contractions
 
 _MOST_OPS = 16
 """Elementwise ops of a unit: SiLU in four ops, two biases and all casts are eleven."""

@@ -19,8 +19,9 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels import building, elementwise
-from mlirfuse.structured import ops
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.structured.ir import ops
 
 _COMPUTING = ("linalg.", "iree_linalg_ext.", "tensor.", "scf.")
 """Dialects whose ops IREE may fuse with the root."""
@@ -31,12 +32,12 @@ _VIEWS = ops.RESHAPES | {"tensor.extract_slice"}
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds an op for which there is a kernel."""
-    if not building.supports(ctx.target) or not ops.users(root.results[0]):
+    if not triton_compiler.supports(ctx.target) or not ops.users(root.results[0]):
         return None
     read = sum(ops.num_bytes(value) for value in ops.inputs(root))
     if read < sum(ops.num_bytes(value) for value in root.results):
         return None
-    refusal = elementwise.refusal(root, ctx.target)
+    refusal = pointwise.refusal(root, ctx.target)
     return Match(root, (root,)) if refusal is None else refusal
 
 

@@ -19,8 +19,10 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import activations, contractions, ops
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.expr import activations
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import contractions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -37,8 +37,9 @@ from iree.compiler import ir
 from mlirfuse import builders, cost
 from mlirfuse.builders import contraction_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops, slices
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import contractions
 
 MOST = 4
 """Contractions that are joined: queries, keys and values, or a gate besides."""

@@ -16,7 +16,8 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import matmul, passes
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.matmul import planner as matmul
 
 PASS = passes.kernel_pass(
     name="matmul_triton_kernel",

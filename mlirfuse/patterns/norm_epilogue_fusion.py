@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.space_builder import extend_region
+from mlirfuse.builders.iteration_space_builder import extend_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import norm_epilogues, slices
-from mlirfuse.structured.norm_epilogues import Epilogue
-from mlirfuse.structured.regions import legal_float
+from mlirfuse.structured.ir import slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import norm_epilogues
+from mlirfuse.structured.recognize.norm_epilogues import Epilogue
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -23,7 +23,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders.slice_builder import every
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import ops, windows
+from mlirfuse.structured.ir import ops, windows
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

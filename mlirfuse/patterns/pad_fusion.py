@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import place_builder
+from mlirfuse.builders import destination_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, places
+from mlirfuse.structured.ir import destination, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a padding of what a group computes."""
-    found = places.writer(root.operands[0], root)
+    found = destination.writer(root.operands[0], root)
     if found is None or isinstance(found, NoMatch):
         return found
     return Match(root, (*found.ops, root), found)
@@ -54,12 +54,12 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     assert amounts is not None
     part = root.operands[0]
     with ir.InsertionPoint(root), root.location:
-        sizes = place_builder.dynamic_sizes(part)
-        whole = place_builder.filled_memory(value, root.results[0].type, sizes)
-        inserted = place_builder.insert(part, whole, [low for low, _ in amounts])
+        sizes = destination_builder.dynamic_sizes(part)
+        whole = destination_builder.filled_memory(value, root.results[0].type, sizes)
+        inserted = destination_builder.insert(part, whole, [low for low, _ in amounts])
     root.results[0].replace_all_uses_with(inserted.results[0])
     root.erase()
-    return place_builder.write_into(match.data, inserted, whole)
+    return destination_builder.write_into(match.data, inserted, whole)
 
 
 PASS = FusionPass(

@@ -13,7 +13,8 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import passes, pooling
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.pooling import planner as pooling
 
 PASS = passes.kernel_pass(
     name="pool_triton_kernel",

@@ -19,13 +19,15 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import building, passes, pooling
-from mlirfuse.structured import contractions, poolings, slices, windows
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.pooling import planner as pooling
+from mlirfuse.structured.ir import slices, windows
+from mlirfuse.structured.recognize import contractions, poolings
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a pooling for which there is a kernel."""
-    if not building.supports(ctx.target):
+    if not triton_compiler.supports(ctx.target):
         return None
     found = poolings.pooling(root)
     if found is None:

@@ -20,7 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
-from mlirfuse.structured import growth, ops
+from mlirfuse.structured.ir import fusable_neighbors, ops
 
 DEEPEST = 8
 """Reductions of a group that wait for each other. IREE computes what a reduction and a later op
@@ -30,9 +30,13 @@ more than a minute."""
 
 def takes(op: ir.Operation) -> bool | NoMatch:
     """Arithmetic on whole tensors or rows of known length, contractions and epilogues left out."""
-    if not ops.is_generic(op) or not growth.has_scalar_body(op) or ops.is_contraction(op):
+    if (
+        not ops.is_generic(op)
+        or not fusable_neighbors.has_scalar_body(op)
+        or ops.is_contraction(op)
+    ):
         return False
-    if growth.is_among_epilogues(op):
+    if fusable_neighbors.is_among_epilogues(op):
         return False
     if ops.is_elementwise(op):
         return True
@@ -59,8 +63,8 @@ def joins(
 ) -> NoMatch | None:
     """The value is read at the leading loops, or broadcast to this reader alone."""
     if ops.is_elementwise(producer):
-        return growth.parts(producer, reader, value, kept, leading=True)
-    return growth.parts(producer, reader, value, True, leading=True)
+        return fusable_neighbors.parts(producer, reader, value, kept, leading=True)
+    return fusable_neighbors.parts(producer, reader, value, True, leading=True)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:

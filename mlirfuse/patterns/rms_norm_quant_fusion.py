@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.quantization import QUANTIZE, legal_quantized, match_quantized
+from mlirfuse.structured.recognize.quantization import QUANTIZE, legal_quantized, match_quantized
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

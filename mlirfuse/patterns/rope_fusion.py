@@ -30,16 +30,17 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region, halves_builder, reshape_builder, rotation_builder
+from mlirfuse.builders import form_region, half_concat_builder, reshape_builder, rotation_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import gathers, halves, ops
-from mlirfuse.structured.rotations import Rotations, rotations
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import gathers, half_concat
+from mlirfuse.structured.recognize.rotations import Rotations, rotations
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a rotation with its products, or two halves from the same tensors."""
     if root.name == "tensor.insert_slice":
-        joined = halves.halves(root)
+        joined = half_concat.halves(root)
         if joined is None or isinstance(joined, NoMatch):
             return joined
         return Match(root, tuple(joined.ops), joined)
@@ -58,7 +59,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses what is no floating-point rotation, and more tensors than a dispatch takes."""
     if not ops.is_float(match.root.results[0]):
         return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(match.root.results[0]))
-    if isinstance(match.data, halves.Halves):
+    if isinstance(match.data, half_concat.Halves):
         bound = len({value for value, _ in match.data.leaves}) + 1
         if bound > ctx.target.max_operands:
             return NoMatch(Reason.TOO_MANY_OPERANDS, f"{bound} operands and results")
@@ -69,8 +70,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region, over the space in which the halves are apart."""
     if isinstance(match.data, Rotations):
         return form_region(rotation_builder.unmoved(match.data))
-    if isinstance(match.data, halves.Halves):
-        return form_region([halves_builder.joined(match.data)])
+    if isinstance(match.data, half_concat.Halves):
+        return form_region([half_concat_builder.joined(match.data)])
     return form_region(reshape_builder.over_one_space(match.data))
 
 

@@ -14,12 +14,13 @@ Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019.
 
 from __future__ import annotations
 
-from mlirfuse.kernels import passes, rows
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.reduction import planner as reduction
 
 PASS = passes.kernel_pass(
     name="row_triton_kernel",
     summary="Softmax, norms and other row reductions as one Triton kernel",
-    supports=rows.supports,
-    profitable=rows.profitable,
+    supports=reduction.supports,
+    profitable=reduction.profitable,
     source="Milakov, Gimelshein 2018",
 )

@@ -23,7 +23,8 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, gathers, ops, slices
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize import contractions, gathers
 
 CPU_ROWS = 8
 """Rows that IREE's CPU code generation keeps in flight around a scan; see above."""

@@ -28,7 +28,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import shape_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured import shape_arithmetic
+from mlirfuse.structured.ir import shape_arithmetic
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

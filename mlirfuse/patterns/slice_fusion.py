@@ -22,7 +22,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import growth, ops, slices
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -55,7 +55,7 @@ def _refusal(op: ir.Operation) -> NoMatch | None:
     maps = ops.indexing_maps(op)
     if None in maps or maps[-1] != tuple(range(len(ops.iterator_types(op)))):
         return NoMatch(Reason.INDEXING_MAP, op.name)
-    if ops.reads_inits(op) or not growth.has_scalar_body(op) or not ops.num_inputs(op):
+    if ops.reads_inits(op) or not fusable_neighbors.has_scalar_body(op) or not ops.num_inputs(op):
         return NoMatch(Reason.STRUCTURE, f"{op.name} reads more than the elements at its place")
     return None
 
@@ -69,7 +69,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     rank = len(ops.shape(root.results[0]))
     if any(len(ops.shape(cut.results[0])) != rank for cut in match.data):
         return NoMatch(Reason.STRUCTURE, "a slice drops dimensions")
-    if growth.is_epilogue_of_compute(root):
+    if fusable_neighbors.is_epilogue_of_compute(root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, root.name)
     return None
 

@@ -21,10 +21,10 @@ from iree.compiler import ir
 
 from mlirfuse.builders.softmax_builder import Tiles, form_softmax
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext, Reason
-from mlirfuse.structured import ops, slices
-from mlirfuse.structured.expressions import Const, Element, Expr, start
-from mlirfuse.structured.masks import type_of
-from mlirfuse.structured.row_softmax import (
+from mlirfuse.structured.expr.expressions import Const, Element, Expr, start
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize.masks import type_of
+from mlirfuse.structured.recognize.row_softmax import (
     Body,
     RowSoftmax,
     at_column,

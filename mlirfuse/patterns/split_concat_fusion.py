@@ -23,7 +23,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops, slices
+from mlirfuse.structured.ir import ops, slices
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

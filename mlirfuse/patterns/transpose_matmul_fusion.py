@@ -22,8 +22,9 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, ops, slices
-from mlirfuse.structured.expressions import Index, Part
+from mlirfuse.structured.expr.expressions import Index, Part
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize import contractions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import contractions, facts, ops
+from mlirfuse.structured.ir import analysis_cache, ops
+from mlirfuse.structured.recognize import contractions
 from mlirfuse.targets.base import Tile
 
 ROWS_AT_ONCE = 32
@@ -159,7 +160,7 @@ def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
     """How IREE's code generation tiles: for workgroups, for registers, and along K."""
     at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
     side = _divisor(tiles, COLUMN_TILES)
-    return facts.parsed(
+    return analysis_cache.parsed(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{at_once}, {side}, {tile.columns}, 0], "

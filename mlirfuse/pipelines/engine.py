@@ -39,14 +39,17 @@ from mlirfuse.core import (
     nearest,
 )
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns import PASSES, loading
-from mlirfuse.pipelines import folding, inventory, resolve
-from mlirfuse.pipelines.inventory import Block, Function
-from mlirfuse.pipelines.musts import Musts
+from mlirfuse.patterns import PASSES
+from mlirfuse.pipelines import op_index
+from mlirfuse.pipelines.must_fuse import Musts
+from mlirfuse.pipelines.op_index import Block, Function
+from mlirfuse.pipelines.repeated_layers import shorten
+from mlirfuse.pipelines.repeated_layers.replicate import unfold
+from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.pipelines.search import Wishes, search
 from mlirfuse.pipelines.spec import PipelineItem
-from mlirfuse.pipelines.unfolding import unfold
-from mlirfuse.structured import facts, marks, ops, regions, slices
+from mlirfuse.plugins import registry
+from mlirfuse.structured.ir import analysis_cache, legality, marks, ops, slices
 from mlirfuse.targets.base import Target
 
 _UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
@@ -85,7 +88,7 @@ def run(
       MustFuseError: ops that have to end in one group did not.
     """
     try:
-        with _uncollected(), loading.scope(options.load_pass):
+        with _uncollected(), registry.scope(options.load_pass):
             try:
                 done = None
                 if dump_dir is None and observer is None:
@@ -108,9 +111,9 @@ def _folded(
     """A run on a few of many like layers; None when that is not the same as a run on all."""
     if not _treats_layers_alike(options):
         return None
-    with facts.remembering():
+    with analysis_cache.remembering():
         marked = marks.any_in(module)
-    short = None if marked else folding.fold(module, clone)
+    short = None if marked else shorten.fold(module, clone)
     if short is None:
         return None
     state = _Run.of(short.module, target, options, None, None)
@@ -133,7 +136,7 @@ def _treats_layers_alike(options: FusionOptions) -> bool:
         and options.fusion_limit is None
         and not any("@" in selector for selector in selectors)
         and len(set(items)) == len(items)
-        and all(loading.passes().get(name) is PASSES.get(name, False) for name in items)
+        and all(registry.passes().get(name) is PASSES.get(name, False) for name in items)
     )
 
 
@@ -172,7 +175,7 @@ class _Run:
     observer: Observer | None
     checked: bool
     functions: tuple[Function, ...] | None = None
-    made: list[folding.Made] = dataclasses.field(default_factory=list)
+    made: list[shorten.Made] = dataclasses.field(default_factory=list)
     applied: int = 0
     dumps: int = 0
 
@@ -191,7 +194,7 @@ class _Run:
         iree = version("iree-base-compiler")
         target = dataclasses.replace(target, kernels=options.feature("kernels"))
         report = Report(target=str(target), iree=iree, options=options.to_dict())
-        with facts.remembering():
+        with analysis_cache.remembering():
             marked = marks.any_in(module)
         musts = Musts.of(module, options, marked=marked)
         return cls(
@@ -200,8 +203,8 @@ class _Run:
 
     def passes(self, listener: Listener | None) -> tuple[ir.Module, Report]:
         """Runs all passes of the pipeline."""
-        passes = loading.passes()
-        with facts.remembering():
+        passes = registry.passes()
+        with analysis_cache.remembering():
             for item in resolve(self.options.pipeline):
                 began = time.perf_counter()
                 if item.name in passes:
@@ -231,7 +234,7 @@ class _Run:
             raise PassFailedError(f"pass '{item}' failed: {_first_line(error)}") from error
         finally:
             self.functions = None
-            facts.forget()
+            analysis_cache.forget()
         after = self._text() if self.dump_dir is not None else ""
         if before != after:
             self._dump(item.name, before, after)
@@ -252,7 +255,7 @@ class _Run:
         unknown = _UNKNOWN_PASS.search(str(last))
         if unknown is not None:
             raise UsageError(
-                f"unknown pass '{unknown[1]}'{nearest(unknown[1], loading.passes())}"
+                f"unknown pass '{unknown[1]}'{nearest(unknown[1], registry.passes())}"
             ) from last
         raise UsageError(f"pipeline item '{item}': {_first_line(last)}") from last
 
@@ -264,7 +267,7 @@ class _Run:
         work = _PassRun(self, fusion, pass_options(fusion, item), refusal)
         try:
             if self.functions is None:
-                self.functions = inventory.functions(self.module)
+                self.functions = op_index.functions(self.module)
             for function in self.functions:
                 work.function(function)
         except MlirfuseError:
@@ -446,7 +449,7 @@ class _PassRun:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
             target = self.run.target
             refusal = None if checked else slices.check(group, target.max_operands)
-            refusal = refusal or regions.resource_refusal(group, target)
+            refusal = refusal or legality.resource_refusal(group, target)
             refusal = refusal or self.run.musts.torn(group)
             if refusal is not None:
                 return refusal
@@ -483,7 +486,7 @@ class _PassRun:
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         observer = self.run.observer
         done = observer(self.fusion, match, number) if observer is not None else None
-        with facts.changing(slices.changed_by(match.ops) if self.contained else None):
+        with analysis_cache.changing(slices.changed_by(match.ops) if self.contained else None):
             new = self.fusion.rewrite(match, context)
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)
@@ -515,7 +518,7 @@ class _PassRun:
         ordered = self.fusion.rules is not None
         root = group[-1] if ordered or self.root is None else self.root
         self.run.made.append(
-            folding.Made(len(self.run.report.passes), decision, places, root.location, ordered)
+            shorten.Made(len(self.run.report.passes), decision, places, root.location, ordered)
         )
 
 

@@ -23,8 +23,8 @@ from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.core import GroupRules, NoMatch, Reason
-from mlirfuse.pipelines.order import Order
-from mlirfuse.structured import growth, ops, regions, slices
+from mlirfuse.pipelines.incremental_toposort import Order
+from mlirfuse.structured.ir import fusable_neighbors, legality, ops, slices
 from mlirfuse.targets.base import Target
 
 OUTSIDE = -1
@@ -318,8 +318,8 @@ class _Search:
         if bound > limit:
             text = f"{bound} operands and results, the limit is {limit}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
-        if len(group.members) > growth.MOST_OPS:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {growth.MOST_OPS} ops")
+        if len(group.members) > fusable_neighbors.MOST_OPS:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
         return None
 
     def _join(self, first: int, last: int) -> None:
@@ -361,7 +361,7 @@ class _Search:
                 name = ops.described(self.info[written.writer].op)
                 return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
         found = self._in_order(group.members)
-        refusal = regions.resource_refusal(found, self.target)
+        refusal = legality.resource_refusal(found, self.target)
         return refusal or self.rules.admits(found)
 
     def _ends(self, group: _Group) -> list[_Op]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import CallError
-from mlirfuse.frontends.imported import TensorSpec
+from mlirfuse.support.signature import TensorSpec
 
 ALIGNMENT = 64
 """Bytes to which iree-runtime wants host memory aligned that it uses without a copy; code

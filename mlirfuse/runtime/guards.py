@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import CallError, UsageError, nearest
-from mlirfuse.frontends.imported import DynamicSize, TensorSpec
 from mlirfuse.runtime import arrays
-from mlirfuse.runtime.structure import leaves
+from mlirfuse.runtime.pytree import leaves
+from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 POLICIES = ("recompile", "fallback", "error", "off")
 """Compile again, call the model itself, raise `CallError`, or do not look."""

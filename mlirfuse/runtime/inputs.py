@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mlirfuse.frontends.imported import DynamicSize, TensorSpec
 from mlirfuse.runtime.arrays import numpy_dtype
+from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import MlirfuseError, Report
-from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
 from mlirfuse.runtime.inputs import Array
+from mlirfuse.support.signature import TensorSpec
+from mlirfuse.support.subprocess import run_tool
 
 _REQUEST = "request.json"
 _ANSWER = "answer.json"

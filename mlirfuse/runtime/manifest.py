@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, Report
-from mlirfuse.frontends.imported import DynamicSize, TensorSpec
-from mlirfuse.runtime import structure
+from mlirfuse.runtime import pytree
+from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 MEMBER = "mlirfuse.json"
 """Name of the document in the archive; iree-runtime does not read it."""
@@ -81,7 +81,7 @@ class Manifest:
             )
         inputs = tuple(_spec(e) for e in entry["inputs"])
         outputs = tuple(_spec(e) for e in entry["outputs"])
-        structure.check(entry["structure"], len(outputs))
+        pytree.check(entry["structure"], len(outputs))
         return cls(
             device=_text(entry["device"]),
             function=_text(entry["function"]),

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import CallError, MlirfuseError, Report, UsageError, nearest
-from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime import manifest as manifests
-from mlirfuse.runtime import structure
+from mlirfuse.runtime import pytree
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import MODULE, Archives, provided
 from mlirfuse.runtime.replay import Graphs, alone
+from mlirfuse.support.signature import TensorSpec
 
 _SIGNATURES_SHOWN = 8
 """Arguments listed in a message about their number."""
@@ -116,7 +116,7 @@ class FusedModule:
             results = self._written(results, out)
         if self._unflatten is not None:
             return self._unflatten(results)
-        return structure.restore(self._manifest.structure, results)
+        return pytree.restore(self._manifest.structure, results)
 
     def _written(self, results: Sequence[Any], out: Any) -> list[Any]:
         from mlirfuse.runtime import arrays
@@ -162,7 +162,7 @@ class FusedModule:
         Raises:
           UsageError: the path cannot be written.
         """
-        from mlirfuse.backend.outputs import replacing
+        from mlirfuse.support.atomic_file import replacing
 
         with replacing(Path(path)) as staged:
             self._image.write(staged)

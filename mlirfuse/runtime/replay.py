@@ -26,8 +26,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.runtime import recording
-from mlirfuse.runtime.recording import Busy, Command, Copy, Fill, Launch, NotRecorded, Update
+from mlirfuse.runtime import cupti_trace
+from mlirfuse.runtime.cupti_trace import Busy, Command, Copy, Fill, Launch, NotRecorded, Update
 
 if TYPE_CHECKING:
     import torch
@@ -227,7 +227,7 @@ class Graph:
         with alone():
             torch.cuda.synchronize(self._device)
             before = call(given)
-            with recording.recorded() as recorder:
+            with cupti_trace.recorded() as recorder:
                 results = call(given)
         recorder.check()
         self.commands = len(recorder.commands)
@@ -417,7 +417,7 @@ class _Kernel(_Node):
         given.kernelParams = ctypes.addressof(self._list)
         super().__init__(
             given,
-            dict(recording.addresses(command)),
+            dict(cupti_trace.addresses(command)),
             driver.cuGraphAddKernelNode,
             driver.cuGraphExecKernelNodeSetParams,
         )

@@ -73,8 +73,8 @@ class Target:
         such a contraction reads its operands once for each row.
       outer_batch: the same of the instructions that the code generator uses for a contraction with
         one batch loop, and only fails to where that loop is not the outer one of every tensor.
-      bf16_instructions: whether the target's instructions round f32 to bf16; where none does, integers
-        are rounded to bf16 in integer arithmetic.
+      bf16_instructions: whether the target's instructions round f32 to bf16; where none does,
+        integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       source: where the rates come from.
       tuned: tiles of kernels that were measured on this machine, in place of the built-in ones.

@@ -168,7 +168,7 @@ def write(file: Path, entries: Mapping[str, Any]) -> None:
     Raises:
       MlirfuseError: it cannot be written.
     """
-    from mlirfuse.backend.outputs import replacing
+    from mlirfuse.support.atomic_file import replacing
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

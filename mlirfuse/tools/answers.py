@@ -94,9 +94,9 @@ def _print_json(document: Any) -> None:
 
 def list_passes(form: str) -> None:
     """Prints the table of passes as text or JSON on stdout."""
-    from mlirfuse.patterns import loading
+    from mlirfuse.plugins import registry
 
-    passes = loading.passes()
+    passes = registry.passes()
     if form == "json":
         _print_json([entry.to_dict() for entry in passes.values()])
     else:

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from mlirfuse.core import UsageError, nearest
-from mlirfuse.options import FEATURES, NUMERICS_LIMITS, FusionOptions, flag, normalized
-from mlirfuse.pipelines import PRESETS
+from mlirfuse.core import UsageError, nearest, normalized
+from mlirfuse.options import FEATURES, NUMERICS_LIMITS, FusionOptions, flag
+from mlirfuse.pipelines.presets import PRESETS
 from mlirfuse.tools.diagnostics import warn
 
 HELP_COLUMNS = 100

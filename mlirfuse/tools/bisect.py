@@ -15,8 +15,8 @@ from mlirfuse.tools.diagnostics import guard, required
 if TYPE_CHECKING:
     import argparse
 
-    from mlirfuse.bisect import Bisect, Finding
-    from mlirfuse.judge import Failure
+    from mlirfuse.debug.bisect import Bisect, Finding
+    from mlirfuse.debug.oracle import Failure
     from mlirfuse.options import FusionOptions
     from mlirfuse.tools.values import Array
 
@@ -127,11 +127,11 @@ def _work(argv: Sequence[str]) -> int:
     inputs = _inputs(args)
     if args.jobs < 1:
         raise UsageError(f"--jobs takes a number from 1, not {args.jobs}")
-    from mlirfuse import api
-    from mlirfuse.bisect import Bisect
+    from mlirfuse.compilation import open_model
+    from mlirfuse.debug.bisect import Bisect
 
     folder = files.directory(args.output)
-    with api.opened(
+    with open_model(
         model, target=args.target, options=options, function=args.function, timeout=args.timeout
     ) as work:
         search = Bisect(
@@ -154,7 +154,7 @@ def _failure(args: argparse.Namespace) -> Failure:
     Raises:
       UsageError: nothing, two things, or a number that belongs to another kind.
     """
-    from mlirfuse.judge import FACTOR, Failure
+    from mlirfuse.debug.oracle import FACTOR, Failure
 
     if (args.failure is None) == (args.command is None):
         raise UsageError(f"give --failure={'|'.join(_KINDS)} or --command, one of them")

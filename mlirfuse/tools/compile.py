@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import flag
+from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required
 
@@ -182,10 +182,11 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
     Raises:
       MlirfuseError: further than is allowed.
     """
-    from mlirfuse import api, verification
+    from mlirfuse.compilation import open_model
+    from mlirfuse.debug import verify
     from mlirfuse.runtime.module import Image
 
-    with api.opened(
+    with open_model(
         args.model,
         target=args.target,
         options=options,
@@ -194,7 +195,7 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
     ) as work:
         if (folder := _dump_ir_dir(args)) is not None:
             work.dump(folder)
-        found = verification.check(work, groups=args.verify == "groups")
+        found = verify.check(work, groups=args.verify == "groups")
         sys.stderr.write(found.text())
         if not found.ok:
             raise MlirfuseError(f"--verify: {found.failure()}")

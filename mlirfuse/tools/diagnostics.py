@@ -11,8 +11,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mlirfuse.backend.outputs import FULL
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.support.atomic_file import FULL
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import UsageError
+from mlirfuse.support.atomic_file import replacing
 
 STANDARD = "-"
 """The name of stdin and of stdout."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import ImportFailedError, MlirfuseError, Report, UsageError
+from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import answers, arguments, files, sections
 from mlirfuse.tools.diagnostics import (
     DiagnosedError,
@@ -91,9 +91,9 @@ def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     options = arguments.options_from(args, PROG)
     if args.list_passes is not None:
-        from mlirfuse.patterns import loading
+        from mlirfuse.plugins import registry
 
-        with loading.scope(options.load_pass):
+        with registry.scope(options.load_pass):
             answers.list_passes(args.list_passes)
         return 0
     if args.print_options:

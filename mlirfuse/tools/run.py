@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import UsageError
+from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import arguments
 from mlirfuse.tools.diagnostics import guard, required
 
@@ -132,7 +132,7 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
     import numpy as np
 
     from mlirfuse.runtime import load
-    from mlirfuse.runtime.structure import leaves
+    from mlirfuse.runtime.pytree import leaves
 
     program = load(
         name,

@@ -144,11 +144,12 @@ def _say(verbose: bool) -> Callable[[str], None]:
 def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: bool) -> int:
     from iree.compiler import ir
 
-    from mlirfuse.kernels import building, measure, search, shapes
+    from mlirfuse.kernels import triton_compiler
+    from mlirfuse.tuning import kernel_search, kernel_timing, problems
 
-    if not building.supports(target) or target.name != "cuda":
+    if not triton_compiler.supports(target) or target.name != "cuda":
         raise UsageError(f"no kernels are built for {target}; choose cuda:sm_80 to cuda:sm_90")
-    refusal = building.missing()
+    refusal = triton_compiler.missing()
     if refusal is not None:
         raise UsageError(refusal.detail)
     if folder is None and tilings.path() is None:
@@ -157,14 +158,14 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
         place.mkdir(parents=True, exist_ok=True)
-        modules = _grouped(models, target) if models else shapes.modules()
-        count = search.build(list(modules), target, place, say)
+        modules = _grouped(models, target) if models else problems.modules()
+        count = kernel_search.build(list(modules), target, place, say)
         if folder is not None:
             sys.stdout.write(f"{count} candidates in {place}; next: python {place}/measure.py\n")
             return 0
         try:
-            return _keep(target, measure.measured(place, say))
-        except measure.DeviceError as error:
+            return _keep(target, kernel_timing.measured(place, say))
+        except kernel_timing.DeviceError as error:
             raise MlirfuseError(f"cannot measure here: {error}; see --folder") from error
 
 
@@ -172,11 +173,11 @@ def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
     """The groups that a model has for a target."""
     from iree.compiler import ir
 
-    from mlirfuse import api
     from mlirfuse.backend.grouping import group
+    from mlirfuse.compilation import open_model
 
     for model in models:
-        with api.opened(model, target=target, options=FusionOptions()) as work:
+        with open_model(model, target=target, options=FusionOptions()) as work:
             grouped = work.folder / "grouped.mlirbc"
             group(work.normalized, grouped, target=target, options=work.compiler.options)
             yield ir.Module.parse(grouped.read_bytes())
@@ -196,9 +197,9 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
 
 def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
     """Stores and prints the fastest candidates."""
-    from mlirfuse.kernels import search
+    from mlirfuse.tuning import kernel_search
 
-    found = search.best(jobs)
+    found = kernel_search.best(jobs)
     if not found:
         raise MlirfuseError("no candidate was measured")
     file = tilings.store(target, found)
@@ -211,7 +212,7 @@ def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
 
 
 def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
-    from mlirfuse import calibrate
+    from mlirfuse.tuning import calibrate
 
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")

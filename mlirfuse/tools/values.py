@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import MlirfuseError, UsageError, nearest
-from mlirfuse.frontends.imported import TensorSpec
 from mlirfuse.runtime.inputs import random_array
+from mlirfuse.support.signature import TensorSpec
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions, switch_names
 from mlirfuse.patterns import PASSES
-from mlirfuse.pipelines import resolve
+from mlirfuse.pipelines.resolve import resolve
 
 COUNT = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
 """Damaged inputs of each kind; of whole models a quarter."""

@@ -18,10 +18,11 @@ from torch import nn
 
 import mlirfuse
 from mlirfuse import api
+from mlirfuse.compilation import open_model
 from mlirfuse.core import Reason
 from mlirfuse.frontends import import_model
 from mlirfuse.options import FusionOptions
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -106,7 +107,7 @@ def with_parameters(name, folder):
 def counted(path, target):
     """Rewrites of each pass that fires on a target, and dispatches of a call."""
     options = FusionOptions()
-    with api.opened(path, target=target, options=options) as work:
+    with open_model(path, target=target, options=options) as work:
         module, report = api.fuse(work.normalized, target=target, options=options)
         grouped = Path(work.folder, "grouped.mlirbc")
         with grouped.open("wb") as file:
@@ -117,7 +118,7 @@ def counted(path, target):
 def fired(name):
     """Rewrites of each pass, for the passes that fire, on every target."""
     options = FusionOptions()
-    with api.opened(imported(name)[0], target=TARGETS["cpu"], options=options) as work:
+    with open_model(imported(name)[0], target=TARGETS["cpu"], options=options) as work:
         return {
             target: api.fuse(work.normalized, target=spelling, options=options)[1].counts()
             for target, spelling in TARGETS.items()

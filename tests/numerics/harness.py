@@ -35,10 +35,10 @@ import numpy as np
 from iree.compiler import ir
 
 from mlirfuse import targets
-from mlirfuse.backend.process import run_tool
 from mlirfuse.core import Report
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
+from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
 COMPILE_SECONDS = 120

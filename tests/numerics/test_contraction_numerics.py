@@ -8,7 +8,7 @@ import pytest
 from harness import FLOATS, Batch, Case
 from linalg_text import Function, Tensor
 
-from mlirfuse.kernels import building
+from mlirfuse.kernels import triton_compiler
 
 M, N, K = 24, 48, 32
 PASSES = (
@@ -256,7 +256,7 @@ def test_vulkan(vulkan):
 
 def test_groups_for_kernels(monkeypatch):
     """`contraction_fusion` on a CPU, as if it had kernels, groups and computes the same."""
-    monkeypatch.setattr(building, "supports", lambda target: True)
+    monkeypatch.setattr(triton_compiler, "supports", lambda target: True)
     case = epilogue("grouped", "relu", "bf16", True, False)
     case = dataclasses.replace(case, fires={"contraction_fusion": 1})
     switches = {"enable_pass": ("contraction_fusion",), "enable_feature": ("kernels",)}

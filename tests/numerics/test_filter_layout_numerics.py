@@ -6,7 +6,7 @@ from iree.compiler import ir
 
 import mlirfuse
 from mlirfuse import targets
-from mlirfuse.kernels import building
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 
@@ -45,7 +45,7 @@ func.func @main(%x: {image}) -> {result} {{
 
 @pytest.mark.parametrize("order", FILTERS)
 def test_transposed_filters(order, monkeypatch):
-    monkeypatch.setattr(building, "missing", lambda: None)
+    monkeypatch.setattr(triton_compiler, "missing", lambda: None)
     draws = np.random.default_rng(0)
     weight = draws.standard_normal(FILTERS[order]).astype(np.float16)
     with ir.Context():

@@ -22,10 +22,10 @@ import mlirfuse
 from benchmarks.gpu.check import forms
 from benchmarks.gpu.check.case import DTYPES, Case, resolved
 from mlirfuse import frontends
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, Report
-from mlirfuse.kernels import tuning
-from mlirfuse.kernels.measured import Beside
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.measured import Beside
+from mlirfuse.support.atomic_file import replacing
 
 TARGET = "cuda:sm_90"
 
@@ -162,7 +162,7 @@ def _compiled(cases: Sequence[Case], texts: dict[str, str], path: Path, target: 
 def every_kernel_pays() -> Iterator[None]:
     """Has kernels built of sizes, too, for which IREE's code is as fast."""
     faster = Beside("", (), iree_us=2.0, kernel_us=1.0)
-    with mock.patch.object(tuning, "beside", return_value=faster):
+    with mock.patch.object(lookup, "beside", return_value=faster):
         yield
 
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.gpu.check.case import TOLERANCES, Case, Tensor, make_arguments, reference
 from mlirfuse.core import MlirfuseError
-from mlirfuse.runtime.recording import NotRecorded
+from mlirfuse.runtime.cupti_trace import NotRecorded
 from mlirfuse.runtime.replay import Graph
 
 POISON = 0xFF

@@ -35,8 +35,8 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.gpu.check import forms, page
-from mlirfuse.backend.outputs import replacing
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.support.atomic_file import replacing
 
 CASES = 300
 

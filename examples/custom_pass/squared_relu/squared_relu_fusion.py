@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured import ops
+from mlirfuse.structured.ir import ops
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,0 +1,84 @@
+"""Builds one op that computes both halves of a tensor."""
+
+from __future__ import annotations
+
+import itertools
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.half_concat import Halves, Leaf, below
+
+
+def joined(found: Halves) -> ir.Operation:
+    """One generic with a loop over the two parts, which selects between them.
+
+    The ops of the halves are erased; what read the whole reads a reshape of the generic's result.
+    """
+    root, part = found.inserts[1], found.parts[0]
+    kind, k = ops.element_type(part), found.axis
+    sizes = list(ops.shape(part))
+    sizes.insert(k, 2)
+    whole = tuple(range(len(sizes)))
+    tree = set(found.tree)
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        known = dict(zip(found.leaves, arguments, strict=False))
+        values = [_scalar((p, _start(p)), tree, known) for p in found.parts]
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
+        index = ir.IndexType.get()
+        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": number})
+        zero = builders.scalar_constant(0, "index")
+        is_first = builders.scalar("arith.cmpi", [here.results[0], zero], "i1", "0 : i64")
+        return [builders.scalar("arith.select", [is_first, *values], kind)]
+
+    places = [op.location for op in found.ops]
+    with ir.InsertionPoint(root), ir.Location.fused(places, context=root.context):
+        new = builders.generic(
+            [value for value, _ in found.leaves],
+            [builders.empty(sizes, kind, builders.dynamic_sizes(part))],
+            [*(_shifted(index, k) for _, index in found.leaves), whole],
+            ["parallel"] * len(sizes),
+            body,
+        )
+        root.results[0].replace_all_uses_with(_whole(new.results[0], root, found))
+    for op in reversed(found.ops):
+        op.erase()
+    return new
+
+
+def _start(value: ir.Value) -> tuple[int, ...]:
+    return tuple(range(len(ops.shape(value))))
+
+
+def _shifted(index: ops.IndexMap, k: int) -> ops.IndexMap:
+    return tuple(d if d is None or d < k else d + 1 for d in index)
+
+
+def _scalar(leaf: Leaf, tree: set[ir.Operation], known: dict[Leaf, ir.Value]) -> ir.Value:
+    """The value of one element, built at the current insertion point; each is built once."""
+    if leaf not in known:
+        op = ops.defining_op(leaf[0])
+        inner = below(leaf, tree)
+        assert op is not None
+        assert inner
+        arguments = [_scalar(one, tree, known) for one in inner]
+        # The last argument stands for what is written over, which the bodies do not read.
+        known[leaf] = builders.body_of(op)([*arguments, arguments[0]])[0]
+    return known[leaf]
+
+
+def _whole(value: ir.Value, root: ir.Operation, found: Halves) -> ir.Value:
+    """The result in the shape of the tensor that the parts were inserted in."""
+    sizes = ops.shape(root.results[0])
+    rank, k = len(ops.shape(value)), found.axis
+    if len(sizes) == len(ops.shape(found.parts[0])):
+        groups = [[d] for d in range(k)] + [[k, k + 1]] + [[d] for d in range(k + 2, rank)]
+        return builders.collapse(value, groups)
+    if len(sizes) == rank:
+        return value
+    kept = [d for d, size in enumerate(sizes) if size != 1]
+    edges = [0, *kept[1:], len(sizes)]
+    groups = [list(range(a, b)) for a, b in itertools.pairwise(edges)]
+    return builders.expand(value, groups, sizes, builders.dynamic_sizes(value))

@@ -1,0 +1,234 @@
+"""One compilation, from the model to the program: what the API, the tools and debugging share."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse import targets
+from mlirfuse.core import Report, UsageError
+from mlirfuse.options import FusionOptions
+from mlirfuse.runtime.module import FusedModule, Image
+from mlirfuse.targets.base import Target
+
+if TYPE_CHECKING:
+    from mlirfuse.backend.cache import Cache
+    from mlirfuse.backend.compiler import Compiler
+    from mlirfuse.frontends.imported import ImportedModel
+    from mlirfuse.runtime.guards import Guard
+
+Options = FusionOptions | Mapping[str, Any] | None
+"""Switches: resolved, or by name; None for what the environment says."""
+
+
+def resolved(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
+    """The options, or the switches resolved.
+
+    Raises:
+      UsageError: both are given, or a switch is unknown or malformed.
+    """
+    if options is not None and switches:
+        raise UsageError(
+            f"options= and {next(iter(switches))}= are both given; put the switch into the options"
+        )
+    return FusionOptions.of(options if options is not None else switches)
+
+
+@contextlib.contextmanager
+def open_model(
+    model: Any,
+    example_inputs: Any = None,
+    *,
+    target: str | Target,
+    options: FusionOptions,
+    dynamic_shapes: Any = None,
+    function: str | None = None,
+    attention: str = "auto",
+    timeout: float | None = None,
+    stock: bool = False,
+    count_stock: bool = False,
+) -> Iterator[Compilation]:
+    """Imports a model, with a private folder; arguments are those of `mlirfuse.compile`.
+
+    Raises:
+      UsageError, ImportFailedError: as `mlirfuse.compile`.
+    """
+    from mlirfuse.backend.compiler import Compiler
+    from mlirfuse.frontends import import_model
+
+    compiler = Compiler(targets.parse(target), options, timeout)
+    compiler.flags(fused=not stock)
+    imported = import_model(
+        model,
+        example_inputs,
+        dynamic_shapes=dynamic_shapes,
+        function=function,
+        attention=attention,
+        timeout=timeout,
+    )
+    with (
+        imported.workdir or contextlib.nullcontext(),
+        tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder,
+    ):
+        yield Compilation(compiler, imported, Path(folder), stock, count_stock)
+
+
+@dataclasses.dataclass(slots=True)
+class Compilation:
+    """One compilation.
+
+    Attributes:
+      compiler: the compiler, target and options.
+      imported: the model.
+      folder: private directory for what lies between the phases.
+      stock: whether to leave our passes out.
+      count_stock: whether the number of dispatches without our passes is asked for.
+      transient: whether the program fell back from a failure that may not happen again.
+    """
+
+    compiler: Compiler
+    imported: ImportedModel
+    folder: Path
+    stock: bool
+    count_stock: bool
+    transient: bool = False
+
+    @property
+    def program(self) -> Path:
+        """The file of the program."""
+        return self.folder / "program.vmfb"
+
+    @property
+    def normalized(self) -> Path:
+        """The module at global-optimization level, compiled to there on first use."""
+        if self.imported.normalized:
+            return self.imported.path
+        path = self.folder / "normalized.mlirbc"
+        if not path.exists():
+            self.compiler.normalize(self.imported.path, path, input_type=self.imported.input_type)
+        return path
+
+    def dump(self, folder: Path) -> None:
+        """Writes the IR before and after each pass that changes it, by a run for that alone."""
+        from mlirfuse.backend.grouping import group
+
+        group(
+            self.normalized,
+            self.folder / "dumped.mlirbc",
+            target=self.compiler.target,
+            options=self.compiler.options,
+            dump_dir=folder,
+        )
+
+    def build(self) -> tuple[Image, Report]:
+        """Compiles into `program`."""
+        if self.stock:
+            report = self._build_stock()
+        else:
+            report = self._build_fused()
+            if self.count_stock:
+                self._count_stock(report)
+        return Image(self.program), report
+
+    def _build_stock(self) -> Report:
+        whole = not self.imported.normalized
+        count = self.compiler.generate(
+            self.imported.path,
+            self.program,
+            fused=False,
+            input_type=self.imported.input_type if whole else None,
+        )
+        return Report(
+            target=str(self.compiler.target),
+            iree=version("iree-base-compiler"),
+            options=self.compiler.options.to_dict(),
+            dispatches={"stock": count, "fused": None},
+        )
+
+    def _build_fused(self) -> Report:
+        from mlirfuse.backend.fallback import Fallback
+
+        work = Fallback(self.compiler, self.normalized, self.folder)
+        report = work.build(self.program)
+        self.transient = work.transient
+        return report
+
+    def _count_stock(self, report: Report) -> None:
+        report.dispatches["stock"] = self.compiler.count(self.normalized, self.folder)
+
+    def cached(self, store: Cache) -> tuple[Image, Report]:
+        """Finds the program in the cache, or builds it and puts it there."""
+        from mlirfuse.backend import cache
+
+        key = cache.key(
+            self.imported.path,
+            target=self.compiler.target,
+            options=self.compiler.options.to_dict(),
+            stock=self.stock,
+            input_type=self.imported.input_type,
+            normalized=self.imported.normalized,
+        )
+        found = self._find(store, key)
+        if found is None:
+            with store.building(key):
+                found = self._find(store, key)
+                if found is None:
+                    found = self.build()
+                    if self.transient:
+                        return found
+                    store.store(key, self.program, {"report": found[1].to_dict()})
+                    return found
+        image, report = found
+        if self.count_stock and report.dispatches["stock"] is None:
+            self._count_stock(report)
+            store.store(key, image.path, {"report": report.to_dict()})
+        return image, report
+
+    @staticmethod
+    def _find(store: Cache, key: str) -> tuple[Image, Report] | None:
+        entry = store.find(key)
+        if entry is None:
+            return None
+        try:
+            return Image(entry.program), Report.from_dict(entry.manifest["report"])
+        except UsageError:  # evicted by another process since
+            return None
+
+    def module(
+        self,
+        image: Image,
+        report: Report,
+        *,
+        measured: Mapping[str, Any] | None = None,
+        guard: Guard | None = None,
+        cuda_graph: bool = False,
+    ) -> FusedModule:
+        """The program with the model's calling convention."""
+        from mlirfuse.runtime import pytree
+        from mlirfuse.runtime.manifest import Manifest
+
+        imported = self.imported
+        manifest = Manifest(
+            device=self.compiler.target.device,
+            function=imported.function,
+            inputs=imported.inputs,
+            outputs=imported.outputs,
+            structure=pytree.describe(imported.unflatten, len(imported.outputs)),
+            source=imported.source,
+            report=report,
+            sizes=imported.sizes,
+            measured=measured or {},
+        )
+        return FusedModule(
+            image,
+            manifest,
+            flatten=imported.flatten,
+            unflatten=imported.unflatten,
+            guard=guard,
+            cuda_graph=cuda_graph,
+        )

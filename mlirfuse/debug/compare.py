@@ -1,0 +1,151 @@
+"""How far two programs' results are apart, and how far they may be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlirfuse.core import Numerics, Report
+from mlirfuse.plugins import registry
+from mlirfuse.runtime.arrays import dtype_name
+from mlirfuse.runtime.inputs import Array
+
+TOLERANCES: dict[Numerics, dict[str, float]] = {
+    Numerics.EXACT: {"f64": 1e-5, "f32": 1e-5, "f16": 4e-3, "bf16": 3e-2},
+    Numerics.REASSOCIATING: {"f64": 2e-5, "f32": 2e-5, "f16": 8e-3, "bf16": 5e-2},
+    Numerics.PRECISION_CHANGING: {"f64": 1e-3, "f32": 1e-3, "f16": 2e-2, "bf16": 1e-1},
+}
+"""Numerics class of the rewrites, element type of the result -> error allowed, relative to the
+largest magnitude of the result. f32: some 80 roundings of 1.2e-7, since even with the same
+operations IREE's tiles add in another order; f16 and bf16: four roundings; f64 is computed in f32,
+as IREE does by default. Other types have to be equal."""
+
+TIMES_UNFUSED = 4.0
+"""A fused program may be this many times as far from float64 as the unfused one is: where that one
+loses digits to cancellation, so does every other order of the same operations."""
+
+HUGE = 1e30
+"""Magnitudes from which a value is a mask's stand-in for infinity and not the scale of a result."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """One result of a program, compared.
+
+    Attributes:
+      name: which result.
+      dtype: its element type.
+      against: `float64` or `unfused`: what it is compared with.
+      max_error: the largest difference, relative to the largest magnitude of the result; infinite
+        where shapes, NaNs or infinities differ.
+      norm_error: the 2-norm of the differences, relative to that of the result.
+      unfused_error: what `max_error` is for the unfused program; None without a reference.
+      allowed: the largest error that is no failure.
+    """
+
+    name: str
+    dtype: str
+    against: str
+    max_error: float
+    norm_error: float
+    unfused_error: float | None
+    allowed: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether both errors are allowed."""
+        return max(self.max_error, self.norm_error) <= self.allowed
+
+    def __str__(self) -> str:
+        """One line."""
+        unfused = "" if self.unfused_error is None else f", unfused {self.unfused_error:.1e}"
+        return (
+            f"{self.name} ({self.dtype}): max error {self.max_error:.1e}, norm error"
+            f" {self.norm_error:.1e} against {self.against}{unfused}; allowed {self.allowed:.1e}:"
+            f" {'ok' if self.ok else 'DIFFERS'}"
+        )
+
+
+def loosest(report: Report) -> Numerics:
+    """The loosest class among the passes that rewrote something."""
+    order = list(Numerics)
+    with registry.scope(report.options["load_pass"]):
+        passes = registry.passes()
+    applied = [passes[d.pass_name].numerics for d in report.decisions if d.taken]
+    return max(applied, key=order.index, default=Numerics.EXACT)
+
+
+def compare(
+    fused: Sequence[Array],
+    unfused: Sequence[Array],
+    reference: Sequence[Array] | None,
+    *,
+    numerics: Numerics,
+    tolerance: float | None = None,
+) -> list[Difference]:
+    """Compares results in order.
+
+    Args:
+      fused: results of the program in question.
+      unfused: those of the program without our passes.
+      reference: those computed in float64; None where there are none.
+      numerics: class of what was rewritten; with the element type it says what is allowed.
+      tolerance: what is allowed instead.
+    """
+    found = []
+    for index, (ours, theirs) in enumerate(zip(fused, unfused, strict=True)):
+        exact = theirs if reference is None else reference[index]
+        dtype = dtype_name(ours)
+        largest, norm = errors(ours, exact)
+        unfused_error = None if reference is None else errors(theirs, exact)[0]
+        allowed = TOLERANCES[numerics].get(dtype, 0.0) if tolerance is None else tolerance
+        if unfused_error is not None and np.isfinite(unfused_error):
+            allowed = max(allowed, TIMES_UNFUSED * unfused_error)
+        against = "unfused" if reference is None else "float64"
+        found.append(
+            Difference(f"result {index}", dtype, against, largest, norm, unfused_error, allowed)
+        )
+    return found
+
+
+def errors(got: Array, wanted: Array) -> tuple[float, float]:
+    """The largest and the 2-norm error, each relative to the wanted values."""
+    if got.shape != wanted.shape:
+        return np.inf, np.inf
+    left, right = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.isfinite(right)
+    special = np.array_equal(left[~finite], right[~finite], equal_nan=True)
+    if not special or not np.isfinite(left[finite]).all():
+        return np.inf, np.inf
+    left, right = left[finite], right[finite]
+    with np.errstate(all="ignore"):
+        huge = np.abs(right) >= HUGE
+        far = _ratio(np.abs(left - right)[huge], np.abs(right)[huge])
+        left, right = left[~huge], right[~huge]
+        near = _ratio(_largest(np.abs(left - right)), _largest(np.abs(right)))
+        norm = _ratio(np.linalg.norm(left - right), np.linalg.norm(right))
+    return max(_largest(far), float(near)), float(norm)
+
+
+def scale(values: Array) -> float:
+    """What errors are relative to: the largest magnitude, or 1 where there is none."""
+    wide = np.abs(values.astype(np.float64))
+    return _largest(wide[np.isfinite(wide) & (wide < HUGE)]) or 1.0
+
+
+def _largest(values: Any) -> float:
+    return float(np.max(values, initial=0.0))
+
+
+def _ratio(error: Any, scale: Any) -> Any:
+    """The error over the scale; where there is nothing to compare with, the error itself."""
+    return np.where(np.asarray(scale) > 0.0, error / np.where(scale == 0.0, 1.0, scale), error)
+
+
+def worst(differences: Iterable[Difference]) -> Difference | None:
+    """The difference that is furthest beyond what is allowed; None when all are allowed."""
+    wrong = [d for d in differences if not d.ok]
+    return max(wrong, key=lambda d: max(d.max_error, d.norm_error), default=None)

@@ -1,0 +1,284 @@
+"""A module at global-optimization level in float64, and what it computes on the CPU.
+
+Every f16, bf16 and f32 becomes f64; casts between them go. IREE has no f64 form of some functions:
+`tanh` is written with `exp`, the others are computed in f32 and widened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from mlirfuse import targets
+from mlirfuse.backend.compiler import Compiler
+from mlirfuse.core import MlirfuseError
+from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import isolated
+from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
+from mlirfuse.runtime.inputs import Array
+from mlirfuse.runtime.isolated import Signature
+from mlirfuse.support.signature import TensorSpec
+
+MOST_BYTES = 1 << 28
+"""Largest module that is widened: its constants go through Python."""
+
+_NARROW = re.compile(r"(?<![a-z])(?:bf16|f16|f32)(?![\w])|(?<=x)(?:bf16|f16|f32)(?![\w])")
+
+_CASTS = frozenset({"arith.extf", "arith.truncf"})
+_BITCASTS = frozenset({"arith.bitcast", "tensor.bitcast", "iree_tensor_ext.bitcast"})
+
+_NO_F64 = frozenset(
+    f"math.{name}"
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt"),
+        *("cos", "cosh", "erf", "erfc", "sin", "sinh", "tan"),
+    )
+)
+
+
+def results(
+    source: Path, inputs: Sequence[Array], signature: Signature, compiler: Compiler
+) -> list[Array]:
+    """Calls a module's function in float64.
+
+    Args:
+      source: the module, at global-optimization level, for the CPU.
+      inputs: arguments; floats are widened.
+      signature: of the function, as it stands.
+      compiler: of the program that this is the reference for: target and time limit.
+
+    Raises:
+      MlirfuseError: the module cannot be widened, or IREE cannot compile or run it in float64.
+    """
+    if compiler.target.name != "cpu":
+        raise MlirfuseError(f"a program for {compiler.target} is not compiled for the CPU")
+    if source.stat().st_size > MOST_BYTES:
+        raise MlirfuseError(f"the model is larger than {MOST_BYTES >> 20} MiB")
+    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
+        wide = Path(name, "wide.mlirbc")
+        with ir.Context():
+            module = widened(ir.Module.parseFile(os.fspath(source)))
+            with wide.open("wb") as file:
+                module.operation.write_bytecode(file)
+        program = Path(name, "wide.vmfb")
+        plain = Compiler(targets.parse("cpu"), FusionOptions(), compiler.timeout)
+        plain.generate(wide, program, fused=False)
+        values = [v.astype(np.float64) if dtype_name(v) in _TYPES else v for v in inputs]
+        widths = Signature(
+            signature.function, _wide_specs(signature.inputs), _wide_specs(signature.outputs)
+        )
+        return isolated.call(
+            program, values, signature=widths, device="local-task", timeout=compiler.timeout
+        ).results
+
+
+def _wide_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    return tuple(dataclasses.replace(s, dtype="f64") if s.dtype in _TYPES else s for s in specs)
+
+
+_TYPES = frozenset({"f16", "bf16", "f32"})
+
+
+def widened(module: ir.Module) -> ir.Module:
+    """A copy of the module in which every narrow float is an f64.
+
+    Raises:
+      MlirfuseError: it looks at the bits of a float, or holds constants that cannot be read.
+    """
+    with module.context, ir.Location.unknown():
+        made = ir.Module.create()
+        work = _Widen(_resources(module))
+        for name in module.operation.attributes:
+            made.operation.attributes[name] = module.operation.attributes[name]
+        with ir.InsertionPoint(made.body):
+            for op in module.body.operations:
+                work.copy(op.operation)
+        try:
+            made.operation.verify()
+        except ir.MLIRError as error:
+            said = error.error_diagnostics[0].message if error.error_diagnostics else "not valid IR"
+            raise MlirfuseError(f"the model has no float64 form: {said}") from error
+        return made
+
+
+_RESOURCE = re.compile(r'^\s*(?P<name>[\w.$-]+|"[^"]*"): "0x(?P<hex>[0-9A-Fa-f]*)"', re.MULTILINE)
+_RESOURCE_USE = re.compile(r"dense_resource<(?P<name>[^>]+)>")
+
+_ALIGNMENT_BYTES = 4
+"""Bytes before the data of a resource, which hold its alignment."""
+
+
+def _resources(module: ir.Module) -> dict[str, bytes]:
+    """The constants that are kept beside the IR, which Python cannot read otherwise."""
+    text = module.operation.get_asm()
+    start = text.rfind("{-#")
+    if start < 0:
+        return {}
+    return {
+        found["name"]: bytes.fromhex(found["hex"])[_ALIGNMENT_BYTES:]
+        for found in _RESOURCE.finditer(text, start)
+    }
+
+
+class _Widen:
+    def __init__(self, resources: dict[str, bytes]) -> None:
+        self.resources = resources
+        self.values: dict[ir.Value, ir.Value] = {}
+        self.wide = ir.F64Type.get()
+        self.narrow = (ir.F32Type.get(), ir.F16Type.get(), ir.BF16Type.get())
+
+    def type(self, kind: ir.Type) -> ir.Type:
+        if kind in self.narrow:
+            return self.wide
+        if isinstance(kind, ir.RankedTensorType):
+            element = self.type(kind.element_type)
+            if element != kind.element_type:
+                return ir.RankedTensorType.get(kind.shape, element, kind.encoding)
+            return kind
+        if isinstance(kind, ir.FunctionType):
+            return ir.FunctionType.get(
+                [self.type(t) for t in kind.inputs], [self.type(t) for t in kind.results]
+            )
+        if isinstance(kind, ir.ComplexType):
+            raise MlirfuseError(f"the model has values of type {kind}")
+        return kind
+
+    def attribute(self, value: ir.Attribute) -> ir.Attribute:
+        if isinstance(value, ir.FloatAttr):
+            return ir.FloatAttr.get(self.type(value.type), value.value)
+        if isinstance(value, ir.TypeAttr):
+            return ir.TypeAttr.get(self.type(value.value))
+        if isinstance(value, ir.ArrayAttr):
+            return ir.ArrayAttr.get([self.attribute(v) for v in value])
+        if isinstance(value, ir.DictAttr):
+            return ir.DictAttr.get({n: self.attribute(value[n]) for n in _names(value)})
+        if isinstance(value, ir.StringAttr) and "tensor<" in value.value:
+            return ir.StringAttr.get(_NARROW.sub("f64", value.value))
+        if isinstance(value, ir.DenseElementsAttr):
+            return self._dense(value)
+        # The bindings have no class for it that a value is cast to.
+        if type(value) is ir.Attribute and (found := _RESOURCE_USE.match(str(value))):
+            return self._resource(value, found["name"])
+        return value
+
+    def _dense(self, value: Any) -> ir.Attribute:
+        kind = value.type
+        if kind.element_type not in self.narrow:
+            return value
+        wide = self.type(kind)
+        if value.is_splat:
+            number = ir.FloatAttr.get(self.wide, ir.FloatAttr(value.get_splat_value()).value)
+            return ir.DenseElementsAttr.get_splat(wide, number)
+        # The bindings have no buffer of bf16.
+        bf16 = kind.element_type == self.narrow[2]
+        numbers = _from_text(str(value)) if bf16 else np.asarray(value).astype(np.float64)
+        return ir.DenseElementsAttr.get(numbers.reshape(kind.shape), type=wide)
+
+    def _resource(self, value: ir.Attribute, name: str) -> ir.Attribute:
+        kind = ir.RankedTensorType(value.type)
+        if kind.element_type not in self.narrow:
+            return value
+        if name not in self.resources:
+            raise MlirfuseError(f"the data of the constant {name} cannot be read")
+        numbers = np.frombuffer(self.resources[name], numpy_dtype(str(kind.element_type)))
+        wide = numbers.astype(np.float64).reshape(kind.shape)
+        return ir.DenseResourceElementsAttr.get_from_buffer(wide, f"{name}_f64", self.type(kind))
+
+    def copy(self, op: ir.Operation) -> None:
+        operands = [self.values[v] for v in op.operands]
+        kinds = [self.type(r.type) for r in op.results]
+        if op.name in _CASTS and self.type(op.operands[0].type) == kinds[0]:
+            self.values[op.results[0]] = operands[0]
+            return
+        if op.name in _BITCASTS and self.type(op.operands[0].type) != op.operands[0].type:
+            raise MlirfuseError(f"the model looks at the bits of a float ({op.name})")
+        if op.name == "math.tanh":
+            self.values[op.results[0]] = _tanh(operands[0])
+            return
+        if op.name in _NO_F64:
+            self.values[op.results[0]] = self._in_f32(op.name, operands)
+            return
+        if len(op.successors) > 0:
+            raise MlirfuseError(f"the model branches ({op.name})")
+        made = ir.Operation.create(
+            op.name,
+            results=kinds,
+            operands=operands,
+            attributes={n: self.attribute(op.attributes[n]) for n in op.attributes},
+            regions=len(op.regions),
+            loc=op.location,
+        )
+        self.values.update(zip(op.results, made.results, strict=True))
+        for old, new in zip(op.regions, made.regions, strict=True):
+            for block in old.blocks:
+                kinds = [self.type(a.type) for a in block.arguments]
+                places = [op.location] * len(kinds)
+                inner = new.blocks.append(*kinds, arg_locs=places)
+                self.values.update(zip(block.arguments, inner.arguments, strict=True))
+                with ir.InsertionPoint(inner):
+                    for nested in block.operations:
+                        self.copy(nested.operation)
+
+    def _in_f32(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
+        single = ir.F32Type.get()
+        kinds = [single if t.type == self.wide else _with_element(t.type, single) for t in operands]
+        narrow = [_op("arith.truncf", k, v) for k, v in zip(kinds, operands, strict=True)]
+        return _op("arith.extf", operands[0].type, _op(name, kinds[0], *narrow))
+
+
+_DENSE_BYTES = re.compile(r'dense<"0x(?P<hex>[0-9A-Fa-f]*)">')
+_DENSE_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
+
+
+def _from_text(text: str) -> Array:
+    """The numbers of a bf16 constant as MLIR prints it; infinities and NaNs are printed as bits."""
+    bf16 = numpy_dtype("bf16")
+    if found := _DENSE_BYTES.match(text):
+        return np.frombuffer(bytes.fromhex(found["hex"]), bf16).astype(np.float64)
+    words = _DENSE_NUMBER.findall(text.rpartition("> : ")[0])
+    return np.array(
+        [
+            np.uint16(int(w, 16)).view(bf16).astype(np.float64) if w[:2] == "0x" else float(w)
+            for w in words
+        ]
+    )
+
+
+def _names(attributes: ir.DictAttr) -> list[str]:
+    return [attributes[i].name for i in range(len(attributes))]
+
+
+def _with_element(kind: ir.Type, element: ir.Type) -> ir.Type:
+    tensor = ir.RankedTensorType(kind)
+    return ir.RankedTensorType.get(tensor.shape, element, tensor.encoding)
+
+
+def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
+    return ir.Operation.create(name, results=[kind], operands=list(operands)).results[0]
+
+
+def _tanh(value: ir.Value) -> ir.Value:
+    """`2 / (1 + exp(-2 x)) - 1`, which neither overflows to NaN nor loses digits that f32 has."""
+    kind = value.type
+    one, two, minus = (_number(kind, n) for n in (1.0, 2.0, -2.0))
+    power = _op("math.exp", kind, _op("arith.mulf", kind, value, minus))
+    quotient = _op("arith.divf", kind, two, _op("arith.addf", kind, one, power))
+    return _op("arith.subf", kind, quotient, one)
+
+
+def _number(kind: ir.Type, number: float) -> ir.Value:
+    element = ir.F64Type.get()
+    value: ir.Attribute = ir.FloatAttr.get(element, number)
+    if isinstance(kind, ir.RankedTensorType):
+        value = ir.DenseElementsAttr.get_splat(kind, value)
+    return ir.Operation.create(
+        "arith.constant", results=[kind], attributes={"value": value}
+    ).results[0]

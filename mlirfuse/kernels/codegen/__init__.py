@@ -1,0 +1,1 @@
+"""The text of kernels: iteration space, scalar bodies, tiles."""

@@ -1,0 +1,328 @@
+"""The iteration space of a kernel, and which axis of it every loop of a region is.
+
+Axes come in groups. Along a group the kernel has one flat number: a row of a tile, a column of it,
+or a batch. An axis's own index is computed from that number only where it is needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.scalar_ops import Unsupported
+from mlirfuse.structured.ir import ops
+
+SIZE = "size"
+"""Name of the dynamic dimension's size in a kernel's text."""
+
+MAX_INDEX = 1 << 31
+"""Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
+
+UNKNOWN_ROWS = 4096
+"""What a dynamic number of rows counts as, where measurements are looked up."""
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is not below the number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Axes that the kernel walks together, the last fastest.
+
+    Attributes:
+      flat: name of the flat number, a tile or a scalar; empty where it is 0.
+      sizes: of the axes; the first ones may be dynamic, several of which are only walked together.
+      mask: name of the condition that the number is inside; empty when it always is.
+      size: name of its dynamic size, the product of all of them.
+      pairs: the dimension of a tile along which its numbers lie one beside the other, where
+        `FLAT_pair` numbers pairs of them, and `FLAT_pair_inside` is their mask.
+      apart: whether each of several dynamic axes may be walked without the others: the kernel knows
+        their sizes as `SIZE_0` and so on.
+    """
+
+    flat: str
+    sizes: tuple[int | None, ...]
+    mask: str = ""
+    size: str = SIZE
+    pairs: int | None = None
+    apart: bool = False
+
+    @property
+    def dynamic(self) -> int:
+        """How many of its first sizes are dynamic."""
+        return next((n for n, size in enumerate(self.sizes) if size is not None), len(self.sizes))
+
+    def factor(self, axis: int) -> bool:
+        """Whether an axis has a size of its own in a product: of several dynamic ones the last."""
+        return axis >= self.dynamic - 1
+
+
+Axis = tuple[int, int]
+"""Number of the group, and of the axis in it."""
+
+
+def known_product(sizes: Sequence[int | None]) -> int:
+    """The product of the sizes that are static."""
+    total = 1
+    for size in sizes:
+        total *= 1 if size is None else size
+    return total
+
+
+def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None) -> str:
+    """The product of the sizes in a kernel's text.
+
+    Args:
+      sizes: None for a dynamic one.
+      names: what each would be called as a dynamic one; `SIZE` when left out.
+    """
+    called = [SIZE] * len(sizes) if names is None else names
+    factors = [name for size, name in zip(sizes, called, strict=True) if size is None]
+    number = known_product(sizes)
+    return " * ".join([*([str(number)] if number != 1 or not factors else []), *factors])
+
+
+def _factor(sizes: Sequence[int | None], names: Sequence[str]) -> str:
+    """The product of the sizes as a part of a product or a quotient."""
+    text = product_text(sizes, names)
+    return f"({text})" if "*" in text else text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Space:
+    """The groups of a kernel."""
+
+    groups: tuple[Group, ...]
+
+    def index(self, group: int, first: int, last: int) -> str:
+        """The number that the axes `first` to `last` of a group count together.
+
+        Raises:
+          Unsupported: some of the dynamic axes of a group that has several are not among them,
+            and its axes are not walked apart.
+        """
+        flat, sizes = self.groups[group].flat, self.groups[group].sizes
+        dynamic = self.groups[group].dynamic
+        names = [""] * len(sizes)
+        if first < dynamic and (first > 0 or last < dynamic - 1):
+            names = [self._own_size(group, n) if n < dynamic else "" for n in range(len(sizes))]
+        inner = _factor(sizes[last + 1 :], names[last + 1 :])
+        text = f"({flat} // {inner})" if inner != "1" else flat
+        if first == 0:
+            return text
+        return f"({text} % {_factor(sizes[first : last + 1], names[first : last + 1])})"
+
+    def walked(self, sums: Sequence[tuple[Axis, int]]) -> str:
+        """Indices of axes, each times its factor, added up; empty without any."""
+        return " + ".join(
+            self.index(group, axis, axis) + (f" * {factor}" if factor != 1 else "")
+            for (group, axis), factor in sums
+        )
+
+    def inside(self, *groups: int) -> list[str]:
+        """The lines that compute the masks of these groups."""
+        given = (self.groups[number] for number in groups)
+        found = []
+        for g in given:
+            if g.mask:
+                sizes = [size for axis, size in enumerate(g.sizes) if g.factor(axis)]
+                found.append(f"{g.mask} = {g.flat} < {product_text(sizes, [g.size] * len(sizes))}")
+        return found
+
+    def stride(self, shape: Sequence[int | None], axes: Sequence[Axis | None], dim: int) -> str:
+        """Elements of a row-major tensor from one index of a dimension to the next.
+
+        Args:
+          shape: of the tensor.
+          axes: the axis along each dimension; None for one that no dynamic size is of.
+          dim: which dimension.
+        """
+        later, named = {*axes[dim + 1 :]}, []
+        for size, axis in zip(shape[dim + 1 :], axes[dim + 1 :], strict=True):
+            if axis is None:
+                named.append((size, SIZE))
+                continue
+            group = self.groups[axis[0]]
+            together = {(axis[0], n) for n in range(group.dynamic)} <= later
+            if size is None and not together:
+                named.append((size, self._own_size(*axis)))
+            elif group.factor(axis[1]):
+                named.append((size, group.size))
+        return product_text([size for size, _ in named], [name for _, name in named])
+
+    def _own_size(self, group: int, axis: int) -> str:
+        """The size of a dynamic axis that is walked without the others of its group."""
+        whole = self.groups[group]
+        if whole.dynamic > 1 and not whole.apart:
+            raise Unsupported("one of several dynamic dimensions without the others")
+        return whole.size if whole.dynamic == 1 else f"{whole.size}_{axis}"
+
+    def offset(
+        self,
+        shape: Sequence[int | None],
+        axes: Sequence[Axis | None],
+        taken: Sequence[int | None] | None = None,
+    ) -> str:
+        """Where an element of a row-major tensor is, counted in elements.
+
+        Args:
+          shape: of the tensor.
+          axes: the axis along each dimension; None for the first element.
+          taken: how many indices of each dimension the axes count; all of them when left out.
+        """
+        sizes = shape if taken is None else taken
+        terms = []
+        dim = 0
+        while dim < len(axes):
+            axis = axes[dim]
+            end = dim + 1
+            if axis is None or not self.groups[axis[0]].flat:
+                dim = end
+                continue
+            group, first = axis
+            while (
+                end < len(axes)
+                and axes[end] == (group, first + end - dim)
+                and sizes[end] == shape[end]
+            ):
+                end += 1
+            stride = self.stride(shape, axes, end - 1)
+            text = self.index(group, first, first + end - 1 - dim)
+            # A wide index makes a product with a dynamic size wide from the left on.
+            dynamic = None in shape[end:]
+            times = stride if dynamic else f"({stride})"
+            terms.append(text if stride == "1" else f"{text} * {times}")
+            dim = end
+        return " + ".join(terms) or "0"
+
+    def mask(self, axes: Sequence[Axis | None]) -> str:
+        """The condition under which an element exists; empty when it always does."""
+        groups = sorted({axis[0] for axis in axes if axis is not None})
+        return " & ".join(self.groups[g].mask for g in groups if self.groups[g].mask)
+
+
+class Conflict(Exception):
+    """The ops of a region do not share one iteration space."""
+
+
+def loop_axes(
+    space: Space,
+    group: Sequence[ir.Operation],
+    main: Sequence[Axis],
+    *,
+    anchor: ir.Operation | None = None,
+    written: Mapping[ir.Value, Sequence[Axis]] | None = None,
+) -> dict[ir.Operation, list[Axis]]:
+    """The axis that each loop of each op is.
+
+    What an op reads or writes inside the region ties its loops to those of others. A loop that
+    nothing ties takes the axis in the same place of `main`, or the last of its size.
+
+    Args:
+      space: the axes there are.
+      group: structured ops in block order.
+      main: the axes in the order in which ops over the whole space mostly have them.
+      anchor: an op whose loops are these axes.
+      written: values that others compute -> the axes of their dimensions.
+
+    Raises:
+      Conflict: an op reads a value along another axis than the one it was written along, or has a
+        loop that is no axis.
+    """
+    names = _Naming(space, group, written or {})
+    if anchor is not None:
+        for number, axis in enumerate(main):
+            names.settle(names.loops[anchor], number, axis)
+    names.propagate()
+    for op in group:
+        for number, known in enumerate(names.loops[op]):
+            if known is None:
+                names.settle(names.loops[op], number, names.guess(op, number, main))
+                names.propagate()
+    return names.complete()
+
+
+class _Naming:
+    """The axes of loops and of the dimensions of values, as far as they are known."""
+
+    def __init__(
+        self,
+        space: Space,
+        group: Sequence[ir.Operation],
+        written: Mapping[ir.Value, Sequence[Axis]],
+    ) -> None:
+        self.group = group
+        self.sizes: dict[Axis, int | None] = {
+            (g, n): size
+            for g, entry in enumerate(space.groups)
+            for n, size in enumerate(entry.sizes)
+        }
+        self.loops: dict[ir.Operation, list[Axis | None]] = {
+            op: [None] * len(ops.iterator_types(op)) for op in group
+        }
+        self.dims: dict[ir.Value, list[Axis | None]] = {
+            value: [None] * len(ops.shape(value)) for op in group for value in op.results
+        }
+        self.dims.update((value, list(axes)) for value, axes in written.items())
+
+    @staticmethod
+    def settle(known: list[Axis | None], number: int, axis: Axis | None) -> bool:
+        """Notes an axis; says whether it is news."""
+        if axis is None or known[number] == axis:
+            return False
+        if known[number] is not None or axis in known:
+            raise Conflict
+        known[number] = axis
+        return True
+
+    def propagate(self) -> None:
+        """Follows the values from op to op until nothing is new."""
+        changed = True
+        while changed:
+            changed = False
+            for op in self.group:
+                for value, index_map in zip(op.operands, ops.indexing_maps(op), strict=True):
+                    changed |= self._tie(op, value, index_map)
+                outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
+                for value, index_map in zip(op.results, outputs, strict=True):
+                    changed |= self._tie(op, value, index_map)
+
+    def _tie(self, op: ir.Operation, value: ir.Value, index_map: ops.IndexMap | None) -> bool:
+        dims, loops = self.dims.get(value), self.loops[op]
+        changed = False
+        for dim, loop in enumerate(index_map or ()):
+            if dims is not None and loop is not None:
+                changed |= self.settle(dims, dim, loops[loop])
+                changed |= self.settle(loops, loop, dims[dim])
+        return changed
+
+    def guess(self, op: ir.Operation, number: int, main: Sequence[Axis]) -> Axis:
+        """An axis of the right size for a loop that nothing ties.
+
+        Raises:
+          Conflict: there is none, or which of several dynamic ones it is cannot be told.
+        """
+        size, taken = ops.loop_sizes(op)[number], self.loops[op]
+        dynamic = {axis for axis, known in self.sizes.items() if known is None}
+        told = [dynamic.intersection(known) for known in self.loops.values()]
+        if size is None and len(dynamic) > 1 and any(told) and not dynamic.intersection(taken):
+            raise Conflict
+        same_place = [main[number]] if len(taken) == len(main) else []
+        for axis in [*same_place, *reversed(sorted(self.sizes))]:
+            if axis not in taken and self.sizes[axis] == size:
+                return axis
+        raise Conflict
+
+    def complete(self) -> dict[ir.Operation, list[Axis]]:
+        """Every loop's axis, all of their loops' sizes."""
+        found = {}
+        for op, known in self.loops.items():
+            axes = [axis for axis in known if axis is not None]
+            if [self.sizes[a] for a in axes] != list(ops.loop_sizes(op)):
+                raise Conflict
+            found[op] = axes
+        return found

@@ -1,0 +1,397 @@
+"""Elementwise ops of a region as tile operations: loads, scalar bodies, stores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import (
+    SIZE,
+    Axis,
+    Conflict,
+    Space,
+    known_product,
+    product_text,
+)
+from mlirfuse.kernels.codegen.scalar_ops import POINTERS, TYPES, Body, Unsupported, literal
+from mlirfuse.kernels.plan import Extent, Key, Plan, Program, Size
+from mlirfuse.structured.ir import ops, slices
+
+TextOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str], str], str]
+"""Makes the module of a kernel, as `text_of` does."""
+
+_VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
+"""Ops that change nothing in memory."""
+
+
+def attempted(plan: Callable[[], Plan | NoMatch], shared: str) -> Plan | NoMatch:
+    """What a planner answers, or the refusal that it raises.
+
+    Args:
+      plan: the planner.
+      shared: what the ops of its regions have in common.
+    """
+    try:
+        return plan()
+    except Conflict:
+        return NoMatch(Reason.WRONG_AXIS, f"the ops do not share {shared}")
+    except Unsupported as reason:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+
+
+def computing(region: ir.Operation) -> list[ir.Operation]:
+    """The ops of a region that compute something, in order: no fill, size, slice or constant."""
+    block = region.regions[0].blocks[0]
+    return [
+        o.operation
+        for o in list(block.operations)[:-1]
+        if not slices.is_cheap(o.operation)
+        and o.operation.name not in ("arith.constant", "tensor.dim", "tensor.extract_slice")
+    ]
+
+
+def returned(region: ir.Operation) -> list[ir.Value]:
+    """The values inside a region that are its results."""
+    return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
+
+
+def dynamic_sizes(
+    values: Sequence[ir.Value], axes: Mapping[ir.Value, Sequence[Axis | None]], may: Sequence[Axis]
+) -> tuple[Size, ...]:
+    """The dynamic sizes of a kernel, in the order of its axes.
+
+    Args:
+      values: operands and results of the kernel.
+      axes: value -> the axis along each of its dimensions.
+      may: the axes that may be dynamic.
+
+    Raises:
+      Unsupported: another dimension is dynamic.
+    """
+    found: dict[Axis, Size] = {}
+    for value in values:
+        for dim, size in enumerate(ops.shape(value)):
+            if size is not None:
+                continue
+            axis = axes[value][dim] if value in axes else None
+            if axis is None or axis not in may:
+                raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
+            found.setdefault(axis, Size(value, dim))
+    return tuple(found[axis] for axis in sorted(found))
+
+
+def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
+    """The tensor that a slice is cut from, and where it starts; the value itself if it is none.
+
+    Raises:
+      Unsupported: a slice with steps, dynamic offsets or other dimensions.
+    """
+    op = ops.defining_op(value)
+    if op is None or op.name != "tensor.extract_slice":
+        return value, ()
+    boxes = ops.slice_of(op)
+    if boxes is None or len(boxes) != len(ops.shape(value)):
+        raise Unsupported("a slice that is not static, with steps of one and all dimensions")
+    return op.operands[0], tuple(offset for offset, _ in boxes)
+
+
+def _same_elements(one: ir.Value, other: ir.Value) -> bool:
+    """Whether two tensors are one in memory: a swapped half is read beside the whole."""
+    static = one.type == other.type and None not in ops.shape(one)
+    return static and ops.behind(one, _VIEWS) == ops.behind(other, _VIEWS)
+
+
+class Tiles:
+    """Writes the lines of one kernel.
+
+    Attributes:
+      space: what the tiles span.
+      body: the lines so far.
+      operands: tensors from outside that the kernel reads, each with its pointer's name.
+      axes: the axes of every tensor that was read or written, for its dynamic dimension.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        loops: Mapping[ir.Operation, Sequence[Axis]],
+        types: Mapping[str, str] = TYPES,
+        *,
+        short: bool = False,
+        layout: str = "",
+    ) -> None:
+        self.space = space
+        self.loops = loops
+        self.body = Body(types, short=short, layout=layout)
+        self.operands: dict[ir.Value, str] = {}
+        self.axes: dict[ir.Value, tuple[Axis | None, ...]] = {}
+        self._inside: dict[ir.Value, str] = {}
+        self._loaded: dict[tuple[ir.Value, tuple[Axis | None, ...]], str] = {}
+
+    def pointer(self, value: ir.Value) -> str:
+        """The name of the argument that points to a tensor from outside."""
+        if ops.ranked(value) is None or ops.element_type(value) not in POINTERS:
+            raise Unsupported(f"an operand of type {value.type}")
+        for known, name in self.operands.items():
+            if _same_elements(known, value):
+                return name
+        return self.operands.setdefault(value, f"x{len(self.operands)}")
+
+    def place(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """Pointers to the elements of a tensor from outside, or of a slice of one."""
+        source, starts = _source(value)
+        if source in self._inside:
+            raise Unsupported("a slice of what the group computes")
+        pointer = self.pointer(source)
+        shape = ops.shape(source)
+        if source != value and None in shape:
+            raise Unsupported(f"a slice of {source.type}")
+        self.axes.setdefault(source, axes)
+        offset = self.space.offset(shape, axes, ops.shape(value))
+        first = sum(start * known_product(shape[dim + 1 :]) for dim, start in enumerate(starts))
+        return f"{pointer} + {offset}" + (f" + {first}" if first else "")
+
+    def stride(self, value: ir.Value, dim: int) -> str:
+        """Elements from one index of a dimension to the next."""
+        return product_text(ops.shape(_source(value)[0])[dim + 1 :])
+
+    def define(self, value: ir.Value, name: str) -> None:
+        """Says which tile a value inside the region is."""
+        self._inside[value] = name
+
+    def tile(self, value: ir.Value) -> str:
+        """The tile that a value inside the region is."""
+        return self._inside[value]
+
+    def forget_loads(self) -> None:
+        """Starts a part of the kernel in which earlier tiles are out of scope."""
+        self._loaded.clear()
+
+    def read(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """The tile of an op's operand: computed before, constant, or loaded."""
+        if value in self._inside:
+            return self._inside[value]
+        number = ops.constant(value)
+        if number is not None:
+            kind = ops.element_type(value)
+            return self.body.name(literal(number, kind, self.body.types, self.body.layout))
+        owner = ops.defining_op(value)
+        if owner is not None and owner.name == "tensor.empty":
+            raise Unsupported("a value that nothing has written")
+        if (value, axes) not in self._loaded:
+            if ops.element_type(value) == "i4":
+                text = self._halves_of_bytes(value, axes)
+            else:
+                place = self.place(value, axes)
+                mask, kind = self.space.mask(axes), ops.element_type(value)
+                text = self._load(place, mask, kind, self.policy(axes))
+            self._loaded[value, axes] = self.body.name(text)
+        return self._loaded[value, axes]
+
+    def _halves_of_bytes(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """Elements of four bits, of which each byte has two, the first in its lower bits."""
+        shape = ops.shape(value)
+        if self.body.layout or _source(value)[0] != value or value in self._inside:
+            raise Unsupported("an i4 that is not read as it lies in memory")
+        pointer = self.pointer(value)
+        self.axes.setdefault(value, axes)
+        last = axes[-1] if axes else None
+        group = None if last is None else self.space.groups[last[0]]
+        if last is None or group is None or group.pairs is None or group.sizes != (shape[-1],):
+            offset = self.space.offset(shape, axes)
+            byte = self._load(f"{pointer} + ({offset}) // 2", self.space.mask(axes), "i8")
+            return f"library.half_of_byte({byte}, {offset})"
+        if shape[-1] is None or shape[-1] % 2:
+            raise Unsupported(f"rows of {shape[-1]} i4")
+        groups = list(self.space.groups)
+        pair = f"{group.flat}_pair"
+        mask = f"{pair}_inside" if group.mask else ""
+        groups[last[0]] = dataclasses.replace(group, flat=pair, mask=mask)
+        space = Space(tuple(groups))
+        offset = space.offset((*shape[:-1], shape[-1] // 2), axes)
+        loaded = self._load(f"{pointer} + {offset}", space.mask(axes), "i8")
+        return f"library.halves_of_bytes({loaded}, {group.pairs})"
+
+    def policy(self, axes: Sequence[Axis | None]) -> str:
+        """What loads of a tensor with these axes say of caches; nothing."""
+        return ""
+
+    def _load(self, place: str, mask: str, kind: str, policy: str = "") -> str:
+        guard = f", mask={mask}, other=0" if mask else ""
+        text = f"tl.load({place}{guard}{policy})"
+        if kind == "i1":
+            return f"({text} != 0)"
+        return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
+
+    def arguments(self, op: ir.Operation, later: Collection[ir.Value] = ()) -> list[str | None]:
+        """The tile of each argument of an op's body; None for those that it does not read.
+
+        Args:
+          op: an op without reductions.
+          later: operands that are no tiles yet.
+        """
+        tiles: list[str | None] = []
+        for argument, value, index_map in zip(
+            ops.body(op).arguments, op.operands, ops.indexing_maps(op), strict=True
+        ):
+            if index_map is None:
+                raise Unsupported(f"an indexing map of {op.name}")
+            loops = self.loops[op]
+            axes = tuple(None if loop is None else loops[loop] for loop in index_map)
+            read = list(argument.uses) and value not in later
+            tiles.append(self.read(value, axes) if read else None)
+        return tiles
+
+    def index(self, op: ir.Operation, loop: int) -> str:
+        """The number of an op's loop."""
+        group, position = self.loops[op][loop]
+        return self.space.index(group, position, position)
+
+    def elementwise(self, op: ir.Operation) -> None:
+        """Computes the results of an op without reductions."""
+        arguments = self.arguments(op)
+        known = self.body.block(
+            ops.body(op),
+            arguments,
+            lambda loop: self.index(op, loop),
+            gather=lambda tensor, places: self._gather(op, tensor, places),
+        )
+        yielded = list(ops.body(op).operations)[-1].operation.operands
+        for result, value in zip(op.results, yielded, strict=True):
+            self.define(result, known[value])
+
+    def _gather(self, op: ir.Operation, tensor: ir.Value, places: Sequence[str]) -> str:
+        """What a tensor from outside holds at computed places, where the op's loops are."""
+        narrow = ops.element_type(tensor) == "i4"
+        if tensor in self._inside or None in ops.shape(tensor)[1:] or narrow:
+            raise Unsupported(f"a gather from {tensor.type}")
+        groups = {axis[0] for axis in self.loops[op]}
+        bounded = [g for n, g in enumerate(self.space.groups) if n in groups and g.mask]
+        terms = [
+            f"{place} * {known_product(ops.shape(tensor)[dim + 1 :])}"
+            for dim, place in enumerate(places)
+        ]
+        # The pointers have the shape of their mask.
+        offset = " + ".join([*terms, *(f"{g.flat} * 0" for g in bounded)]) or "0"
+        place, mask = f"{self.pointer(tensor)} + ({offset})", " & ".join(g.mask for g in bounded)
+        return self._load(place, mask, ops.element_type(tensor))
+
+    def written_axes(self, result: ir.Value) -> tuple[Axis | None, ...]:
+        """The axes along which the op of a result writes it."""
+        op = result.owner.operation
+        index_map = ops.indexing_maps(op)[ops.num_inputs(op) + list(op.results).index(result)]
+        if index_map is None or None in index_map:
+            raise Unsupported(f"an indexing map of {op.name}")
+        return tuple(self.loops[op][loop] for loop in index_map if loop is not None)
+
+    def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
+        """Writes a value inside the region to memory."""
+        kind = ops.element_type(result)
+        if kind not in POINTERS or kind == "i4":
+            raise Unsupported(f"a result of type {result.type}")
+        self.axes[result] = axes
+        offset = self.space.offset(ops.shape(result), axes)
+        mask = self.space.mask(axes)
+        guard = f", mask={mask}" if mask else ""
+        stored = "tl.int8" if kind == "i1" else TYPES[kind]
+        text = f"{self._inside[result]}.to({stored})"
+        self.body.lines.append(f"tl.store({pointer} + {offset}, {text}{guard})")
+
+    def plan(
+        self,
+        entry: str,
+        lines: Sequence[str],
+        results: Sequence[ir.Value],
+        note: str,
+        *,
+        grid: tuple[Extent, Extent, Extent],
+        key: Key,
+        first: Axis,
+        warps: int,
+        stages: int = 1,
+        cluster: int = 1,
+        text: TextOf | None = None,
+    ) -> Plan:
+        """The plan of the kernel, when all is written.
+
+        Args:
+          entry: name of the kernel.
+          lines: its body.
+          results: what it writes.
+          note: what it computes, in one line.
+          grid: its workgroups.
+          key: what its tiles were chosen by.
+          first: the first axis of a group, which may be dynamic, with those of the group after it.
+          warps: subgroups of a workgroup.
+          stages: depth of the software pipeline of loads.
+          cluster: workgroups along x that run together.
+          text: what makes the module of it; `text_of` where it is left out.
+
+        Raises:
+          Unsupported: another axis is dynamic.
+        """
+        group, axis = first
+        several = range(max(1, self.space.groups[group].dynamic))
+        may = [(group, axis + n) for n in several]
+        sizes = dynamic_sizes([*self.operands, *results], self.axes, may)
+        counted = {n for extent in grid for n in (*extent.sizes, *extent.repeats)}
+        if counted != {*range(len(sizes))}:
+            raise Unsupported(f"{len(sizes)} dynamic dimensions")
+        told = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
+        if len(told) > 1:
+            lines = [f"{SIZE} = {' * '.join(told)}", *lines]
+        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
+        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
+        arguments += [(name, "i32") for name in told]
+        source = (text or text_of)(entry, arguments, lines, note)
+        program = Program(entry, source, tuple(arguments), warps, stages, cluster)
+        return Plan(program, tuple(self.operands), tuple(results), grid, sizes, key)
+
+
+_TRITON = """\
+import triton
+import triton.language as tl
+
+from mlirfuse.kernels.device import library, reduction_sm90
+
+
+"""
+
+_GLUON = """\
+from triton.experimental import gluon
+from triton.experimental.gluon import language as tl
+
+from mlirfuse.kernels.device import attention_sm90
+
+
+"""
+
+
+def text_of(
+    entry: str,
+    arguments: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    note: str,
+    *,
+    gluon: bool = False,
+    imported: str = "",
+    functions: str = "",
+) -> str:
+    """The module of a kernel.
+
+    Args:
+      entry: the kernel's name.
+      arguments: name and type of each.
+      lines: its body.
+      note: what it computes, in one line.
+      gluon: whether the lines are Gluon's.
+      imported: the import statements, where they are not those of most kernels.
+      functions: what the lines call, in the same language, each with its decorator.
+    """
+    usual, decorator = (_GLUON, "@gluon.jit\n") if gluon else (_TRITON, "@triton.jit\n")
+    head = f'"""{note}"""\n\n{imported or usual}{functions}{decorator}'
+    head += f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
+    return head + "".join(f"    {line}\n" for line in lines)

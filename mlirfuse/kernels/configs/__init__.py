@@ -1,0 +1,1 @@
+"""Kernel configurations: measured entries and their look-up."""

@@ -1,0 +1,148 @@
+"""A kernel in the place of a region.
+
+  %y = flow.dispatch.region { ... }
+becomes
+  %y = hal.dispatch.extern "row_kernel"(%x, %size) count { ... } objects { ptx }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.kernels.codegen.tile_writer import returned
+from mlirfuse.kernels.plan import Extent, Kernel, Plan, Size
+from mlirfuse.structured.ir import ops
+
+_EXECUTABLE_TARGETS = {
+    "ptx": '#hal.executable.target<"cuda", "cuda-nvptx-fb">',
+    "hsaco": '#hal.executable.target<"rocm", "rocm-hsaco-fb">',
+}
+
+
+def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.Operation:
+    """Lets kernels compute what a region computes, and removes the region.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      plan: what was planned for it.
+      kernels: what was built of the plan's kernels, in the order in which they run.
+
+    Returns:
+      The last `hal.dispatch.extern`, with the region's location and marks.
+    """
+    scratch: list[ir.Value] = []
+    with ir.InsertionPoint(region), region.location:
+        for step, kernel in zip(plan.kernels(), kernels, strict=True):
+            new = _extern(region, step, kernel, scratch)
+            scratch = list(new.results)
+    for old, value in zip(region.results, new.results, strict=True):
+        old.replace_all_uses_with(value)
+    region.erase()
+    return new
+
+
+def _extern(
+    region: ir.Operation, plan: Plan, kernel: Kernel, scratch: Sequence[ir.Value]
+) -> ir.Operation:
+    workload = [_size(region, size) for size in plan.sizes]
+    arguments = [*scratch, *plan.operands]
+    types = [
+        builders.tensor_type([None if e.sizes else e.size for e in shape], "f32")
+        for shape in plan.scratch
+    ]
+    types = types or [r.type for r in region.results]
+    dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
+    i32 = ir.IntegerType.get_signless(32)
+    arguments += [
+        ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
+        for size in workload
+    ]
+    result_dims = list(region.operands)
+    if plan.scratch:
+        dynamic = [extent for shape in plan.scratch for extent in shape if extent.sizes]
+        result_dims = [_product(extent.size, extent.sizes, workload) for extent in dynamic]
+    segments = [len(workload), len(arguments), len(dims), len(result_dims)]
+    op = ir.Operation.create(
+        "hal.dispatch.extern",
+        results=types,
+        operands=[*workload, *arguments, *dims, *result_dims],
+        attributes={
+            **_attributes(plan, kernel, len(arguments), len(types)),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+        },
+        regions=2,
+    )
+    _count_region(op, plan.grid, len(workload))
+    return op
+
+
+def _attributes(
+    plan: Plan, kernel: Kernel, arguments: int, results: int
+) -> dict[str, ir.Attribute]:
+    sizes = len(plan.sizes)
+    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * (arguments - sizes)
+    bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
+    constants = f"constants = {sizes}, " if sizes else ""
+    x, y, z = kernel.workgroup_size
+    data = f'dense<"0x{kernel.code.hex()}"> : vector<{len(kernel.code)}xi8>'
+    # Bytecode keeps this attribute as text, and IREE 3.13.0 cannot read one without a path again.
+    held = f'path = "{plan.program.entry}.{kernel.suffix}", data = {data}'
+    texts = {
+        "layout": f"#hal.pipeline.layout<{constants}bindings = [{', '.join(bindings)}]>",
+        "targets": f"[{_EXECUTABLE_TARGETS[kernel.suffix]}]",
+        "target_ordinals": "[0 : index]",
+        "target_objects": f"[[#hal.executable.object<{{{held}}}>]]",
+        "tied_operands": f"[{', '.join(['-1 : index'] * results)}]",
+        "workgroup_size": f"[{x} : index, {y} : index, {z} : index]",
+        "workgroup_local_memory": f"{kernel.shared_memory} : index",
+    }
+    attributes = {name: ir.Attribute.parse(text) for name, text in texts.items()}
+    attributes["export_name"] = ir.StringAttr.get(plan.program.entry)
+    return attributes
+
+
+def _count_region(op: ir.Operation, grid: tuple[Extent, ...], workload: int) -> None:
+    """Computes the number of workgroups from the dynamic sizes."""
+    index = ir.IndexType.get()
+    device = ir.Type.parse("!hal.device")
+    kinds = [device, *[index] * workload]
+    block = op.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+    with ir.InsertionPoint(block), op.location:
+        counts = [_count(extent, list(block.arguments)[1:]) for extent in grid]
+        ir.Operation.create("hal.return", operands=counts)
+
+
+def _count(extent: Extent, sizes: Sequence[ir.Value]) -> ir.Value:
+    if not extent.sizes:
+        count = -(-extent.size // extent.block)
+        return _product(count * extent.repeat, extent.repeats, sizes)
+    block = builders.scalar_constant(extent.block, "index")
+    total = _product(extent.size, extent.sizes, sizes)
+    count = builders.scalar("arith.ceildivui", [total, block], "index")
+    repeat = _product(extent.repeat, extent.repeats, sizes)
+    return builders.scalar("arith.muli", [count, repeat], "index")
+
+
+def _product(number: int, numbers: Sequence[int], sizes: Sequence[ir.Value]) -> ir.Value:
+    """A number times some of the sizes."""
+    product = builders.scalar_constant(number, "index")
+    for other in numbers:
+        product = builders.scalar("arith.muli", [product, sizes[other]], "index")
+    return product
+
+
+def _dynamic(value: ir.Value) -> list[int]:
+    return [number for number, size in enumerate(ops.shape(value)) if size is None]
+
+
+def _size(region: ir.Operation, wanted: Size) -> ir.Value:
+    """The dynamic size as a value outside the region."""
+    results, value, dim = returned(region), wanted.value, wanted.dim
+    if value not in results:
+        return builders.dimension(value, dim)
+    before = sum(len(_dynamic(v)) for v in results[: results.index(value)])
+    size: ir.Value = region.operands[before + _dynamic(value).index(dim)]
+    return size

@@ -1,0 +1,1 @@
+"""Pooling windows with their padding."""

@@ -1,0 +1,1 @@
+"""Repeated-layer deduplication: run the passes on representative layers, replicate the result."""

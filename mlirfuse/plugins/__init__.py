@@ -1,0 +1,1 @@
+"""Passes from outside: entry points, `--load-pass`, files of PDL patterns."""

@@ -1,0 +1,1 @@
+"""Scalar expressions of tensor elements, compared by value."""

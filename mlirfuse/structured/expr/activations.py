@@ -1,0 +1,192 @@
+"""Recognition of activation functions by what they compute, not by how they are written.
+
+The scalar function is evaluated at sample points in float64 and compared with the definition: every
+constant in it is verified that way, whatever the order of operations.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping
+
+from iree.compiler import ir
+
+from mlirfuse.structured.expr.comparison import same
+from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, define
+from mlirfuse.structured.ir import ops
+
+Function = Callable[[float], float]
+
+SMOOTH: dict[str, Function] = {
+    "gelu_erf": lambda x: 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))),
+    "gelu_tanh": lambda x: (
+        0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+    ),
+    "silu": lambda x: x / (1.0 + math.exp(-x)),
+    "sigmoid": lambda x: 1.0 / (1.0 + math.exp(-x)),
+    "tanh": math.tanh,
+}
+
+PIECEWISE: dict[str, Function] = {
+    "relu": lambda x: max(x, 0.0),
+    "relu6": lambda x: min(max(x, 0.0), 6.0),
+}
+
+LEAKY = "leaky_relu"
+"""A ramp whose slope below zero is any number between 0 and 1."""
+
+RAMPS = (*PIECEWISE, LEAKY)
+
+_NEAR = tuple(i * 0.37 - 5.9 for i in range(33))
+
+# A clamp is seen beyond it only; the largest is near the end of f16.
+_FAR = tuple(sign * x for sign in (-1.0, 1.0) for x in (6.5, 10.0, 130.0, 6.0e4))
+
+# Constants in the graph are rounded to its element type; the unit roundoff of each, with room for
+# three of them in one function.
+_TOLERANCE = {"f32": 1e-6, "f64": 1e-12, "f16": 3e-3, "bf16": 2e-2}
+
+_NODES = 100
+"""Ops that are looked at: far above what an activation is made of, and bounds the recursion."""
+
+_UNARY: dict[str, Function] = {
+    "math.erf": math.erf,
+    "math.tanh": math.tanh,
+    "math.exp": math.exp,
+    "math.sqrt": math.sqrt,
+    "math.rsqrt": lambda a: 1.0 / math.sqrt(a),
+    "math.absf": abs,
+    "arith.negf": lambda a: -a,
+    "arith.extf": lambda a: a,
+    "arith.truncf": lambda a: a,
+}
+
+_TRANSCENDENTAL = frozenset({"math.erf", "math.tanh", "math.exp"})
+
+_CORNERS = frozenset(
+    {"arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf", "arith.select"}
+)
+
+_BINARY: dict[str, Callable[[float, float], float]] = {
+    "arith.addf": lambda a, b: a + b,
+    "arith.subf": lambda a, b: a - b,
+    "arith.mulf": lambda a, b: a * b,
+    "arith.divf": lambda a, b: a / b,
+    "math.powf": lambda a, b: a**b,
+    "arith.maximumf": max,
+    "arith.minimumf": min,
+    "arith.maxnumf": max,
+    "arith.minnumf": min,
+}
+
+# The predicates of `arith.cmpf` as the attribute prints: ordered, then unordered.
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    f"{number} : i64": compare
+    for numbers, compare in (
+        ((2, 9), operator.gt),
+        ((3, 10), operator.ge),
+        ((4, 11), operator.lt),
+        ((5, 12), operator.le),
+    )
+    for number in numbers
+}
+
+
+def may_hold_one(op: ir.Operation, names: Collection[str]) -> bool:
+    """Whether the op computes a function that one of the activations is made with."""
+    wanted = (_TRANSCENDENTAL if any(n in SMOOTH for n in names) else frozenset()) | (
+        _CORNERS if any(n in RAMPS for n in names) else frozenset()
+    )
+    return not wanted.isdisjoint(ops.scalar_names(op))
+
+
+def classify(expr: Expr, variable: Expr, names: Collection[str] = tuple(SMOOTH)) -> str | None:
+    """The name of the activation that `expr` is of `variable`, among `names`, or None.
+
+    The expression may read nothing but the variable and constants. Shared parts are looked at once.
+    """
+    smooth = {name: SMOOTH[name] for name in names if name in SMOOTH}
+    ramps: dict[str, Function | None] = {n: PIECEWISE.get(n) for n in names if n in RAMPS}
+    found = _first(smooth, expr, variable, _NEAR) if smooth else None
+    return found or (_first(ramps, expr, variable, _NEAR + _FAR) if ramps else None)
+
+
+def _first(
+    definitions: Mapping[str, Function | None],
+    expr: Expr,
+    variable: Expr,
+    samples: tuple[float, ...],
+) -> str | None:
+    reader = _Reader(variable, samples)
+    try:
+        values = reader.values(expr)
+    except (ArithmeticError, ValueError):
+        return None
+    if values is None:
+        return None
+    limit = max(_TOLERANCE.get(kind, 0.0) for kind in ("f32", *reader.types))
+    for name, definition in definitions.items():
+        function = definition or _leaky(values, samples)
+        if function is None:
+            continue
+        wanted = [function(x) for x in samples]
+        near = (abs(v - w) <= limit * (1.0 + abs(w)) for v, w in zip(values, wanted, strict=True))
+        if all(near):
+            return name
+    return None
+
+
+def _leaky(values: list[float], samples: tuple[float, ...]) -> Function | None:
+    """The leaky ramp with the slope that the values have at the lowest sample."""
+    lowest = min(samples)
+    slope = values[samples.index(lowest)] / lowest
+    return (lambda x: x if x > 0 else slope * x) if 0 < slope < 1 else None
+
+
+class _Reader:
+    """Evaluates expressions of one variable at all sample points.
+
+    Attributes:
+      types: the element types of the ops on the way.
+    """
+
+    def __init__(self, variable: Expr, samples: tuple[float, ...]) -> None:
+        self.variable = variable
+        self.samples = samples
+        self.types: set[str] = set()
+        # Keyed by object identity: the memos of the elements keep every node alive.
+        self.known: dict[int, list[float] | None] = {}
+
+    def values(self, expr: Expr) -> list[float] | None:
+        """The value at each sample; None for what reads more than the variable."""
+        if expr == self.variable or (isinstance(expr, Element) and same(expr, self.variable)):
+            return list(self.samples)
+        node = define(expr)
+        if isinstance(node, Const):
+            return [float(node.number)] * len(self.samples)
+        if not isinstance(node, Apply):
+            return None
+        if id(node) not in self.known and len(self.known) < _NODES:
+            self.known[id(node)] = None
+            self.known[id(node)] = self._apply(node)
+        return self.known.get(id(node))
+
+    def _apply(self, node: Apply) -> list[float] | None:
+        self.types.add(node.type)
+        args = []
+        for arg in node.args:
+            values = self.values(arg)
+            if values is None:
+                return None
+            args.append(values)
+        if node.op in _UNARY:
+            return [_UNARY[node.op](a) for a in args[0]]
+        if node.op in _BINARY:
+            return [_BINARY[node.op](a, b) for a, b in zip(*args, strict=True)]
+        if node.op == "arith.cmpf" and node.predicate in _COMPARISONS:
+            compare = _COMPARISONS[node.predicate]
+            return [float(compare(a, b)) for a, b in zip(*args, strict=True)]
+        if node.op == "arith.select":
+            return [a if chosen else b for chosen, a, b in zip(*args, strict=True)]
+        return None

@@ -1,0 +1,167 @@
+"""The loops that several operands share, when reshapes between them split and join loops.
+
+An index expression (see `expressions`) is a row-major sequence of digits of base loops. The
+domain cuts every base loop at every place where an operand cuts it; each piece is one dimension,
+and each operand is then indexed by some of the dimensions, in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from mlirfuse.structured.expr.expressions import Index, Lin, Loop, Part
+
+Base: TypeAlias = int | Loop
+"""A loop: a dimension of the starting element, or a loop of its own."""
+
+SizeOf: TypeAlias = Callable[[Base], int | None]
+"""Trip count of a base loop; None when dynamic."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Digit:
+    """`base // stride % size`; a `size` of None means that the digit is the leading one."""
+
+    base: Base
+    stride: int
+    size: int | None
+
+
+def holds(index: Index, base: Base) -> bool:
+    """Whether the index depends on the base loop."""
+    if isinstance(index, Lin):
+        return any(holds(part, base) for part in index.parts)
+    if isinstance(index, Part):
+        return holds(index.index, base)
+    return index == base
+
+
+def digits(index: Index, size_of: SizeOf) -> tuple[Digit, ...] | None:
+    """The digits of an index, major first, those of size one left out.
+
+    Returns:
+      None when the index cuts a loop at a place that does not divide it, or a dynamic one.
+    """
+    if index is None:
+        return ()
+    if isinstance(index, int | Loop):
+        size = size_of(index)
+        return () if size == 1 else (Digit(index, 1, size),)
+    if isinstance(index, Lin):
+        joined: list[Digit] = []
+        for part in index.parts:
+            inner = digits(part, size_of)
+            if inner is None:
+                return None
+            joined += inner
+        return tuple(joined)
+    inner = digits(index.index, size_of)
+    stride = product(index.sizes[index.position + 1 :])
+    if inner is None or stride is None:
+        return None
+    size = index.sizes[index.position]
+    return _cut(inner, stride, None if index.position == 0 else size)
+
+
+def product(sizes: Iterable[int | None]) -> int | None:
+    """Product of sizes; None when one is dynamic."""
+    total = 1
+    for size in sizes:
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _cut(whole: tuple[Digit, ...], stride: int, size: int | None) -> tuple[Digit, ...] | None:
+    """The digits of `whole // stride % size`; no `size` takes everything above the stride."""
+    rest = list(whole)
+    if _take(rest, stride) is None:
+        return None
+    if size is None:
+        return tuple(rest)
+    taken = _take(rest, size)
+    return None if taken is None else tuple(taken)
+
+
+def _take(rest: list[Digit], amount: int) -> list[Digit] | None:
+    """Removes the least significant digits that make up `amount`, splitting the last one."""
+    taken: list[Digit] = []
+    while amount > 1:
+        if not rest:
+            return None
+        last = rest.pop()
+        if last.size is not None and amount % last.size == 0:
+            taken.insert(0, last)
+            amount //= last.size
+            continue
+        if last.size is not None and last.size % amount:
+            return None
+        major = None if last.size is None else last.size // amount
+        rest.append(Digit(last.base, last.stride * amount, major))
+        taken.insert(0, Digit(last.base, last.stride, amount))
+        amount = 1
+    return taken
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Domain:
+    """Dimensions that every index of an analysis is made of.
+
+    Attributes:
+      dims: the dimensions as digits of the base loops.
+      size_of: trip counts of the base loops.
+    """
+
+    dims: tuple[Digit, ...]
+    size_of: SizeOf
+
+    def of(self, index: Index) -> tuple[int, ...]:
+        """The dimensions that an index of the analysis consists of, major first."""
+        parts = digits(index, self.size_of)
+        assert parts is not None, "the index is not one that the domain was made for"
+        return tuple(d for part in parts for d, dim in enumerate(self.dims) if _covers(part, dim))
+
+    def reordered(self, order: Iterable[int]) -> Domain:
+        """The same dimensions in another order."""
+        return Domain(tuple(self.dims[d] for d in order), self.size_of)
+
+
+def _covers(part: Digit, dim: Digit) -> bool:
+    if dim.base != part.base or dim.stride < part.stride:
+        return False
+    if part.size is None:
+        return True
+    return dim.size is not None and dim.stride * dim.size <= part.stride * part.size
+
+
+def common_domain(indices: Iterable[Index], size_of: SizeOf) -> Domain | None:
+    """The coarsest domain that all the indices can be made of; None when they do not nest."""
+    ends: dict[Base, dict[int, None]] = {}
+    open_ended: set[Base] = set()
+    for index in indices:
+        parts = digits(index, size_of)
+        if parts is None:
+            return None
+        for part in parts:
+            cuts = ends.setdefault(part.base, {})
+            cuts[part.stride] = None
+            if part.size is None:
+                open_ended.add(part.base)
+            else:
+                cuts[part.stride * part.size] = None
+    dims: list[Digit] = []
+    for base, cuts in ends.items():
+        places = sorted(cuts)
+        pieces: list[Digit] = []
+        for low, high in itertools.pairwise(places):
+            if high % low:
+                return None
+            pieces.insert(0, Digit(base, low, high // low))
+        if base in open_ended:
+            pieces.insert(0, Digit(base, places[-1], None))
+        dims += pieces
+    return Domain(tuple(dims), size_of)

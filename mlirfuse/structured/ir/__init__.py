@@ -1,0 +1,1 @@
+"""Single ops and sets of ops: types, loops, slices, legality."""

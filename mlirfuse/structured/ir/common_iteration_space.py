@@ -1,0 +1,249 @@
+"""One iteration space for ops that reshapes separate.
+
+A group norm computes its statistics over (batch, group, rest) and scales over (batch, channel,
+height, width). Both are groupings of the same row-major digits, here (batch, group, channel of the
+group, space); over those every op of the group reads its operands through projected permutations,
+and the reshapes between them vanish.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.structured.ir import ops, slices
+
+Digits = tuple[tuple[int, ...], ...]
+"""Per tensor dimension or loop: the digits that it is made of; none for a unit size."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Space:
+    """Digits that all values and loops of a group are made of.
+
+    Attributes:
+      sizes: of each digit; None for a dynamic one, which can only be the first.
+      values: the digits of each tensor that the group reads or writes.
+      loops: the digits of each `linalg.generic`'s loops.
+    """
+
+    sizes: tuple[int | None, ...]
+    values: dict[ir.Value, Digits]
+    loops: dict[ir.Operation, Digits]
+
+    def reduced(self) -> frozenset[int]:
+        """The digits that the group's reductions run over."""
+        return frozenset(
+            digit
+            for op, loops in self.loops.items()
+            for digits, kind in zip(loops, ops.iterator_types(op), strict=True)
+            if kind == "reduction"
+            for digit in digits
+        )
+
+
+def common_space(group: Sequence[ir.Operation]) -> Space | NoMatch:
+    """The coarsest space for the whole group: its last op, and what that is computed from.
+
+    Args:
+      group: ops in block order; a region comes after the ops in it.
+
+    Returns:
+      The space, or why there is none: sizes that do not divide each other, a dynamic size that is
+      not the first, an access that is no projected permutation, an init that holds data.
+    """
+    root = group[-1]
+    for op in group:
+        refusal = _refusal(op)
+        if refusal is not None:
+            return refusal
+    total = ops.num_elements(root.results[0])
+    shapes = [ops.shape(root.results[0])]
+    for op in group:
+        values = (op.operands[0], op.results[0]) if op.name in ops.RESHAPES else ()
+        shapes += [ops.shape(v) for v in values if ops.num_elements(v) == total]
+    sizes = _refined(shapes)
+    if isinstance(sizes, NoMatch):
+        return sizes
+    return _Search(group, sizes).space()
+
+
+def _refusal(op: ir.Operation) -> NoMatch | None:
+    if op.name in ops.RESHAPES or op.name == ops.REGION:
+        return None
+    if None in ops.indexing_maps(op):
+        return NoMatch(Reason.INDEXING_MAP, op.name)
+    if ops.reads_index(op) or any(_holds_data(v) for v in ops.inits(op)):
+        return NoMatch(Reason.STRUCTURE, f"{op.name} reads a loop index or what it writes over")
+    return None
+
+
+def _holds_data(init: ir.Value) -> bool:
+    op = ops.defining_op(init)
+    return op is None or not slices.is_cheap(op)
+
+
+def _refined(shapes: Iterable[tuple[int | None, ...]]) -> tuple[int | None, ...] | NoMatch:
+    """The coarsest digits that all row-major shapes of the same elements are groupings of."""
+    dynamic = {shape[0] is None for shape in shapes if shape}
+    cuts: set[int] = set()
+    for shape in shapes:
+        rest = shape[1:] if dynamic == {True} else shape
+        if len(dynamic) != 1 or None in rest:
+            return NoMatch(Reason.DYNAMIC_SHAPE, "a dimension other than the first is dynamic")
+        cuts.update(itertools.accumulate(reversed(rest), lambda a, b: a * (b or 1), initial=1))
+    ordered = sorted(cuts)
+    digits = [large // small for small, large in itertools.pairwise(ordered)]
+    if any(large % small for small, large in itertools.pairwise(ordered)):
+        return NoMatch(Reason.SHAPE_MISMATCH, f"{sorted(shapes, key=str)} have no common digits")
+    return (*((None,) if dynamic == {True} else ()), *reversed(digits))
+
+
+class _Search:
+    """Finds what every dimension and loop is made of, from the root's result on."""
+
+    def __init__(self, group: Sequence[ir.Operation], sizes: tuple[int | None, ...]) -> None:
+        self.group = group
+        self.sizes = sizes
+        self.values: dict[ir.Value, Digits] = {}
+        self.loops: dict[ir.Operation, list[tuple[int, ...] | None]] = {}
+        self.consistent = True
+
+    def space(self) -> Space | NoMatch:
+        refusal = NoMatch(Reason.STRUCTURE, "an op reads its operands in another order of elements")
+        root = self.group[-1].results[0]
+        digits = self.regroup(range(len(self.sizes)), ops.shape(root))
+        if digits is None:
+            return refusal
+        self.values[root] = digits
+        before = -1
+        # Each round but the last learns about a value or a loop.
+        while before != (before := self.known()):
+            for op in reversed(self.group):
+                if op.name in ops.RESHAPES:
+                    self.through_reshape(op)
+                elif op.name == ops.REGION:
+                    self.through_region(op)
+                else:
+                    self.through_generic(op)
+        tensors = {v for op in self.group for v in self.tensors(op)}
+        loops = {op: tuple(d for d in found if d is not None) for op, found in self.loops.items()}
+        complete = all(None not in found for found in self.loops.values())
+        # A reduction over unit sizes would become a copy.
+        unit = any(
+            kind == "reduction" and not digits
+            for op, found in loops.items()
+            for digits, kind in zip(found, ops.iterator_types(op), strict=False)
+        )
+        if not self.consistent or not complete or unit or tensors - set(self.values):
+            return refusal
+        if any(ops.shape(v) and not any(d) for v, d in self.values.items()):
+            return NoMatch(Reason.STRUCTURE, "a tensor of one element")
+        return _merged(Space(self.sizes, self.values, loops))
+
+    def known(self) -> int:
+        loops = sum(d is not None for found in self.loops.values() for d in found)
+        return len(self.values) + loops
+
+    @staticmethod
+    def tensors(op: ir.Operation) -> list[ir.Value]:
+        if op.name == ops.REGION:
+            return list(op.results)
+        operands = ops.inputs(op) if ops.is_generic(op) else [op.operands[0]]
+        return [*operands, *op.results]
+
+    def regroup(self, digits: Iterable[int], shape: Sequence[int | None]) -> Digits | None:
+        """Deals the digits out to the dimensions, in order."""
+        left = list(digits)
+        dealt: list[tuple[int, ...]] = []
+        for size in shape:
+            taken: list[int] = []
+            if size is None:
+                if not left or self.sizes[left[0]] is not None:
+                    return None
+                taken.append(left.pop(0))
+            else:
+                count = 1
+                while count < size and left:
+                    # A dynamic digit makes the product zero, which no size is.
+                    count *= self.sizes[left[0]] or 0
+                    taken.append(left.pop(0))
+                if count != size:
+                    return None
+            dealt.append(tuple(taken))
+        return None if left else tuple(dealt)
+
+    def learn(self, value: ir.Value, digits: Digits | None) -> None:
+        if digits is None or self.values.setdefault(value, digits) != digits:
+            self.consistent = False
+
+    def through_reshape(self, op: ir.Operation) -> None:
+        source, result = op.operands[0], op.results[0]
+        for known, other in ((source, result), (result, source)):
+            if known in self.values and other not in self.values:
+                flat = itertools.chain.from_iterable(self.values[known])
+                self.learn(other, self.regroup(flat, ops.shape(other)))
+
+    def through_region(self, op: ir.Operation) -> None:
+        for result in op.results:
+            inside = ops.computed(result)
+            for known, other in ((result, inside), (inside, result)):
+                if known in self.values:
+                    self.learn(other, self.values[known])
+
+    def through_generic(self, op: ir.Operation) -> None:
+        maps = ops.plain_maps(op)
+        loops = self.loops.setdefault(op, [None] * len(ops.iterator_types(op)))
+        values = [*ops.inputs(op), *op.results]
+        for value, index_map in zip(values, maps, strict=True):
+            for loop, digits in zip(index_map, self.values.get(value, ()), strict=False):
+                if loop is None:
+                    self.consistent &= not digits
+                elif loops[loop] is None:
+                    loops[loop] = digits
+                else:
+                    self.consistent &= loops[loop] == digits
+        for value, index_map in zip(values, maps, strict=True):
+            found = [() if loop is None else loops[loop] for loop in index_map]
+            if value not in self.values and None not in found:
+                self.learn(value, tuple(d for d in found if d is not None))
+
+
+def _merged(space: Space) -> Space:
+    """Joins neighbouring digits that never come apart."""
+    used = [tuple(itertools.chain.from_iterable(d)) for d in space.values.values()]
+    used += [tuple(itertools.chain.from_iterable(d)) for d in space.loops.values()]
+    starts = [0]
+    for digit in range(1, len(space.sizes)):
+        joint = all(_together(digit - 1, digit, flat) for flat in used)
+        if not joint or space.sizes[digit - 1] is None:
+            starts.append(digit)
+    spans = [range(a, b) for a, b in zip(starts, [*starts[1:], len(space.sizes)], strict=True)]
+    sizes: list[int | None] = []
+    for span in spans:
+        size = space.sizes[span[0]]
+        for digit in span[1:]:
+            size = None if size is None else size * (space.sizes[digit] or 1)
+        sizes.append(size)
+    place = {
+        digit: (number, digit == span[0]) for number, span in enumerate(spans) for digit in span
+    }
+
+    def renumber(digits: Digits) -> Digits:
+        return tuple(tuple(place[d][0] for d in group if place[d][1]) for group in digits)
+
+    return Space(
+        tuple(sizes),
+        {value: renumber(digits) for value, digits in space.values.items()},
+        {op: renumber(digits) for op, digits in space.loops.items()},
+    )
+
+
+def _together(first: int, second: int, flat: tuple[int, ...]) -> bool:
+    if first not in flat and second not in flat:
+        return True
+    return (first, second) in itertools.pairwise(flat)

@@ -1,0 +1,227 @@
+"""Sets of ops that can become one group, and whether they may."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.structured.ir import analysis_cache, ops
+
+# Ops that hold no data of their own; a group takes copies of them instead of reading them.
+CHEAP = frozenset({"tensor.empty", "linalg.fill"})
+
+
+def in_order(group: Iterable[ir.Operation]) -> list[ir.Operation]:
+    """The ops sorted by their place in the block."""
+    return sorted(group, key=functools.cmp_to_key(_compare_places))
+
+
+def _compare_places(a: ir.Operation, b: ir.Operation) -> int:
+    return 0 if a == b else -1 if a.is_before_in_block(b) else 1
+
+
+def is_cheap(op: ir.Operation) -> bool:
+    """Whether a group takes a copy of the op: empty tensors and fills with a constant."""
+    return op.name == "tensor.empty" or (
+        op.name == "linalg.fill" and ops.constant(op.results[0]) is not None
+    )
+
+
+def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Operation]:
+    """The pure ops of the root's block that compute it, ending at `stops` and at cheap ops.
+
+    The root is last. Contractions and ops without a scalar body, reshapes excepted, end the walk.
+    """
+    group: dict[ir.Operation, None] = {root: None}
+    work = [root]
+    while work:
+        for value in work.pop().operands:
+            op = ops.defining_op(value)
+            if value in stops or op is None or op in group or op.block != root.block:
+                continue
+            if is_cheap(op) or not (ops.is_generic(op) or op.name in ops.RESHAPES):
+                continue
+            if ops.is_contraction(op):
+                continue
+            group[op] = None
+            work.append(op)
+    return in_order(group)
+
+
+def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
+    """What the group reads from outside, each once; copied ops and scalars do not count."""
+    members = set(group)
+    seen = dict.fromkeys(
+        value for op in group for value, owner in _tensors_of(op) if owner not in members
+    )
+    return list(seen)
+
+
+@analysis_cache.kept
+def _tensors_of(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
+    """The tensors that the op reads, with what defines each; copied ops do not count."""
+    return tuple(
+        (value, owner)
+        for value, owner in ops.sources(op)
+        if ops.ranked(value) is not None and (owner is None or not is_cheap(owner))
+    )
+
+
+def results_of(group: list[ir.Operation]) -> list[ir.Value]:
+    """The values of the group that ops outside it read."""
+    members, block = set(group), group[0].block
+    return [r for op in group for r in op.results if _is_read_outside(r, members, block)]
+
+
+def _is_read_outside(value: ir.Value, members: set[ir.Operation], block: ir.Block) -> bool:
+    """Whether an op that is none of the members, and in none of them, reads the value."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user not in members and ops.ancestor_in(block, user) not in members:
+            return True
+    return False
+
+
+def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
+    """Whether the ops may become one dispatch region: one block, no cycle, few operands."""
+    block = group[0].block
+    if any(op.block != block for op in group):
+        return NoMatch(Reason.DIFFERENT_BLOCKS)
+    for op in group:
+        if ops.in_region(op):
+            return NoMatch(Reason.ALREADY_GROUPED, ops.described(op))
+        if not ops.is_pure(op):
+            return NoMatch(Reason.SIDE_EFFECTS, ops.described(op))
+    bound = len(operands_of(group)) + len(results_of(group))
+    if bound > max_operands:
+        return NoMatch(
+            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
+        )
+    wide = wider_result(group)
+    if wide is not None:
+        name = ops.described(wide)
+        return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
+    blocker = cycle(group)
+    if blocker is not None:
+        name = ops.described(blocker)
+        return NoMatch(Reason.WOULD_CYCLE, f"{name} reads the group and feeds it")
+    moved = [op for op in late_producers(group) if not ops.is_pure(op)]
+    if moved:
+        return NoMatch(Reason.SIDE_EFFECTS, ops.described(moved[0]))
+    return None
+
+
+def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
+    """An op before the last whose value others read and which has more dimensions than the last's.
+
+    IREE distributes a dispatch by its last op: what has dimensions that this one lacks is computed
+    more than once and cannot be written.
+    """
+    members, block = set(group), group[0].block
+    rank = max(len(ops.shape(r)) for r in group[-1].results)
+    for op in group[:-1]:
+        for result in op.results:
+            wider = len(ops.shape(result)) > rank
+            if wider and _is_read_outside(result, members, block):
+                return op
+    return None
+
+
+def cycle(group: list[ir.Operation]) -> ir.Operation | None:
+    """An op outside the group that depends on it and that it depends on, if there is one."""
+    members, last = set(group), group[-1]
+    block = last.block
+    reached: set[ir.Operation] = set()
+    work = [r for op in group for r in op.results]
+    while work:
+        for user in ops.users(work.pop()):
+            outer = ops.ancestor_in(block, user)
+            if outer is None or outer in members or outer in reached:
+                continue
+            if not outer.is_before_in_block(last):
+                continue
+            reached.add(outer)
+            work += list(outer.results)
+    for op in group if reached else ():
+        for _, owner in ops.sources(op):
+            if owner in reached:
+                return owner
+    return None
+
+
+def first_reader(group: list[ir.Operation]) -> ir.Operation:
+    """Where the region has to stand: the first outside reader, or the group's last op."""
+    members, place = set(group), group[-1]
+    block = place.block
+    for op in group:
+        for result in op.results:
+            for user in ops.users(result):
+                outer = ops.ancestor_in(block, user)
+                if outer is None or outer in members:
+                    continue
+                if outer.is_before_in_block(place):
+                    place = outer
+    return place
+
+
+def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
+    """Outside ops that feed the group and stand after its first reader, in block order."""
+    place, members = first_reader(group), set(group)
+    if place == group[-1]:
+        return []
+    late: dict[ir.Operation, None] = {}
+    work = list(group)
+    while work:
+        for _, owner in ops.sources(work.pop()):
+            if owner is None or owner.block != place.block or owner in members or owner in late:
+                continue
+            if place == owner or place.is_before_in_block(owner):
+                late[owner] = None
+                work.append(owner)
+    return in_order(late)
+
+
+def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
+    """The ops that change when a group takes the place of these: they, and what reads them.
+
+    Those are ops of the block, and each op around a reader inside one; a reshape's readers too,
+    since a rewrite may let its inverse vanish.
+    """
+    found: dict[ir.Operation, None] = {}
+    work = list(group)
+    for op in work:
+        if op in found:
+            continue
+        found[op] = None
+        if op.name == ops.REGION:
+            found.update(dict.fromkeys(ops.nested_ops(op)))
+    for op in work:
+        for result in op.results:
+            for user in ops.users(result):
+                if user.name in ops.RESHAPES and user not in found:
+                    work.append(user)
+                reader: ir.Operation | None = user
+                while reader is not None and reader not in found and reader.block != op.block:
+                    found[reader] = None
+                    reader = None if reader.parent is None else reader.parent.operation
+                if reader is not None:
+                    found[reader] = None
+    return list(found)
+
+
+def remove_dead(block: ir.Block) -> list[ir.Operation]:
+    """Erases the pure ops of the block whose results nobody reads; returns the others, in order."""
+    left = []
+    for op in reversed([o.operation for o in block.operations]):
+        results = op.results
+        read = not results or any(next(iter(r.uses), None) is not None for r in results)
+        if not read and ops.is_pure(op):
+            analysis_cache.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
+            op.erase()
+        else:
+            left.append(op)
+    left.reverse()
+    return left

@@ -1,0 +1,1 @@
+"""Recognition of patterns by meaning: attention, norms, contractions, ..."""

@@ -1,0 +1,201 @@
+"""Ops that read a tensor at computed places, and what is generated with them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
+from mlirfuse.structured.recognize import contractions
+
+_SCALAR = ("arith.", "math.", "linalg.index", "linalg.yield", "tensor.extract", "cf.assert")
+
+
+def is_gather(op: ir.Operation) -> bool:
+    """Whether the op reads elements of a tensor at places that it computes, and no more."""
+    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_inits(op):
+        return False
+    inner = [o.operation for o in ops.body(op).operations]
+    return any(o.name == "tensor.extract" for o in inner) and all(
+        o.name.startswith(_SCALAR) for o in inner
+    )
+
+
+def is_rotation(op: ir.Operation) -> bool:
+    """Whether the gather swaps the halves of a dimension: IREE's form of a rotary embedding's half.
+
+    It has no inputs, reads one element of a tensor at its own loops but for one, which it counts
+    backwards, and negates it in one of the halves.
+    """
+    if not is_gather(op) or ops.num_inputs(op):
+        return False
+    inner = [o.operation for o in ops.body(op).operations]
+    extracted = [o for o in inner if o.name == "tensor.extract"]
+    if len(extracted) != 1 or not any(o.name == "arith.negf" for o in inner):
+        return False
+    swapped = [_is_swapped(i) for i in list(extracted[0].operands)[1:]]
+    kept = [_loop(i) is not None for i in list(extracted[0].operands)[1:]]
+    return swapped.count(True) == 1 and all(s or k for s, k in zip(swapped, kept, strict=True))
+
+
+def _loop(index: ir.Value) -> int | None:
+    op = ops.defining_op(index)
+    return op.attributes["dim"].value if op is not None and op.name == "linalg.index" else None
+
+
+def _is_swapped(index: ir.Value) -> bool:
+    """Whether the index is one minus a loop, whose size is two then."""
+    op = ops.defining_op(index)
+    if op is None or op.name != "arith.subi":
+        return False
+    return ops.constant(op.operands[0]) == 1 and _loop(op.operands[1]) is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gathered:
+    """A gather and what is generated with it.
+
+    Attributes:
+      gather: the gather.
+      before: what only the gather reads, as the places; with the reshapes that a splitting
+        `reshape` undoes.
+      reshape: what merges or splits dimensions between it and the chain, or None.
+      chain: the elementwise ops behind it, and what only they read, in block order.
+    """
+
+    gather: ir.Operation
+    before: tuple[ir.Operation, ...]
+    reshape: ir.Operation | None
+    chain: tuple[ir.Operation, ...]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """All of it, in block order."""
+        reshape = [] if self.reshape is None else [self.reshape]
+        return slices.in_order({*self.before, self.gather, *reshape, *self.chain})
+
+
+def gathered(
+    gather: ir.Operation,
+    max_operands: int,
+    *,
+    takes_epilogues: bool = False,
+    takes_moved: bool = False,
+) -> Gathered | NoMatch | None:
+    """The gather, the elementwise ops behind it, and those that only these read.
+
+    Args:
+      gather: the gather.
+      max_operands: operands and results that a dispatch takes.
+      takes_epilogues: whether what only the ops behind it read may be the epilogue of a
+        contraction.
+      takes_moved: whether a transpose may compute what is gathered from.
+
+    Returns:
+      The ops, why there is no group, or None when there is nothing to generate with the gather.
+    """
+    if not takes_moved and is_moved(gather):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
+    users = ops.users(gather.results[0])
+    reshape = _reshape(gather, users)
+    chain = contractions.epilogue(reshape or gather, max_operands)
+    if not chain and len(users) > 1 and any(map(ops.is_elementwise, users)):
+        return NoMatch(Reason.EXTRA_USERS, "what is gathered is read elsewhere too")
+    splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
+    members = {gather, *chain, *([] if reshape is None else [reshape])}
+    merges = _unmerging(gather, reshape) if splits and reshape is not None else []
+    before = feeding([gather, *merges], {*members, *merges}, takes_epilogues=False)
+    beside = feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
+    if not chain:
+        return Gathered(gather, tuple(before), None, ()) if before else None
+    whole = slices.in_order({*beside, *chain})
+    if reshape is None or splits:
+        return Gathered(gather, (*before, *merges), reshape, tuple(whole))
+    values, rank = set(reshape.results), len(ops.shape(reshape.results[0]))
+    for tail in (whole, chain):
+        if contractions.in_place(tail, values, rank):
+            return Gathered(gather, tuple(before), reshape, tuple(tail))
+    return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
+
+
+def is_moved(gather: ir.Operation) -> bool:
+    """Whether a transpose computes what is read: without the group IREE puts it elsewhere.
+
+    Measured with IREE 3.13.0: a rotation behind a projection and the transpose of its heads takes
+    one dispatch less when IREE forms them.
+    """
+    for inner in ops.body(gather).operations:
+        if inner.operation.name == "tensor.extract":
+            op = ops.defining_op(ops.behind(inner.operation.operands[0], ops.RESHAPES))
+            if op is not None and ops.is_projection(op):
+                return True
+    return False
+
+
+def _reshape(gather: ir.Operation, users: list[ir.Operation]) -> ir.Operation | None:
+    """The reshape that alone reads the gather, if the gather can be computed behind it."""
+    if len(users) != 1 or users[0].name not in ops.RESHAPES or users[0].block != gather.block:
+        return None
+    reshape = users[0]
+    if reshape.name == "tensor.collapse_shape":
+        return reshape
+    maps = ops.indexing_maps(gather)
+    if None in maps or maps[-1] != tuple(range(len(ops.iterator_types(gather)))):
+        return None
+    split = {d for d, group in enumerate(ops.reassociation(reshape)) if len(group) > 1}
+    read = {
+        o.operation.attributes["dim"].value
+        for o in ops.body(gather).operations
+        if o.operation.name == "linalg.index"
+    }
+    return None if split & read else reshape
+
+
+def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
+    """The reshapes that only the gather reads and that merge what the one behind it splits."""
+    groups, sizes = ops.reassociation(split), ops.shape(split.results[0])
+    found = []
+    for value, index_map in zip(ops.inputs(gather), ops.plain_maps(gather), strict=False):
+        op = ops.defining_op(value)
+        if op is None or op.name != "tensor.collapse_shape" or ops.users(value) != [gather]:
+            continue
+        loops = [d for d in index_map if d is not None]
+        wide = [tuple(sizes[n] for n in groups[d]) for d in loops]
+        source = ops.shape(op.operands[0])
+        given = [tuple(source[n] for n in group) for group in ops.reassociation(op)]
+        if len(loops) == len(index_map) and wide == given:
+            found.append(op)
+    return found
+
+
+def feeding(
+    readers: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
+) -> list[ir.Operation]:
+    """The elementwise ops and gathers that only the readers read, directly or through another.
+
+    Args:
+      readers: ops of one block.
+      members: the readers, and ops that may read too.
+      takes_epilogues: whether epilogues of contractions count.
+    """
+    found: set[ir.Operation] = set()
+    work = list(readers)
+    while work:
+        for value in list(work.pop().operands):
+            op = ops.defining_op(value)
+            if op is None or op in found or op in members or not _joins(op, readers[0]):
+                continue
+            if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
+                continue
+            if all(user in found or user in members for user in ops.users(value)):
+                found.add(op)
+                work.append(op)
+    return slices.in_order(found) if found else []
+
+
+def _joins(op: ir.Operation, reader: ir.Operation) -> bool:
+    if op.block != reader.block or ops.in_region(op) or not ops.is_elementwise(op):
+        return False
+    return len(op.results) == 1 and (is_gather(op) or fusable_neighbors.has_scalar_body(op))

@@ -1,0 +1,1 @@
+"""Files, processes and signatures: knows nothing of mlirfuse but `core`."""

@@ -1,0 +1,1 @@
+"""Measures on a device: rates of the cost model, fused against stock, kernel configurations."""

@@ -1,0 +1,114 @@
+"""The import graph: no circle, and no import of what stands higher."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import mlirfuse
+
+ROOT = Path(mlirfuse.__file__).parent
+
+LAYERS = (
+    "core",
+    "support",
+    "marks",
+    "targets",
+    "structured.ir",
+    "structured.expr",
+    "structured.recognize",
+    "cost",
+    "builders",
+    "kernels.plan",
+    "kernels.configs",
+    "kernels.codegen",
+    "kernels",
+    "patterns",
+    "pipelines.presets",
+    "plugins",
+    "options",
+    "pipelines",
+    "explain",
+    "backend",
+    "frontends",
+    "runtime",
+    "compilation",
+    "tuning",
+    "debug",
+    "api",
+    "torch_compile",
+    "tools",
+    "demo",
+)
+"""Packages and modules from the ground up: each may import what stands before it, and itself."""
+
+PUBLIC = {"", "__init__"}
+"""The package itself names the whole API, lazily: nothing inside of it imports it."""
+
+
+def modules():
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(p for p in parts if p != "__init__")] = path
+    return found
+
+
+def imports(path, known):
+    """The modules that a module imports, also inside functions; not for type checkers alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing = {
+        id(node)
+        for test in ast.walk(tree)
+        if isinstance(test, ast.If) and "TYPE_CHECKING" in ast.dump(test.test)
+        for node in ast.walk(test)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mlirfuse":
+            module = node.module.partition(".")[2]
+            for alias in node.names:
+                whole = f"{module}.{alias.name}".lstrip(".")
+                yield whole if whole in known else module
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "mlirfuse":
+                    yield alias.name.partition(".")[2]
+
+
+def graph():
+    known = modules()
+    return {
+        name: {other for other in imports(path, known) if other not in PUBLIC and other != name}
+        for name, path in known.items()
+        if name not in PUBLIC
+    }
+
+
+def layer(module):
+    fitting = [name for name in LAYERS if module == name or module.startswith(f"{name}.")]
+    assert fitting, f"{module} is in no layer"
+    return LAYERS.index(max(fitting, key=len))
+
+
+def test_there_is_no_circle():
+    try:
+        list(TopologicalSorter(graph()).static_order())
+    except CycleError as error:
+        raise AssertionError(" imports ".join(error.args[1][::-1])) from None
+
+
+def test_no_import_runs_up():
+    up = [
+        f"{name} imports {other}"
+        for name, others in graph().items()
+        for other in others
+        if layer(other) > layer(name)
+    ]
+    assert not up
+
+
+def test_every_layer_has_modules():
+    assert {layer(name) for name in modules() if name not in (*PUBLIC, "structured")} == {
+        *range(len(LAYERS))
+    }
