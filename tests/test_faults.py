@@ -62,7 +62,7 @@ def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch, caplog):
 
 RUNNING = """
 import pathlib, sys, threading
-from mlirfuse.backend import process
+from mlirfuse.support import subprocess as process
 process.find_tool = lambda tool: pathlib.Path(sys.executable)
 def run():
     process.run_tool("sleep", ["-c", "import time; time.sleep(60)"], stage="codegen")

@@ -140,7 +140,7 @@ def test_a_class_is_a_pass(tmp_path):
         '''
         from mlirfuse.builders import form_region
         from mlirfuse.core import Match
-        from mlirfuse.structured import ops
+        from mlirfuse.structured.ir import ops
 
         class PASS:
             """A square in a group of its own.

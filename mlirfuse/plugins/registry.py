@@ -25,8 +25,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from mlirfuse import patterns
 from mlirfuse.core import FusionPass, GroupRules, Kind, Numerics, UsageError, normalized
-from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines.presets import PRESETS
 from mlirfuse.plugins.pdl import read_patterns
 
@@ -48,7 +48,7 @@ _scope: contextvars.ContextVar[_Loaded | None] = contextvars.ContextVar(
 def passes() -> Mapping[str, FusionPass]:
     """Every pass that is known here: ours first, then what was loaded, in that order."""
     extra = loaded()
-    return {**PASSES, **extra} if extra else PASSES
+    return {**patterns.PASSES, **extra} if extra else patterns.PASSES
 
 
 def find_pass(name: str) -> str | None:
@@ -209,7 +209,7 @@ def _register(extra: dict[str, FusionPass], entry: FusionPass, where: str) -> No
     if extra.get(entry.name) == entry:
         return
     known = {normalized(name): f"the preset '{name}'" for name in PRESETS}
-    for other in (*PASSES.values(), *extra.values()):
+    for other in (*patterns.PASSES.values(), *extra.values()):
         for name in (other.name, *other.aliases):
             known[normalized(name)] = f"the pass '{other.name}'"
     for name in (entry.name, *entry.aliases):
