@@ -102,7 +102,7 @@ def run(
                 _Run.of(module, target, options, None, None, checked=True).passes(None)
                 raise
     finally:
-        ops.forget()
+        ops.clear_caches()
 
 
 def _folded(
