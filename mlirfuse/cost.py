@@ -159,10 +159,10 @@ def computation(op: ir.Operation) -> Work:
     if op.name == ops.REGION:
         return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
     if not ops.is_generic(op) and not ops.is_contraction(op):
-        count = max((ops.num_elements(r, ops.DYNAMIC_SIZE) for r in op.results), default=0)
+        count = max((ops.num_elements(r, ops.ASSUMED_DYNAMIC_SIZE) for r in op.results), default=0)
         steps = 2 if op.name == "linalg.softmax" else 0
         return Work(0, vector=count, special=steps * count, parallel=count)
-    sizes = [ops.DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
+    sizes = [ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
     count = math.prod(sizes)
     kinds = ops.iterator_types(op)
     parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
@@ -185,7 +185,7 @@ def num_bytes(values: Iterable[ir.Value]) -> int:
     total = 0
     for value in values:
         if ops.ranked(value) is not None:
-            total += ops.num_bytes(value, ops.DYNAMIC_SIZE)
+            total += ops.num_bytes(value, ops.ASSUMED_DYNAMIC_SIZE)
     return total
 
 

@@ -171,7 +171,7 @@ def at_load_time(
     """What `build` makes of constants, computed once when the program is loaded.
 
     Args:
-      sources: constant data: results of an op of `ops.DATA`, or of a load of an immutable global.
+      sources: constant data: results of an op in `ops.CONSTANT_OPS`, or loads of immutable globals.
       build: builds the computation at the current insertion point.
       name: of the global that keeps the result; a number is added where it is taken.
 

@@ -51,7 +51,7 @@ def _above(root: ir.Operation) -> int:
         if op in known:
             work.pop()
             continue
-        producers = [] if _ends(op) else [p for _, p in ops.sources(op) if p is not None]
+        producers = [] if _ends(op) else [p for _, p in ops.operand_producers(op) if p is not None]
         missing = [p for p in producers if p not in known]
         work += missing
         if not missing:

@@ -190,7 +190,7 @@ class _Search:
 
     def through_region(self, op: ir.Operation) -> None:
         for result in op.results:
-            inside = ops.computed(result)
+            inside = ops.yielded_value(result)
             for known, other in ((result, inside), (inside, result)):
                 if known in self.values:
                     self.learn(other, self.values[known])

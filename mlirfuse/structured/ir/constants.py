@@ -30,7 +30,7 @@ def constant(value: ir.Value) -> float | int | None:
     return attribute_number(op.attributes["value"])
 
 
-DATA = frozenset({"arith.constant", "flow.tensor.constant"})
+CONSTANT_OPS = frozenset({"arith.constant", "flow.tensor.constant"})
 """Ops that hold data: constants of the program, or parameters that are loaded with it."""
 
 
@@ -39,7 +39,9 @@ def is_constant_data(value: ir.Value) -> bool:
     op = defining_op(value)
     if op is None:
         return False
-    return op.name in DATA or (op.name == "util.global.load" and "is_immutable" in op.attributes)
+    return op.name in CONSTANT_OPS or (
+        op.name == "util.global.load" and "is_immutable" in op.attributes
+    )
 
 
 def _initial_value(load: ir.Operation) -> float | int | None:

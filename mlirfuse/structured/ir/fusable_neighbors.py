@@ -74,7 +74,7 @@ def _producers_in_space(reader: ir.Operation) -> Iterator[ir.Operation]:
     A reshape that cuts dimensions differently, (2, 64) to (4, 32), keeps IREE from fusing the two.
     """
     for value in ops.inputs(reader):
-        producer, shape = ops.defining_op(ops.behind(value, ops.RESHAPES)), ops.shape(value)
+        producer, shape = ops.defining_op(ops.strip_views(value, ops.RESHAPES)), ops.shape(value)
         if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, reader):
             continue
         if not any(_nests(ops.shape(result), shape) for result in producer.results):

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import analysis_cache
 
 
-def taken_apart(location: ir.Location) -> tuple[list[ir.Location], str]:
+def location_parts(location: ir.Location) -> tuple[list[ir.Location], str]:
     """Nested locations, innermost first, and the location's own name or position, if any."""
     if isinstance(location, ir.CallSiteLoc):
         return [location.callee, location.caller], ""
@@ -23,16 +23,16 @@ def taken_apart(location: ir.Location) -> tuple[list[ir.Location], str]:
     return [], ""
 
 
-OWN_NAME = "mlirfuse.from:"
+INTERNAL_NAME_PREFIX = "mlirfuse.from:"
 """Prefix of the names that a run adds to locations for internal use."""
 
 
 def source_frames(location: ir.Location) -> Iterator[str]:
     """Every source position and name in the location, innermost first, as `file:line:col`."""
-    inside, frame = taken_apart(location)
+    inside, frame = location_parts(location)
     for part in inside:
         yield from source_frames(part)
-    if frame and not frame.startswith(OWN_NAME):
+    if frame and not frame.startswith(INTERNAL_NAME_PREFIX):
         yield frame
 
 

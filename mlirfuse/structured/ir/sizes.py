@@ -125,7 +125,7 @@ class Sizes:
             listed = sizes is not None and sizes.name == "tensor.from_elements"
             return self.number(sizes.operands[axis]) if sizes is not None and listed else None
         if op.name == "tensor.extract_slice":
-            return self.number(ops.sliced(op).dynamic_sizes[dynamic])
+            return self.number(ops.slice_params(op).dynamic_sizes[dynamic])
         if op.name in _SAME:
             return self._axis(op.operands[-1] if op.name == "tensor.cast" else op.operands[1], axis)
         if op.name.startswith("linalg."):

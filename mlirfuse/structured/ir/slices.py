@@ -65,7 +65,7 @@ def _tensors_of(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None],
     """The tensors that the op reads, with what defines each; copied ops do not count."""
     return tuple(
         (value, owner)
-        for value, owner in ops.sources(op)
+        for value, owner in ops.operand_producers(op)
         if ops.ranked(value) is not None and (owner is None or not is_cheap(owner))
     )
 
@@ -146,7 +146,7 @@ def cycle(group: list[ir.Operation]) -> ir.Operation | None:
             reached.add(outer)
             work += list(outer.results)
     for op in group if reached else ():
-        for _, owner in ops.sources(op):
+        for _, owner in ops.operand_producers(op):
             if owner in reached:
                 return owner
     return None
@@ -175,7 +175,7 @@ def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
     late: dict[ir.Operation, None] = {}
     work = list(group)
     while work:
-        for _, owner in ops.sources(work.pop()):
+        for _, owner in ops.operand_producers(work.pop()):
             if owner is None or owner.block != place.block or owner in members or owner in late:
                 continue
             if place == owner or place.is_before_in_block(owner):

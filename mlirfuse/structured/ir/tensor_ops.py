@@ -16,21 +16,21 @@ def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
 
 
-def slice_of(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
+def static_slice(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
     """Static offset and size along each dimension of the source; None for a dynamic size.
 
     Returns:
       None for any op but `tensor.extract_slice`, for strides other than one and for dynamic
       offsets. The result may drop dimensions of size one.
     """
-    if op.name != "tensor.extract_slice" or not is_box(op):
+    if op.name != "tensor.extract_slice" or not has_unit_strides(op):
         return None
     bounds = _static_bounds(op)
     return None if bounds is None else tuple(zip(*bounds, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sliced:
+class SliceParams:
     """Parameters of a `tensor.extract_slice`.
 
     Attributes:
@@ -49,7 +49,7 @@ class Sliced:
         return size is not None and self.boxes[dimension] == (0, size, 1)
 
 
-def sliced(op: ir.Operation) -> Sliced:
+def slice_params(op: ir.Operation) -> SliceParams:
     """Offsets, sizes and strides of a `tensor.extract_slice`."""
     dynamic = ir.ShapedType.get_dynamic_size()
     given = iter(list(op.operands)[1:])
@@ -57,10 +57,10 @@ def sliced(op: ir.Operation) -> Sliced:
         [next(given) if n == dynamic else n for n in op.attributes[f"static_{name}"]]
         for name in ("offsets", "sizes", "strides")
     ]
-    return Sliced(tuple(zip(*columns, strict=True)))
+    return SliceParams(tuple(zip(*columns, strict=True)))
 
 
-def inserted(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:
+def static_insert(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None, ...]] | None:
     """Static offsets and sizes of a `tensor.insert_slice`; None for a dynamic size.
 
     Returns:
@@ -78,7 +78,7 @@ def _static_bounds(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None,
     return offsets, tuple(None if s == dynamic else s for s in op.attributes["static_sizes"])
 
 
-def is_box(op: ir.Operation) -> bool:
+def has_unit_strides(op: ir.Operation) -> bool:
     """Whether a `tensor.extract_slice` or `tensor.insert_slice` has unit strides."""
     return all(stride == 1 for stride in op.attributes["static_strides"])
 

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 
-DYNAMIC_SIZE = 128
+ASSUMED_DYNAMIC_SIZE = 128
 """Size assumed for a dynamic dimension where the cost model needs a number."""
 
 

@@ -40,7 +40,7 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def behind(value: ir.Value, views: Collection[str]) -> ir.Value:
+def strip_views(value: ir.Value, views: Collection[str]) -> ir.Value:
     """The source of a value through producers with these op names.
 
     Args:
@@ -90,7 +90,7 @@ def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 @analysis_cache.kept
-def sources(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
+def operand_producers(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
     """The values of `external_operands`, each with the op that defines it."""
     return tuple((value, defining_op(value)) for value in external_operands(op))
 
@@ -120,7 +120,7 @@ def _values_in(op: ir.Operation, defined: set[ir.Value], read: list[ir.Value]) -
                 _values_in(nested, defined, read)
 
 
-def computed(value: ir.Value) -> ir.Value:
+def yielded_value(value: ir.Value) -> ir.Value:
     """The value that a dispatch region yields for this result of it; else the value itself."""
     owner = defining_op(value)
     if owner is None or owner.name != REGION:

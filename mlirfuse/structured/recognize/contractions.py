@@ -337,7 +337,7 @@ def split(contraction: ir.Operation) -> Split | NoMatch | None:
     whole = tuple((0, size) for size in outer)
     places: list[tuple[int, int, ir.Operation]] = []
     for reader in readers:
-        cut = ops.slice_of(reader)
+        cut = ops.static_slice(reader)
         width = None if cut is None else cut[-1][1]
         if cut is None or width is None or columns is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place is not static")

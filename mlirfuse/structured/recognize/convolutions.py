@@ -234,7 +234,7 @@ def _filter(root: ir.Operation, loops: tuple[int, ...]) -> int | NoMatch:
 
 def constant_root(value: ir.Value) -> ir.Value | None:
     """The constant data that the value is, or is a reshape of; None for anything else."""
-    root = ops.behind(value, ops.RESHAPES)
+    root = ops.strip_views(value, ops.RESHAPES)
     return root if ops.is_constant_data(root) else None
 
 

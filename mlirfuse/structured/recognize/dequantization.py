@@ -77,7 +77,7 @@ def dequantized(root: ir.Operation, number: int, limit: int) -> Dequantized | No
 
 
 def _is_wide(value: ir.Value, weight: ir.Value) -> bool:
-    sizes = (ops.num_elements(v, ops.DYNAMIC_SIZE) for v in (value, weight))
+    sizes = (ops.num_elements(v, ops.ASSUMED_DYNAMIC_SIZE) for v in (value, weight))
     return next(sizes) >= next(sizes)
 
 

@@ -128,7 +128,7 @@ def is_moved(gather: ir.Operation) -> bool:
     """
     for inner in ops.body(gather).operations:
         if inner.operation.name == "tensor.extract":
-            op = ops.defining_op(ops.behind(inner.operation.operands[0], ops.RESHAPES))
+            op = ops.defining_op(ops.strip_views(inner.operation.operands[0], ops.RESHAPES))
             if op is not None and ops.is_projection(op):
                 return True
     return False

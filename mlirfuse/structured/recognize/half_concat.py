@@ -42,7 +42,9 @@ def halves(second: ir.Operation) -> Halves | NoMatch | None:
     first = ops.defining_op(second.operands[1])
     if first is None or first.name != "tensor.insert_slice" or first.block != second.block:
         return None
-    if ops.users(first.results[0]) != [second] or not (ops.is_box(first) and ops.is_box(second)):
+    if ops.users(first.results[0]) != [second] or not (
+        ops.has_unit_strides(first) and ops.has_unit_strides(second)
+    ):
         return None
     base = ops.defining_op(first.operands[1])
     axis = _axis(first, second)
@@ -68,7 +70,7 @@ def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
     Either the parts are the halves of a dimension, or the elements of one of size two that their
     own type lacks.
     """
-    boxes = [ops.inserted(op) for op in (first, second)]
+    boxes = [ops.static_insert(op) for op in (first, second)]
     if None in boxes or first.operands[0].type != second.operands[0].type:
         return None
     (offsets, sizes), (later, _) = (box for box in boxes if box is not None)

@@ -51,7 +51,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
       It; why the first op that reads the value stays outside; None when no such op is elementwise.
     """
     inner = _inner(region)
-    ends = [v for v in region.results if ops.defining_op(ops.computed(v)) == inner[-1]]
+    ends = [v for v in region.results if ops.defining_op(ops.yielded_value(v)) == inner[-1]]
     if len(ends) != 1:
         return None
     limits = _Limits(
@@ -166,7 +166,7 @@ def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
 def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:
     """Why the op stays with what else it reads: a contraction that it can be the epilogue of."""
     for value in ops.inputs(op):
-        producer = ops.defining_op(ops.behind(value, ops.RESHAPES))
+        producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
         if producer is None or producer in members or producer.block != op.block:
             continue
         computes = fusable_neighbors.is_compute(

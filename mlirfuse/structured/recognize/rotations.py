@@ -148,7 +148,7 @@ _Part: TypeAlias = tuple[int, int, int]
 def _part(value: ir.Value) -> _Part | None:
     """Axis, offset and size of a static slice along one axis, else None."""
     op = ops.defining_op(value)
-    cut = None if op is None else ops.slice_of(op)
+    cut = None if op is None else ops.static_slice(op)
     if op is None or cut is None or len(cut) != len(ops.shape(value)):
         return None
     whole = ops.shape(op.operands[0])
