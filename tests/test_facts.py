@@ -10,7 +10,8 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.expr import upstream_math
-from mlirfuse.structured.expr.expressions import Element, define, start
+from mlirfuse.structured.expr.expressions import define, start
+from mlirfuse.structured.expr.nodes import Element
 from mlirfuse.structured.ir import analysis_cache, ops
 
 PATTERNS = Path(__file__).parent.parent / "lit_tests" / "patterns"

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Reduce, number, start
+from mlirfuse.structured.expr.expressions import number, start, type_of
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Reduce
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.row_softmax import Body, RowSoftmax, at_column, without_nans
 
 

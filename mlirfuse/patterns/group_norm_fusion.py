@@ -27,7 +27,8 @@ from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
 from mlirfuse.structured.ir.legality import unlowered
-from mlirfuse.structured.recognize.norms import find_group_norm, legal_norm, may_end_layer_norm
+from mlirfuse.structured.recognize.group_norms import find_group_norm
+from mlirfuse.structured.recognize.norm_matches import legal_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

@@ -22,7 +22,7 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pooling import planner as pooling
 from mlirfuse.structured.ir import slices, windows
-from mlirfuse.structured.recognize import contractions, poolings
+from mlirfuse.structured.recognize import epilogues, poolings
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -36,7 +36,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if refused is not None:
         return refused
     pad = windows.padding(root)
-    behind = contractions.epilogue(root, ctx.target.max_operands)
+    behind = epilogues.epilogue(root, ctx.target.max_operands)
     group = [*([] if pad is None else [pad]), root, *behind]
     return Match(root, tuple(slices.in_order(group)))
 

@@ -28,7 +28,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 from mlirfuse.targets.base import Tile
 
 ROWS_AT_ONCE = 32
@@ -75,7 +75,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     init = ops.defining_op(root.operands[2])
     if init is None or ops.constant(root.operands[2]) is None:
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
-    chain = contractions.epilogue(root, ctx.target.max_operands)
+    chain = epilogues.epilogue(root, ctx.target.max_operands)
     if not _splits(root, chain):
         chain = []
     return Match(root, (root, *chain), _Plan(maps[1] == (n, k), tile))

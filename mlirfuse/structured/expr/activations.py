@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from iree.compiler import ir
 
 from mlirfuse.structured.expr.comparison import same
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, define
+from mlirfuse.structured.expr.expressions import define
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
 from mlirfuse.structured.ir import ops
 
 Function = Callable[[float], float]

@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import Apply, Expr, Loop, Reduce, literal, number, uncast
+from mlirfuse.structured.expr.expressions import literal, number, uncast
+from mlirfuse.structured.expr.nodes import Apply, Expr, Loop, Reduce
 
 PRODUCT_NODES = 64
 """Nodes of one product that `factors` visits; a norm with all its casts and scales has ten."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import (
+from mlirfuse.structured.expr.expressions import define
+from mlirfuse.structured.expr.nodes import (
     Apply,
     Const,
     Element,
@@ -16,7 +17,6 @@ from mlirfuse.structured.expr.expressions import (
     Opaque,
     Part,
     Reduce,
-    define,
 )
 
 COMPARED_NODES = 1000

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import Index, Lin, Loop, Part
+from mlirfuse.structured.expr.nodes import Index, Lin, Loop, Part
 
 Base: TypeAlias = int | Loop
 """A loop: a dimension of the starting element, or a loop of its own."""

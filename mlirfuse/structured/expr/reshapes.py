@@ -14,14 +14,8 @@ from typing import TypeAlias
 
 from iree.compiler import ir
 
-from mlirfuse.structured.expr.expressions import (
-    Element,
-    Expr,
-    Index,
-    delinearize,
-    linearize,
-    step_through,
-)
+from mlirfuse.structured.expr.expansion import delinearize, linearize, step_through
+from mlirfuse.structured.expr.nodes import Element, Expr, Index
 from mlirfuse.structured.ir import ops
 
 Size: TypeAlias = int | ir.Value | None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from iree.compiler import ir
 
 if TYPE_CHECKING:
-    from mlirfuse.structured.expr.expressions import Expr, Index
+    from mlirfuse.structured.expr.nodes import Expr, Index
 
 StepKey = tuple[ir.Value, tuple["Index", ...]]
 """One element of a tensor: the value and one index per dimension."""

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices, windows
-from mlirfuse.structured.recognize import channels, contractions
+from mlirfuse.structured.recognize import channels, epilogues
 
 NAMED = (
     "linalg.conv_1d_ncw_fcw",
@@ -70,7 +70,7 @@ class Epilogue:
 
     def unmerges(self) -> bool:
         """Whether the chain can be computed before the reshape: every op is on its own loops."""
-        return self.merged is None or contractions.in_place(
+        return self.merged is None or epilogues.in_place(
             list(self.chain), set(self.merged.results), len(ops.shape(self.merged.results[0]))
         )
 
@@ -81,7 +81,7 @@ def with_epilogue(convolution: ir.Operation, max_operands: int) -> Epilogue | No
     None when no elementwise op is, or when the values in between are read elsewhere.
     """
     merged = _merged(convolution)
-    chain = contractions.epilogue(merged or convolution, max_operands)
+    chain = epilogues.epilogue(merged or convolution, max_operands)
     if not chain:
         return None
     ordered = slices.in_order({*_broadcasts(chain), *chain})

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import epilogues
 
 _SCALAR = ("arith.", "math.", "linalg.index", "linalg.yield", "tensor.extract", "cf.assert")
 
@@ -100,7 +100,7 @@ def gathered(
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
     users = ops.users(gather.results[0])
     reshape = _reshape(gather, users)
-    chain = contractions.epilogue(reshape or gather, max_operands)
+    chain = epilogues.epilogue(reshape or gather, max_operands)
     if not chain and len(users) > 1 and any(map(ops.is_elementwise, users)):
         return NoMatch(Reason.EXTRA_USERS, "what is gathered is read elsewhere too")
     splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
@@ -115,7 +115,7 @@ def gathered(
         return Gathered(gather, (*before, *merges), reshape, tuple(whole))
     values, rank = set(reshape.results), len(ops.shape(reshape.results[0]))
     for tail in (whole, chain):
-        if contractions.in_place(tail, values, rank):
+        if epilogues.in_place(tail, values, rank):
             return Gathered(gather, tuple(before), reshape, tuple(tail))
     return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
 

@@ -17,9 +17,6 @@ from iree.compiler import ir
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.expr.comparison import same
 from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
     define,
     loops,
     number,
@@ -28,14 +25,10 @@ from mlirfuse.structured.expr.expressions import (
     tensors,
     uncast,
 )
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.norms import (
-    Norm,
-    form_match,
-    last_scalar_op,
-    legal_norm,
-    norm_of,
-)
+from mlirfuse.structured.recognize.norm_matches import form_match, last_scalar_op, legal_norm
+from mlirfuse.structured.recognize.norms import Norm, norm_of
 
 QUANTIZE = "iree_linalg_ext.quantize_affine"
 

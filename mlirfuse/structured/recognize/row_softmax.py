@@ -15,24 +15,11 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import upstream_math
 from mlirfuse.structured.expr.comparison import Binding, same
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    define,
-    number,
-    start,
-    step_through,
-    tensors,
-    uncast,
-)
+from mlirfuse.structured.expr.expansion import step_through
+from mlirfuse.structured.expr.expressions import define, number, start, tensors, type_of, uncast
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.fusable_neighbors import has_scalar_body, is_epilogue_of_compute
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.softmax import (
     MAXIMA,
     OEQ,

@@ -9,19 +9,11 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-)
+from mlirfuse.structured.expr.expressions import number
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.recognize import mask_logic, masks
 
 SCORE_NODES = 64
 """Nodes between the softmax and the first contraction that are looked at; usual are five."""
@@ -236,9 +228,9 @@ class _Reader:
                 Reason.STRUCTURE, f"scores that a select set to {inner.fill:g} are added to"
             )
         if node.op == "arith.subf":
-            wide = masks.combine("arith.negf", wide)
+            wide = mask_logic.combine("arith.negf", wide)
         if inner.mask is not None:
-            wide = masks.combine("arith.addf", inner.mask, wide)
+            wide = mask_logic.combine("arith.addf", inner.mask, wide)
         return dataclasses.replace(inner, mask=wide)
 
     def _selected(self, node: Apply) -> Scores | NoMatch | None:
@@ -262,7 +254,7 @@ class _Reader:
         closed = Const(-math.inf if math.isinf(fill) else masks.MASKED, "f32")
         opened = Const(0.0, "f32") if inner.mask is None else inner.mask
         first, second = (opened, closed) if other is no else (closed, opened)
-        return dataclasses.replace(inner, mask=masks.select(keep, first, second), fill=finite)
+        return dataclasses.replace(inner, mask=mask_logic.select(keep, first, second), fill=finite)
 
 
 def _no_fill(fill: float | None) -> NoMatch:

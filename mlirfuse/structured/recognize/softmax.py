@@ -12,19 +12,10 @@ import math
 
 from mlirfuse.structured.expr import reshapes
 from mlirfuse.structured.expr.comparison import Binding, same
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-    uncast,
-)
+from mlirfuse.structured.expr.expressions import number, type_of, uncast
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.masks import type_of
 
 _CASTS = ("arith.extf", "arith.truncf")
 

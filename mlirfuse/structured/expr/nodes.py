@@ -1,0 +1,118 @@
+"""Nodes of scalar expressions and of the indices in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeAlias
+
+from iree.compiler import ir
+
+from mlirfuse.structured.ir import analysis_cache
+from mlirfuse.structured.ir.analysis_cache import Facts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of `op` that is not one of the starting element's dimensions."""
+
+    op: ir.Operation
+    number: int
+    size: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lin:
+    """Row-major linearization of several indices."""
+
+    parts: tuple[Index, ...]
+    sizes: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """Digit number `position` of `index` in the mixed radix `sizes`."""
+
+    index: Index
+    position: int
+    sizes: tuple[int | None, ...]
+
+
+Index: TypeAlias = int | Loop | Lin | Part | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a tensor. Elements that stem from one another share what is known."""
+
+    value: ir.Value
+    index: tuple[Index, ...]
+    memo: Facts = dataclasses.field(
+        default_factory=analysis_cache.current, compare=False, repr=False
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Const:
+    """A compile-time number."""
+
+    number: float | int
+    type: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexOf:
+    """A loop index read as a number (`linalg.index`)."""
+
+    index: Index
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar op on scalar operands; `owner` is the structured op whose body holds it."""
+
+    op: str
+    args: tuple[Expr, ...]
+    predicate: str
+    type: str
+    owner: ir.Operation
+    digest: int = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Takes the hash of all that is below, once."""
+        key = (self.op, self.args, self.predicate, self.type, self.owner)
+        object.__setattr__(self, "digest", hash(key))
+
+    def __hash__(self) -> int:
+        """What was taken."""
+        return self.digest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reduce:
+    """`combiner` over all values of `arg` along `loops`, starting from `init`."""
+
+    combiner: str
+    arg: Expr
+    loops: tuple[Loop, ...]
+    init: Expr
+    owner: ir.Operation
+    digest: int = dataclasses.field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Takes the hash of all that is below, once."""
+        key = (self.combiner, self.arg, self.loops, self.init, self.owner)
+        object.__setattr__(self, "digest", hash(key))
+
+    def __hash__(self) -> int:
+        """What was taken."""
+        return self.digest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opaque:
+    """A scalar that the analysis does not look into."""
+
+    value: ir.Value
+
+
+Expr: TypeAlias = Element | Const | IndexOf | Apply | Reduce | Opaque
