@@ -79,7 +79,7 @@ def make_room(group: list[ir.Operation]) -> ir.Operation:
     Args:
       group: ops of one block in block order that `slices.check` accepts.
     """
-    place = slices.first_reader(group)
+    place = slices.insertion_point(group)
     for op in slices.late_producers(group):
         op.move_before(place)
     return place

@@ -7,11 +7,11 @@ constant in it is verified that way, whatever the order of operations.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Collection, Mapping
 
 from iree.compiler import ir
 
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.comparison import same
 from mlirfuse.structured.expr.expressions import define
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
@@ -81,17 +81,7 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
     "arith.minnumf": min,
 }
 
-# The predicates of `arith.cmpf` as the attribute prints: ordered, then unordered.
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    f"{number} : i64": compare
-    for numbers, compare in (
-        ((2, 9), operator.gt),
-        ((3, 10), operator.ge),
-        ((4, 11), operator.lt),
-        ((5, 12), operator.le),
-    )
-    for number in numbers
-}
+_COMPARISONS = {**predicates.ORDERED_INEQUALITIES, **predicates.UNORDERED_INEQUALITIES}
 
 
 def may_hold_one(op: ir.Operation, names: Collection[str]) -> bool:

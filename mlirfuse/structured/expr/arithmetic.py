@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
 from mlirfuse.structured.expr.expressions import literal, number, uncast
+from mlirfuse.structured.expr.loop_domains import product
 from mlirfuse.structured.expr.nodes import Apply, Expr, Loop, Reduce
 
 PRODUCT_NODES = 64
@@ -78,7 +80,7 @@ def scaled_sum(expr: Expr) -> Sum | None:
     node = uncast(expr)
     scale, kind = 1.0, ""
     if isinstance(node, Apply) and node.op in (_MUL, _DIV):
-        taken = _scaled(node)
+        taken = constant_factor(node)
         if taken is None:
             return None
         inner, scale, kind = taken
@@ -88,23 +90,42 @@ def scaled_sum(expr: Expr) -> Sum | None:
     arg = node.arg
     inside = uncast(arg)
     if not kind and isinstance(inside, Apply) and inside.op in (_MUL, _DIV):
-        taken = _scaled(inside)
+        taken = constant_factor(inside)
         if taken is not None:
             arg, scale, kind = taken
-    count: int | None = 1
-    for loop in node.loops:
-        count = None if count is None or loop.size is None else count * loop.size
-    return Sum(arg, node.loops, count, scale, kind)
+    return Sum(arg, node.loops, product(loop.size for loop in node.loops), scale, kind)
 
 
-def _scaled(node: Apply) -> tuple[Expr, float, str] | None:
+def constant_factor(node: Apply) -> tuple[Expr, float, str] | None:
+    """The other operand of a product or quotient with a constant.
+
+    Returns:
+      The operand, the finite factor that multiplies it, and the type that the constant was rounded
+      to; None without a constant.
+    """
     left, right = node.args
-    by = literal(right)
-    if by is not None and node.op == _DIV:
-        return (left, 1.0 / by.number, by.type) if by.number else None
-    if by is None and node.op == _MUL:
-        left, by = right, literal(left)
-    return None if by is None else (left, float(by.number), by.type)
+    constant = literal(right)
+    if constant is None and node.op == _MUL:
+        left, constant = right, literal(left)
+    if constant is None or (node.op == _DIV and constant.number == 0):
+        return None
+    factor = 1.0 / constant.number if node.op == _DIV else float(constant.number)
+    return (left, factor, constant.type) if math.isfinite(factor) else None
+
+
+def quotients(node: Apply) -> list[tuple[Expr, Expr]]:
+    """Numerator and denominator of `a / b`, or of `a * (1 / b)` in either order."""
+    if node.op == _DIV:
+        return [(node.args[0], node.args[1])]
+    found = []
+    if node.op == _MUL:
+        for a, b in (node.args, node.args[::-1]):
+            reciprocal = uncast(b)
+            if not isinstance(reciprocal, Apply) or reciprocal.op != _DIV:
+                continue
+            if number(reciprocal.args[0]) == 1:
+                found.append((a, reciprocal.args[1]))
+    return found
 
 
 _PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}

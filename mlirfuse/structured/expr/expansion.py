@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
@@ -19,6 +18,7 @@ from mlirfuse.structured.expr.nodes import (
     Opaque,
     Part,
     Reduce,
+    base_loops,
 )
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.ir.analysis_cache import Facts
@@ -34,19 +34,11 @@ def step_through(element: Element) -> Expr | None:
     if op is None:
         return None
     step = _step(op, element)
-    memo.keep_step(key, step, {op, *_reduced_in(element.index)})
+    reduced = {
+        base.op for index in element.index for base in base_loops(index) if isinstance(base, Loop)
+    }
+    memo.keep_step(key, step, {op, *reduced})
     return step
-
-
-def _reduced_in(indices: Iterable[Index]) -> Iterator[ir.Operation]:
-    """The ops whose loops the indices are made of."""
-    for index in indices:
-        if isinstance(index, Loop):
-            yield index.op
-        elif isinstance(index, Lin):
-            yield from _reduced_in(index.parts)
-        elif isinstance(index, Part):
-            yield from _reduced_in((index.index,))
 
 
 def _step(op: ir.Operation, element: Element) -> Expr | None:
@@ -128,12 +120,7 @@ class _Form:
     @functools.cached_property
     def loops(self) -> tuple[Loop, ...]:
         """The op's loops with their sizes; wanted where the result's indices leave some open."""
-        sizes: list[int | None] = [None] * self.rank
-        for value, index_map in zip(self.operands, self.maps, strict=True):
-            for loop, size in zip(index_map or (), ops.shape(value), strict=False):
-                if loop is not None and size is not None:
-                    sizes[loop] = size
-        return tuple(Loop(self.op, d, size) for d, size in enumerate(sizes))
+        return tuple(Loop(self.op, d, size) for d, size in enumerate(ops.loop_sizes(self.op)))
 
 
 @analysis_cache.kept

@@ -18,10 +18,11 @@ op, once in an analysis. Every walk here is bounded, because expressions share p
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.expansion import step_through
 from mlirfuse.structured.expr.nodes import (
     Apply,
@@ -30,9 +31,8 @@ from mlirfuse.structured.expr.nodes import (
     Expr,
     Index,
     IndexOf,
-    Lin,
-    Part,
     Reduce,
+    base_loops,
 )
 from mlirfuse.structured.ir import ops
 
@@ -113,14 +113,7 @@ def type_of(expr: Expr) -> str:
     return "index" if isinstance(expr, IndexOf) else ""
 
 
-# The predicates of `arith.cmpf` that order two numbers, as the attribute prints.
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "1 : i64": operator.eq,
-    "2 : i64": operator.gt,
-    "3 : i64": operator.ge,
-    "4 : i64": operator.lt,
-    "5 : i64": operator.le,
-}
+_COMPARISONS = {predicates.OEQ: operator.eq, **predicates.ORDERED_INEQUALITIES}
 
 
 def literal(expr: Expr) -> Const | None:
@@ -167,22 +160,17 @@ def loops(expr: Expr) -> set[int]:
     for leaf in _leaves(source(expr)):
         end = source(leaf)
         if isinstance(end, Element):
-            found.update(i for index in end.index for i in _ints(index))
+            found.update(_start_loops(*end.index))
         elif isinstance(end, IndexOf):
-            found.update(_ints(end.index))
+            found.update(_start_loops(end.index))
         elif not isinstance(end, Const):
             found |= loops(end)
     return found
 
 
-def _ints(index: Index) -> Iterator[int]:
-    if isinstance(index, int):
-        yield index
-    elif isinstance(index, Lin):
-        for part in index.parts:
-            yield from _ints(part)
-    elif isinstance(index, Part):
-        yield from _ints(index.index)
+def _start_loops(*indices: Index) -> Iterator[int]:
+    for index in indices:
+        yield from (base for base in base_loops(index) if isinstance(base, int))
 
 
 def tensors(expr: Expr) -> Iterator[ir.Value]:

@@ -12,10 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.nodes import Index, Lin, Loop, Part
-
-Base: TypeAlias = int | Loop
-"""A loop: a dimension of the starting element, or a loop of its own."""
+from mlirfuse.structured.expr.nodes import Base, Index, Lin, Loop, base_loops
 
 SizeOf: TypeAlias = Callable[[Base], int | None]
 """Trip count of a base loop; None when dynamic."""
@@ -32,11 +29,7 @@ class Digit:
 
 def holds(index: Index, base: Base) -> bool:
     """Whether the index depends on the base loop."""
-    if isinstance(index, Lin):
-        return any(holds(part, base) for part in index.parts)
-    if isinstance(index, Part):
-        return holds(index.index, base)
-    return index == base
+    return base in base_loops(index)
 
 
 def digits(index: Index, size_of: SizeOf) -> tuple[Digit, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from iree.compiler import ir
@@ -38,6 +39,20 @@ class Part:
 
 
 Index: TypeAlias = int | Loop | Lin | Part | None
+
+Base: TypeAlias = int | Loop
+"""A loop: a dimension of the starting element, or a loop of another op."""
+
+
+def base_loops(index: Index) -> Iterator[Base]:
+    """The loops that an index depends on, once for each digit of them."""
+    if isinstance(index, int | Loop):
+        yield index
+    elif isinstance(index, Lin):
+        for part in index.parts:
+            yield from base_loops(part)
+    elif isinstance(index, Part):
+        yield from base_loops(index.index)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

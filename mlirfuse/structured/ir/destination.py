@@ -50,23 +50,9 @@ def _is_free(op: ir.Operation) -> bool:
     return not fusable_neighbors.is_epilogue_of_compute(op)
 
 
-def with_feeders(readers: list[ir.Operation]) -> list[ir.Operation]:
-    """The ops and the elementwise ones that they alone read, directly or through one another.
+def with_feeders(users: list[ir.Operation]) -> list[ir.Operation]:
+    """The ops and the elementwise producers that only they use, in block order.
 
-    Args:
-      readers: ops of one block.
-
-    Returns:
-      All of them in block order; epilogues of contractions stay out.
+    Epilogues of contractions stay out.
     """
-    group = set(readers)
-    work = list(readers)
-    while work:
-        for value in ops.inputs(work.pop()):
-            op = ops.defining_op(value)
-            if op is None or op in group or op.block != readers[0].block or not _is_free(op):
-                continue
-            if len(op.results) == 1 and all(user in group for user in ops.users(value)):
-                group.add(op)
-                work.append(op)
-    return slices.in_order(group)
+    return slices.in_order([*users, *slices.exclusive_producers(users, _is_free)])

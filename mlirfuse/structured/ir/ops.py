@@ -60,6 +60,7 @@ from mlirfuse.structured.ir.tensor_ops import (
 )
 from mlirfuse.structured.ir.tensor_types import (
     ASSUMED_DYNAMIC_SIZE,
+    MAX_FINITE,
     element_bits,
     element_type,
     is_float,
@@ -90,6 +91,7 @@ __all__ = [
     "ASSUMED_DYNAMIC_SIZE",
     "CONSTANT_OPS",
     "INTERNAL_NAME_PREFIX",
+    "MAX_FINITE",
     "NAMED_CONTRACTIONS",
     "REGION",
     "RESHAPES",

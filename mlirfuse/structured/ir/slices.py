@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
-
-# Ops that hold no data of their own; a group takes copies of them instead of reading them.
-CHEAP = frozenset({"tensor.empty", "linalg.fill"})
 
 
 def in_order(group: Iterable[ir.Operation]) -> list[ir.Operation]:
@@ -152,36 +149,81 @@ def cycle(group: list[ir.Operation]) -> ir.Operation | None:
     return None
 
 
-def first_reader(group: list[ir.Operation]) -> ir.Operation:
-    """Where the region has to stand: the first outside reader, or the group's last op."""
-    members, place = set(group), group[-1]
-    block = place.block
-    for op in group:
-        for result in op.results:
-            for user in ops.users(result):
-                outer = ops.ancestor_in(block, user)
-                if outer is None or outer in members:
-                    continue
-                if outer.is_before_in_block(place):
-                    place = outer
-    return place
+def first_user(
+    values: Iterable[ir.Value], members: Container[ir.Operation], block: ir.Block
+) -> ir.Operation | None:
+    """The first op of the block that uses one of the values, itself or in a body, and is no member.
+
+    Args:
+      values: results of ops in the block.
+      members: ops whose uses do not count.
+      block: the block.
+    """
+    first: ir.Operation | None = None
+    for value in values:
+        for user in ops.users(value):
+            outer = ops.ancestor_in(block, user)
+            if outer is None or outer in members:
+                continue
+            if first is None or outer.is_before_in_block(first):
+                first = outer
+    return first
+
+
+def insertion_point(group: list[ir.Operation]) -> ir.Operation:
+    """The op where the region has to be inserted: its first outside user, or its last op."""
+    results = (result for op in group for result in op.results)
+    user, last = first_user(results, set(group), group[-1].block), group[-1]
+    return user if user is not None and user.is_before_in_block(last) else last
 
 
 def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
-    """Outside ops that feed the group and stand after its first reader, in block order."""
-    place, members = first_reader(group), set(group)
-    if place == group[-1]:
+    """Outside producers that come after the group's first outside user, in block order."""
+    point, members = insertion_point(group), set(group)
+    if point == group[-1]:
         return []
     late: dict[ir.Operation, None] = {}
     work = list(group)
     while work:
         for _, owner in ops.operand_producers(work.pop()):
-            if owner is None or owner.block != place.block or owner in members or owner in late:
+            if owner is None or owner.block != point.block or owner in members or owner in late:
                 continue
-            if place == owner or place.is_before_in_block(owner):
+            if point == owner or point.is_before_in_block(owner):
                 late[owner] = None
                 work.append(owner)
     return in_order(late)
+
+
+def exclusive_producers(
+    users: Iterable[ir.Operation],
+    accepts: Callable[[ir.Operation], bool],
+    members: Container[ir.Operation] = (),
+) -> list[ir.Operation]:
+    """The producers of the ops' operands that have no users but them, each other and `members`.
+
+    Args:
+      users: ops of one block.
+      accepts: whether a producer of the block, with one result, may be one of them.
+      members: further ops that may use them.
+
+    Returns:
+      The producers in block order, without the users.
+    """
+    roots = list(users)
+    own = set(roots)
+    found: set[ir.Operation] = set()
+    work = list(roots)
+    while work:
+        for value in work.pop().operands:
+            op = ops.defining_op(value)
+            if op is None or op in found or op in own or op in members:
+                continue
+            if op.block != roots[0].block or len(op.results) != 1 or not accepts(op):
+                continue
+            if all(u in found or u in own or u in members for u in ops.users(value)):
+                found.add(op)
+                work.append(op)
+    return in_order(found)
 
 
 def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:

@@ -9,6 +9,9 @@ from iree.compiler import ir
 
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 
+MAX_FINITE = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}
+"""Largest finite number of each floating-point type; its negative is the lowest."""
+
 ASSUMED_DYNAMIC_SIZE = 128
 """Size assumed for a dynamic dimension where the cost model needs a number."""
 

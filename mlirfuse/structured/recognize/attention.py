@@ -15,15 +15,15 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes, upstream_math
+from mlirfuse.structured.expr.arithmetic import constant_factor
 from mlirfuse.structured.expr.expressions import number, start
-from mlirfuse.structured.expr.loop_domains import Base, Domain, SizeOf, common_domain, holds
-from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Lin, Loop
+from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, common_domain, holds
+from mlirfuse.structured.expr.nodes import Apply, Base, Element, Expr, Index, Lin, Loop
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.recognize import mask_analysis, mask_logic, masks
 from mlirfuse.structured.recognize.scores import (
     NearScores,
     Product,
-    constant_factor,
     find_product,
     find_scores,
 )

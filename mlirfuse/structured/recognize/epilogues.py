@@ -29,7 +29,8 @@ def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
     group = [contraction]
     closed = 1
     while True:
-        following = _next_reader(group)
+        values = [result for op in group for result in op.results]
+        following = slices.first_user(values, set(group), contraction.block)
         if following is None or not _continues(following, group):
             break
         group.append(following)
@@ -85,21 +86,6 @@ def _keeps_place(op: ir.Operation, before: ir.Operation) -> bool:
         and all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v == value)
         and not list(written.uses)
     )
-
-
-def _next_reader(group: list[ir.Operation]) -> ir.Operation | None:
-    """The first op in the block that reads the group and is not of it."""
-    members, first = set(group), None
-    block = group[0].block
-    for op in group:
-        for result in op.results:
-            for user in ops.users(result):
-                outer = ops.ancestor_in(block, user)
-                if outer is None or outer in members:
-                    continue
-                if first is None or outer.is_before_in_block(first):
-                    first = outer
-    return first
 
 
 def _continues(op: ir.Operation, group: list[ir.Operation]) -> bool:

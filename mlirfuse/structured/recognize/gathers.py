@@ -171,31 +171,21 @@ def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
 
 
 def feeding(
-    readers: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
+    users: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
 ) -> list[ir.Operation]:
-    """The elementwise ops and gathers that only the readers read, directly or through another.
+    """The elementwise producers and gathers that only these ops use, also through one another.
 
     Args:
-      readers: ops of one block.
-      members: the readers, and ops that may read too.
+      users: ops of one block.
+      members: further ops that may use them.
       takes_epilogues: whether epilogues of contractions count.
     """
-    found: set[ir.Operation] = set()
-    work = list(readers)
-    while work:
-        for value in list(work.pop().operands):
-            op = ops.defining_op(value)
-            if op is None or op in found or op in members or not _joins(op, readers[0]):
-                continue
-            if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
-                continue
-            if all(user in found or user in members for user in ops.users(value)):
-                found.add(op)
-                work.append(op)
-    return slices.in_order(found) if found else []
 
+    def accepts(op: ir.Operation) -> bool:
+        if ops.in_region(op) or not ops.is_elementwise(op):
+            return False
+        if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
+            return False
+        return is_gather(op) or fusable_neighbors.has_scalar_body(op)
 
-def _joins(op: ir.Operation, reader: ir.Operation) -> bool:
-    if op.block != reader.block or ops.in_region(op) or not ops.is_elementwise(op):
-        return False
-    return len(op.results) == 1 and (is_gather(op) or fusable_neighbors.has_scalar_body(op))
+    return slices.exclusive_producers(users, accepts, members)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.expressions import type_of
-from mlirfuse.structured.expr.loop_domains import Base, SizeOf, product
-from mlirfuse.structured.expr.nodes import Apply, Const, Expr, Index, IndexOf, Lin, Loop, Part
+from mlirfuse.structured.expr.loop_domains import SizeOf, product
+from mlirfuse.structured.expr.nodes import (
+    Apply,
+    Base,
+    Const,
+    Expr,
+    Index,
+    IndexOf,
+    Lin,
+    Loop,
+    base_loops,
+)
 from mlirfuse.structured.recognize.mask_logic import (
     FALSE,
     TRUE,
@@ -59,11 +70,11 @@ def _decided(comparison: Apply, size_of: SizeOf) -> bool | None:
     if a is None or b is None:
         return None
     always = {
-        "2": (a[1] < b[0], a[0] >= b[1]),
-        "3": (a[1] <= b[0], a[0] > b[1]),
-        "4": (a[0] > b[1], a[1] <= b[0]),
-        "5": (a[0] >= b[1], a[1] < b[0]),
-    }.get(comparison.predicate.partition(" ")[0])
+        predicates.SLT: (a[1] < b[0], a[0] >= b[1]),
+        predicates.SLE: (a[1] <= b[0], a[0] > b[1]),
+        predicates.SGT: (a[0] > b[1], a[1] <= b[0]),
+        predicates.SGE: (a[0] >= b[1], a[1] < b[0]),
+    }.get(comparison.predicate)
     if always is None or True not in always:
         return None
     return always[0]
@@ -117,7 +128,9 @@ def _never_closes_a_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
     """
     import numpy as np
 
-    bases = {b for leaf in leaves(keep) if isinstance(leaf, IndexOf) for b in _bases(leaf.index)}
+    bases = {
+        b for leaf in leaves(keep) if isinstance(leaf, IndexOf) for b in base_loops(leaf.index)
+    }
     rows = bases - {key}
     keys = size_of(key)
     if len(rows) > 1 or not keys:
@@ -135,16 +148,6 @@ def _never_closes_a_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
     return bool(open_rows.all())
 
 
-def _bases(index: Index) -> Iterator[Base]:
-    if isinstance(index, int | Loop):
-        yield index
-    elif isinstance(index, Lin):
-        for part in index.parts:
-            yield from _bases(part)
-    elif isinstance(index, Part):
-        yield from _bases(index.index)
-
-
 _INTEGER: dict[str, Callable[..., Any]] = {
     "arith.addi": operator.add,
     "arith.subi": operator.sub,
@@ -154,14 +157,6 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "arith.xori": operator.xor,
     "arith.index_cast": lambda a: a,
     "arith.extsi": lambda a: a,
-}
-_COMPARED: dict[str, Callable[..., Any]] = {
-    "0": operator.eq,
-    "1": operator.ne,
-    "2": operator.lt,
-    "3": operator.le,
-    "4": operator.gt,
-    "5": operator.ge,
 }
 
 
@@ -177,7 +172,7 @@ def _evaluate(expr: Expr, indices: Mapping[Base, Any]) -> Any:
     if any(a is None for a in args):
         return None
     if expr.op == "arith.cmpi":
-        compare = _COMPARED.get(expr.predicate.partition(" ")[0])
+        compare = predicates.SIGNED_COMPARISONS.get(expr.predicate)
         return None if compare is None else compare(*args)
     if expr.op == "arith.select":
         import numpy as np

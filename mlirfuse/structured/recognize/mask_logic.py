@@ -9,6 +9,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.expressions import type_of
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
 
@@ -44,14 +45,11 @@ def select(condition: Expr, a: Expr, b: Expr) -> Expr:
     return combine("arith.select", condition, a, b, type_=type_of(a))
 
 
-_OEQ = "1 : i64"
-
-
 def is_minus_infinity(expr: Expr) -> Expr:
     """Whether the f32 expression is -inf, as an i1 expression."""
     if isinstance(expr, Const):
         return TRUE if expr.number == -math.inf else FALSE
-    return combine("arith.cmpf", expr, MINUS_INFINITY, predicate=_OEQ, type_="i1")
+    return combine("arith.cmpf", expr, MINUS_INFINITY, predicate=predicates.OEQ, type_="i1")
 
 
 def may_be_minus_infinity(expr: Expr) -> bool:

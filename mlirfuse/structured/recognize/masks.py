@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 
 from mlirfuse.structured.expr import reshapes
-from mlirfuse.structured.expr.expressions import type_of
+from mlirfuse.structured.expr.expressions import CASTS, type_of
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.mask_logic import (
@@ -49,7 +49,6 @@ _FLOAT_ARITHMETIC = frozenset(
     {"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.negf"}
     | {"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"}
 )
-_CASTS = frozenset({"arith.extf", "arith.truncf"})
 
 
 def read(expr: Expr) -> Expr | None:
@@ -154,7 +153,7 @@ def widen(expr: Expr) -> Expr | None:
     if isinstance(expr, Const) and kind in _FLOATS:
         return Const(float(expr.number), "f32")
     if isinstance(expr, Apply):
-        if expr.op in _CASTS:
+        if expr.op in CASTS:
             return widen(expr.args[0])
         if expr.op == "arith.select":
             parts = [expr.args[0], widen(expr.args[1]), widen(expr.args[2])]
@@ -215,7 +214,7 @@ def _magnitude(expr: Expr) -> float:
     if isinstance(expr, Const):
         return 0.0 if math.isinf(expr.number) else abs(float(expr.number))
     if isinstance(expr, Element):
-        return F16_LARGEST if type_of(expr) == "f16" else math.inf
+        return ops.MAX_FINITE["f16"] if type_of(expr) == "f16" else math.inf
     if isinstance(expr, Apply):
         parts = [_magnitude(a) for a in expr.args if type_of(a) in _FLOATS]
         if expr.op in ("arith.select", "arith.extf", "arith.negf"):
@@ -225,10 +224,6 @@ def _magnitude(expr: Expr) -> float:
         if expr.op == "arith.mulf":
             return math.prod(parts)
     return math.inf
-
-
-F16_LARGEST = 65504.0
-"""The largest finite number of f16."""
 
 
 def kept(expr: Expr) -> Expr | None:

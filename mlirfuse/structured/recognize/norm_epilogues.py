@@ -92,8 +92,8 @@ def _grown(
     closed: list[ir.Operation] = []
     refusal: NoMatch | None = None
     while True:
-        following = _next_reader(values, taken)
-        if following is None or following.block != region.block:
+        following = slices.first_user(values, set(taken), region.block)
+        if following is None:
             break
         if following.name in ops.RESHAPES:
             if not through_reshapes:
@@ -137,16 +137,6 @@ class _Limits:
             text = f"{count} operands, the limit beside the group's results is {self.operands}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
         return None
-
-
-def _next_reader(values: Iterable[ir.Value], taken: list[ir.Operation]) -> ir.Operation | None:
-    """The first op in the block that reads one of the values and is not taken."""
-    readers = {u for value in values for u in ops.users(value)} - set(taken)
-    first: ir.Operation | None = None
-    for reader in readers:
-        if first is None or reader.block != first.block or reader.is_before_in_block(first):
-            first = reader
-    return first
 
 
 def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:

@@ -13,6 +13,7 @@ from mlirfuse.structured.expr.expressions import CASTS, loops, source, tensors, 
 from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import analysis_cache, ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
+from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize.norms import NearNorm, Norm, find_norm, varying_loops
 
 
@@ -199,11 +200,10 @@ def legal_norm(
       ctx: of the pass.
       integers: further element types of tensors that are allowed.
     """
+    refusal = legal_float(match, integers)
+    if refusal is not None:
+        return refusal
     for op in match.ops:
-        tensors_of = [v for v in (*op.operands, *op.results) if ops.ranked(v) is not None]
-        for value in tensors_of:
-            if not ops.is_float(value) and ops.element_type(value) not in integers:
-                return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
         for nested in ops.nested_ops(op):
             if any(ops.element_type(v) == "f64" for v in nested.results):
                 return NoMatch(Reason.ELEMENT_TYPE, f"f64 inside {op.name}")

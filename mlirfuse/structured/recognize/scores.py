@@ -9,7 +9,8 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes
-from mlirfuse.structured.expr.expressions import number
+from mlirfuse.structured.expr.arithmetic import constant_factor
+from mlirfuse.structured.expr.expressions import CASTS, number
 from mlirfuse.structured.expr.loop_domains import holds
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
@@ -21,8 +22,6 @@ SCORE_NODES = 64
 NEUTRAL = 1024.0
 """Largest constant whose addition to all scores is dropped. It costs a score in f32 2^-14 at most;
 a constant far above would swallow the scores, and softmax would no longer be what it is without."""
-
-_CASTS = ("arith.extf", "arith.truncf")
 
 
 # --- contractions --------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ def _multiplies(element: Element, op: ir.Operation) -> bool:
         return False
     read = []
     for arg in total.arg.args:
-        while isinstance(arg, Apply) and arg.op in _CASTS:
+        while isinstance(arg, Apply) and arg.op in CASTS:
             arg = arg.args[0]
         read.append(arg.value if isinstance(arg, Element) else None)
     inputs = ops.inputs(op)
@@ -159,7 +158,7 @@ class _Reader:
                 if step is None:
                     return None
                 expr = step
-            elif isinstance(expr, Apply) and expr.op in _CASTS:
+            elif isinstance(expr, Apply) and expr.op in CASTS:
                 expr = expr.args[0]
             else:
                 return self._computed(expr) if isinstance(expr, Apply) else None
@@ -263,15 +262,3 @@ def _no_fill(fill: float | None) -> NoMatch:
         Reason.CONSTANT_UNVERIFIED,
         f"masked scores are set to {written}; -inf or at most {masks.MASKING:g} masks",
     )
-
-
-def constant_factor(node: Apply) -> tuple[Expr, float] | None:
-    """What a product or quotient scales, and by which finite number; None without a number."""
-    left, right = node.args
-    by = number(right)
-    if by is None and node.op == "arith.mulf":
-        left, by = right, number(left)
-    if by is None or (node.op == "arith.divf" and by == 0):
-        return None
-    factor = 1.0 / by if node.op == "arith.divf" else float(by)
-    return (left, factor) if math.isfinite(factor) else None
