@@ -119,7 +119,7 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])
     return combined([computation(op)], num_bytes([*read, *op.results]))
@@ -151,7 +151,7 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
     )
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def computation(op: ir.Operation) -> Work:
     """What one op computes; its bytes are left out."""
     if not does_work(op):

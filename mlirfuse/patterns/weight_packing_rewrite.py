@@ -160,7 +160,7 @@ def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
     """How IREE's code generation tiles: for workgroups, for registers, and along K."""
     at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
     side = _divisor(tiles, COLUMN_TILES)
-    return analysis_cache.parsed(
+    return analysis_cache.parse(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{at_once}, {side}, {tile.columns}, 0], "

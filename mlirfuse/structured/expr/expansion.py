@@ -21,7 +21,7 @@ from mlirfuse.structured.expr.nodes import (
     base_loops,
 )
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.ir.analysis_cache import Facts
+from mlirfuse.structured.ir.analysis_cache import AnalysisCache
 
 
 def step_through(element: Element) -> Expr | None:
@@ -123,7 +123,7 @@ class _Form:
         return tuple(Loop(self.op, d, size) for d, size in enumerate(ops.loop_sizes(self.op)))
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _form(op: ir.Operation) -> _Form:
     return _Form(op)
 
@@ -146,7 +146,7 @@ def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
 class _Body:
     """Evaluates the scalar body of one structured op at given loop indices."""
 
-    def __init__(self, form: _Form, loops: list[Index], shared: Facts) -> None:
+    def __init__(self, form: _Form, loops: list[Index], shared: AnalysisCache) -> None:
         self.form = form
         self.loops = loops
         self.shared = shared

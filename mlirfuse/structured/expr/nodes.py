@@ -9,7 +9,7 @@ from typing import TypeAlias
 from iree.compiler import ir
 
 from mlirfuse.structured.ir import analysis_cache
-from mlirfuse.structured.ir.analysis_cache import Facts
+from mlirfuse.structured.ir.analysis_cache import AnalysisCache
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Element:
 
     value: ir.Value
     index: tuple[Index, ...]
-    memo: Facts = dataclasses.field(
+    memo: AnalysisCache = dataclasses.field(
         default_factory=analysis_cache.current, compare=False, repr=False
     )
 

@@ -42,7 +42,7 @@ def computes(op: ir.Operation, bit: int) -> bool:
 
 def _above(root: ir.Operation) -> int:
     """The bits of the op and of what it is computed from; none of what a contraction reads."""
-    known: dict[ir.Operation, int] = analysis_cache.kept_along(_own)
+    known: dict[ir.Operation, int] = analysis_cache.upstream_table(_own)
     if root in known:
         return known[root]
     work = [root]

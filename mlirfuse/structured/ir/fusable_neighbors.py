@@ -15,7 +15,7 @@ MOST_OPS = 64
 """Ops in one group: code generation takes more than linear time in them."""
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def has_scalar_body(op: ir.Operation) -> bool:
     """Whether the generic's body is arithmetic only: no gather, no assertion, no loop index."""
     return all(name.startswith(_SCALAR) or name == "linalg.yield" for name in ops.scalar_names(op))
@@ -50,7 +50,7 @@ def is_among_epilogues(op: ir.Operation) -> bool:
     return _distances(first).get(op, _LONGEST_EPILOGUE) < _LONGEST_EPILOGUE
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
     """How many elementwise ops stand between an op of the block and the compute before it."""
     found: dict[ir.Operation, int] = {}

@@ -54,7 +54,7 @@ def location_name(location: ir.Location) -> str:
     return _place(location.attr)
 
 
-@analysis_cache.always
+@analysis_cache.per_attribute
 def _place(attribute: ir.Attribute) -> str:
     name, inside = "", ""
     for frame in source_frames(ir.Location.from_attr(attribute, attribute.context)):

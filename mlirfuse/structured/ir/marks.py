@@ -74,7 +74,7 @@ def any_in(module: ir.Module) -> bool:
     )
 
 
-@analysis_cache.always
+@analysis_cache.per_attribute
 def _may_be_marked(attribute: ir.Attribute) -> bool:
     inside, frame = ops.location_parts(ir.Location.from_attr(attribute, attribute.context))
     return PREFIX in frame or any(_may_be_marked(part.attr) for part in inside)

@@ -57,7 +57,7 @@ def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
     return list(seen)
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _tensors_of(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
     """The tensors that the op reads, with what defines each; copied ops do not count."""
     return tuple(
@@ -261,7 +261,7 @@ def remove_dead(block: ir.Block) -> list[ir.Operation]:
         results = op.results
         read = not results or any(next(iter(r.uses), None) is not None for r in results)
         if not read and ops.is_pure(op):
-            analysis_cache.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
+            analysis_cache.invalidate([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
             op.erase()
         else:
             left.append(op)

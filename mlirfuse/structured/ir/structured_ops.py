@@ -42,7 +42,7 @@ _NAMED_MAPS: dict[str, tuple[IndexMap, ...]] = {
 """Indexing maps of the named contractions that carry none as an attribute."""
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def indexing_maps(op: ir.Operation) -> tuple[IndexMap | None, ...]:
     """One map per operand of a structured op, inputs first, then inits."""
     if "indexing_maps" in op.attributes:
@@ -73,7 +73,7 @@ def clear_caches() -> None:
     _decode_iterators.cache_clear()
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def iterator_types(op: ir.Operation) -> tuple[str, ...]:
     """`parallel` or `reduction` per loop of a structured op."""
     if "iterator_types" in op.attributes:
@@ -99,13 +99,13 @@ def inits(op: ir.Operation) -> list[ir.Value]:
     return list(op.operands)[num_inputs(op) :]
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def is_elementwise(op: ir.Operation) -> bool:
     """Whether every loop of the generic is parallel."""
     return is_generic(op) and all(t == "parallel" for t in iterator_types(op))
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def loop_sizes(op: ir.Operation) -> tuple[int | None, ...]:
     """Trip count of each loop of a structured op; None where dynamic or unknown."""
     sizes: list[int | None] = [None] * len(iterator_types(op))
@@ -121,19 +121,19 @@ def body(op: ir.Operation) -> ir.Block:
     return op.regions[0].blocks[0]
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def reads_inits(op: ir.Operation) -> bool:
     """Whether the scalar body reads the initial values of the `outs` operands."""
     return any(list(a.uses) for a in list(body(op).arguments)[num_inputs(op) :])
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def is_projection(op: ir.Operation) -> bool:
     """Whether the generic only moves data: it yields its one input unchanged."""
     return num_inputs(op) == 1 and moved_input(op) is not None
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def moved_input(op: ir.Operation) -> int | None:
     """Index of the input that an elementwise generic yields unchanged; None if it computes.
 
@@ -149,13 +149,13 @@ def moved_input(op: ir.Operation) -> int | None:
     return next((index for index, a in enumerate(arguments) if a == yielded), None)
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def reads_index(op: ir.Operation) -> bool:
     """Whether the scalar body reads a loop index (`linalg.index`)."""
     return "linalg.index" in scalar_names(op)
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def scalar_names(op: ir.Operation) -> tuple[str, ...]:
     """The names of the ops in the scalar body, the terminator last."""
     return tuple(o.operation.name for o in body(op).operations)
@@ -164,7 +164,7 @@ def scalar_names(op: ir.Operation) -> tuple[str, ...]:
 NAMED_CONTRACTIONS = frozenset({*_NAMED_MAPS, "linalg.contract"})
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def is_contraction(op: ir.Operation) -> bool:
     """Whether the op multiplies two inputs and accumulates over at least one reduction loop.
 

@@ -89,13 +89,13 @@ def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield from nested_ops(nested.operation)
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def operand_producers(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
     """The values of `external_operands`, each with the op that defines it."""
     return tuple((value, defining_op(value)) for value in external_operands(op))
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def external_operands(op: ir.Operation) -> tuple[ir.Value, ...]:
     """The values defined outside the op that it or its nested ops use, each once."""
     seen: dict[ir.Value, None] = dict.fromkeys(op.operands)

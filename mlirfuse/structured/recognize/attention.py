@@ -128,7 +128,7 @@ def may_end_attention(root: ir.Operation) -> bool:
     return any(upstream_math.holds(value, upstream_math.EXPONENTIAL) for value in values)
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 

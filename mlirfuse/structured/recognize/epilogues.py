@@ -23,7 +23,7 @@ def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]
     return list(_epilogue((contraction, max_operands)))
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
     contraction, max_operands = question
     group = [contraction]

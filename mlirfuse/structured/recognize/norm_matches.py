@@ -41,7 +41,7 @@ def residual(norm: Norm) -> Residual | None:
 _LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "arith.extf"})
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def last_scalar_op(op: ir.Operation) -> str:
     """Name of the op that the scalar body yields; empty where there is none."""
     if not ops.is_generic(op):

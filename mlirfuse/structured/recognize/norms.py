@@ -67,7 +67,7 @@ class NearNorm:
     refusal: NoMatch
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def find_norm(value: ir.Value) -> Norm | NearNorm | None:
     """Recognizes the normalization whose result the value is.
 
