@@ -318,8 +318,8 @@ class _Search:
         if bound > limit:
             text = f"{bound} operands and results, the limit is {limit}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
-        if len(group.members) > fusable_neighbors.MOST_OPS:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
+        if len(group.members) > fusable_neighbors.MAX_GROUP_OPS:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
         return None
 
     def _join(self, first: int, last: int) -> None:

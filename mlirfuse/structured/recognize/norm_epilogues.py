@@ -36,7 +36,7 @@ def reduces_rows(region: ir.Operation) -> bool:
         return False
     sums = [op for op in inner if not ops.is_elementwise(op)]
     return bool(sums) and not any(
-        ops.is_contraction(op) or fusable_neighbors.is_window(op) for op in sums
+        ops.is_contraction(op) or fusable_neighbors.has_window(op) for op in sums
     )
 
 
@@ -55,7 +55,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     if len(ends) != 1:
         return None
     limits = _Limits(
-        fusable_neighbors.MOST_OPS - len(inner), target.max_operands - len(region.results)
+        fusable_neighbors.MAX_GROUP_OPS - len(inner), target.max_operands - len(region.results)
     )
     found = _grown(region, ends[0], limits, through_reshapes=True)
     if not isinstance(found, list):
@@ -131,7 +131,7 @@ class _Limits:
     def passed(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
         """Why the ops are too many for the group."""
         if len(epilogue) > self.ops:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
         count = len(slices.operands_of([region, *epilogue]))
         if count > self.operands:
             text = f"{count} operands, the limit beside the group's results is {self.operands}"
