@@ -104,7 +104,7 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
 
 def does_work(op: ir.Operation) -> bool:
     """Whether the op would be a dispatch: no reshape, no empty or constant tensor."""
-    return not (slices.is_cheap(op) or op.name in ops.RESHAPES)
+    return not (slices.is_clonable(op) or op.name in ops.RESHAPES)
 
 
 def work(group: list[ir.Operation]) -> Work:
@@ -192,4 +192,4 @@ def num_bytes(values: Iterable[ir.Value]) -> int:
 def is_cheap_value(value: ir.Value) -> bool:
     """Whether a group takes a copy of what makes the value instead of reading it."""
     op = ops.defining_op(value)
-    return op is not None and slices.is_cheap(op)
+    return op is not None and slices.is_clonable(op)

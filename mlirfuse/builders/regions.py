@@ -127,7 +127,7 @@ def _clone_into(
             owner = ops.defining_op(value)
             if owner is None or owner in members or value in copies:
                 continue
-            if slices.is_cheap(owner):
+            if slices.is_clonable(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
         for user in (new, *ops.nested_ops(new)):

@@ -32,7 +32,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if len(readers) != 1 or readers[0].block != root.block:
         return NoMatch(Reason.EXTRA_USERS, "the result is read untransposed too")
     init = ops.defining_op(root.operands[2])
-    if init is None or init.name != "linalg.fill" or not slices.is_cheap(init):
+    if init is None or init.name != "linalg.fill" or not slices.is_clonable(init):
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
     return Match(root, (root, transposes[0]))
 

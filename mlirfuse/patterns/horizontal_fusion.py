@@ -58,7 +58,7 @@ def _is_settled(op: ir.Operation) -> bool:
     return not any(
         other is not None
         and other.name.startswith(("linalg.", "tensor.", "iree_linalg_ext."))
-        and not slices.is_cheap(other)
+        and not slices.is_clonable(other)
         for other in around
     )
 

@@ -177,7 +177,7 @@ def _wide_init(
     if all(d not in radices for d in index_map):
         return value
     op = ops.defining_op(value)
-    if op is None or op.name != "linalg.fill" or not slices.is_cheap(op):
+    if op is None or op.name != "linalg.fill" or not slices.is_clonable(op):
         return _wide(value, index_map, radices)
     sizes = _wide_sizes(value, index_map, radices)
     fresh = builders.empty(sizes, ops.element_type(value), builders.dynamic_sizes(value))

@@ -498,7 +498,7 @@ class _PassRun:
     def record(
         self, group: list[ir.Operation], verdict: NoMatch | None, number: int | None
     ) -> None:
-        shown = [op for op in group if not slices.is_cheap(op)]
+        shown = [op for op in group if not slices.is_clonable(op)]
         gain = cost.gain(group, self.run.target)
         places = tuple(op.location for op in shown)
         decision = Decision(
@@ -564,7 +564,7 @@ def _convert(text: str, default: Any, where: str) -> object:
 
 
 def _launches(group: list[ir.Operation]) -> int:
-    return sum(1 for op in group if not slices.is_cheap(op) and op.name not in ops.RESHAPES)
+    return sum(1 for op in group if not slices.is_clonable(op) and op.name not in ops.RESHAPES)
 
 
 def _first_line(error: Exception) -> str:

@@ -48,7 +48,7 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
     return [
         o.operation
         for o in list(block.operations)[:-1]
-        if not slices.is_cheap(o.operation)
+        if not slices.is_clonable(o.operation)
         and o.operation.name not in ("arith.constant", "tensor.dim", "tensor.extract_slice")
     ]
 

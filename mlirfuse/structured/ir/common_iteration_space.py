@@ -84,7 +84,7 @@ def _refusal(op: ir.Operation) -> NoMatch | None:
 
 def _holds_data(init: ir.Value) -> bool:
     op = ops.defining_op(init)
-    return op is None or not slices.is_cheap(op)
+    return op is None or not slices.is_clonable(op)
 
 
 def _refined(shapes: Iterable[tuple[int | None, ...]]) -> tuple[int | None, ...] | NoMatch:

@@ -75,7 +75,7 @@ def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
     """
     for value in ops.inputs(user):
         producer, shape = ops.defining_op(ops.strip_views(value, ops.RESHAPES)), ops.shape(value)
-        if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, user):
+        if producer is None or slices.is_clonable(producer) or not _keeps_space(producer, user):
             continue
         if not any(_nests(ops.shape(result), shape) for result in producer.results):
             continue

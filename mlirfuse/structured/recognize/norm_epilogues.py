@@ -10,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import destination, fusable_neighbors, ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
-from mlirfuse.structured.ir.legality import unlowered
+from mlirfuse.structured.ir.legality import lowering_refusal
 from mlirfuse.targets.base import Target
 
 
@@ -63,7 +63,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     if not any(op.name in ops.RESHAPES for op in found):
         return Epilogue(tuple(found), inner, None)
     space = common_space([*inner, region, *found])
-    refusal = unlowered(space, target) if isinstance(space, Space) else space
+    refusal = lowering_refusal(space, target) if isinstance(space, Space) else space
     if isinstance(space, Space) and refusal is None:
         return Epilogue(tuple(found), inner, space)
     found = _grown(region, ends[0], limits, through_reshapes=False)
@@ -73,7 +73,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
 def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
     """The ops of the group that compute."""
     held = [view.operation for view in ops.body(region).operations][:-1]
-    return tuple(op for op in held if not slices.is_cheap(op))
+    return tuple(op for op in held if not slices.is_clonable(op))
 
 
 def _grown(
