@@ -7,7 +7,7 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured.ir import ops, slices, windows
+from mlirfuse.structured.ir import ops, slices, strided_access
 from mlirfuse.structured.recognize import channels, epilogues
 
 NAMED = (
@@ -279,7 +279,7 @@ def sliding(op: ir.Operation) -> Sliding | str | None:
     else:
         return None
     number = 1 - image
-    terms = windows.sums(op, image)
+    terms = strided_access.strided_loops(op, image)
     out, weight = (ops.indexing_maps(op)[n] for n in (2, number))
     if terms is None or out is None or weight is None or None in (*out, *weight):
         return f"an indexing map of {op.name}"
