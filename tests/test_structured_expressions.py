@@ -393,7 +393,7 @@ def test_reduction_loops_are_bound_to_what_stands_at_their_place():
     arg, element = squares(f)
     binding: comparison.Binding = {}
     assert comparison.same(arg, element, binding)
-    assert [(loop.number, index) for loop, index in binding.items()] == [(1, 1)]
+    assert [(loop.dim, index) for loop, index in binding.items()] == [(1, 1)]
 
 
 def test_a_loop_stands_for_one_index_only():
@@ -627,7 +627,7 @@ def test_sixty_doublings_are_walked_quickly(make, quick):
     f = make(60)
     element = ex.start(f.result)
     node = ex.define(element)
-    assert len(list(arithmetic.factors(element))) == arithmetic.PRODUCT_NODES
+    assert len(list(arithmetic.factors(element))) == arithmetic.MAX_PRODUCT_NODES
     assert ex.loops(node) == {0, 1}
     assert len(set(ex.tensors(node))) == 1
     assert norms.find_norm(f.result) is None

@@ -25,9 +25,9 @@ from mlirfuse.structured.ir.analysis_cache import AnalysisCache
 
 
 def step_through(element: Element) -> Expr | None:
-    """What the element is one op further up, or None when that op is not understood."""
-    memo, key = element.memo, (element.value, element.index)
-    for steps in (memo.steps, memo.settled):
+    """The definition of the element by the op that computes it; None if that is not understood."""
+    cache, key = element.cache, (element.value, element.index)
+    for steps in (cache.steps, cache.settled):
         if key in steps:
             return steps[key]
     op = ops.defining_op(element.value)
@@ -37,7 +37,7 @@ def step_through(element: Element) -> Expr | None:
     reduced = {
         base.op for index in element.index for base in base_loops(index) if isinstance(base, Loop)
     }
-    memo.keep_step(key, step, {op, *reduced})
+    cache.keep_step(key, step, {op, *reduced})
     return step
 
 
@@ -50,7 +50,7 @@ def _step(op: ir.Operation, element: Element) -> Expr | None:
         return None if value is None else Const(value, ops.element_type(element.value))
     if name in ops.RESHAPES:
         index = _through_reshape(op, element.index)
-        return None if index is None else Element(op.operands[0], index, element.memo)
+        return None if index is None else Element(op.operands[0], index, element.cache)
     return None
 
 
@@ -58,7 +58,7 @@ def _through_reshape(op: ir.Operation, index: tuple[Index, ...]) -> tuple[Index,
     groups = ops.reassociation(op)
     expands = op.name == "tensor.expand_shape"
     sizes = ops.shape(op.results[0] if expands else op.operands[0])
-    # The digits of two different splits would look alike.
+    # The digits of two different splits would compare equal.
     if any(sum(sizes[d] is None for d in group) > 1 for group in groups):
         return None
     if expands:
@@ -75,7 +75,7 @@ def _through_reshape(op: ir.Operation, index: tuple[Index, ...]) -> tuple[Index,
 
 
 def linearize(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:
-    """Row-major linearization, simplified: unit sizes drop out, digits of one index rejoin."""
+    """Row-major linearization, simplified: drops unit sizes and merges the digits of one index."""
     kept = [(p, s) for p, s in zip(parts, sizes, strict=True) if s != 1]
     if not kept:
         return None
@@ -90,7 +90,7 @@ def linearize(parts: tuple[Index, ...], sizes: tuple[int | None, ...]) -> Index:
 
 
 def delinearize(index: Index, position: int, sizes: tuple[int | None, ...]) -> Index:
-    """One digit of an index, simplified: what `linearize` joined comes apart again."""
+    """One digit of an index, simplified: the inverse of `linearize`."""
     if sizes[position] == 1 or index is None:
         return None
     kept = [d for d, s in enumerate(sizes) if s != 1]
@@ -119,7 +119,7 @@ class _Form:
 
     @functools.cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """The op's loops with their sizes; wanted where the result's indices leave some open."""
+        """The op's loops with their sizes, for those that the result's indices do not determine."""
         return tuple(Loop(self.op, d, size) for d, size in enumerate(ops.loop_sizes(self.op)))
 
 
@@ -140,7 +140,7 @@ def _through_generic(op: ir.Operation, element: Element) -> Expr | None:
     for loop, index in zip(out_map, element.index, strict=True):
         if loop is not None:
             loops[loop] = index
-    return _Body(form, loops, element.memo).result(out)
+    return _Body(form, loops, element.cache).result(out)
 
 
 class _Body:
@@ -153,7 +153,7 @@ class _Body:
         self.known: dict[ir.Value, Expr] = {}
 
     def result(self, out: int) -> Expr | None:
-        """What the body yields for operand number `out`, an init."""
+        """The expression that the body yields for the init with operand index `out`."""
         for op in self.form.scalars:
             if len(op.results) == 1:
                 self.known[op.results[0]] = self._compute(op)

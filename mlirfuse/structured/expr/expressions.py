@@ -1,18 +1,18 @@
-"""What a tensor element is, as a scalar expression over other tensors' elements.
+"""Tensor elements as scalar expressions of other tensors' elements.
 
-A pattern in terms of expressions does not care how a frontend cut the computation into ops: one
-op per arithmetic operation (PyTorch), bodies fused already (StableHLO), broadcasts written out or
-folded into indexing maps, reshapes between them.
+A pattern on expressions is independent of how a frontend divides a computation into ops: one op per
+arithmetic operation (PyTorch), fused bodies (StableHLO), explicit broadcasts or broadcasts in
+indexing maps, reshapes in between.
 
 An element is a value and one index per dimension. An index is
   an int         a loop of the element that the analysis started from,
-  a Loop         a reduction loop, or a loop that the start does not reach,
-  Lin(parts)     several indices linearized, with their sizes (seen through a collapse),
-  Part(i, ...)   one digit of an index (seen through an expand),
+  a Loop         a reduction loop, or another loop that the starting element does not determine,
+  Lin(parts)     several indices linearized, with their sizes (through a collapse),
+  Part(i, ...)   one digit of an index (through an expand),
   None           the constant zero.
-Expansion is lazy and one level at a time: asking for the definition of one element looks at one
-op, once in an analysis. Every walk here is bounded, because expressions share parts: the tree of
-`x = x * x` written sixty times has 2^60 leaves.
+Expansion is lazy: the definition of one element inspects one op, once per analysis. Every walk is
+bounded, because expressions share subexpressions: the tree of `x = x * x` repeated sixty times has
+2^60 leaves.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ CASTS = frozenset({"arith.extf", "arith.truncf"})
 
 
 def start(value: ir.Value) -> Element:
-    """The element of the value at its own dimensions' loops."""
+    """The element of the value whose indices are its own dimensions."""
     return Element(value, tuple(range(len(ops.shape(value)))))
 
 
 def define(expr: Expr) -> Expr:
-    """Looks through the definition of an element until a computation, a number or a leaf.
+    """Expands an element to a computation, a constant or a leaf.
 
-    Broadcasts, transposes and reshapes are passed over. The result is an `Element` only when its
-    value is not computed by something that this analysis understands.
+    Skips broadcasts, transposes and reshapes. The result is an `Element` only when the analysis does
+    not understand the op that defines its value.
     """
     while isinstance(expr, Element):
         step = step_through(expr)
@@ -59,7 +59,7 @@ def define(expr: Expr) -> Expr:
 
 
 def uncast(expr: Expr) -> Expr:
-    """Defines the expression; drops floating-point casts and decided selections on the way."""
+    """Expands the expression; drops floating-point casts and selects on constant conditions."""
     expr = define(expr)
     while isinstance(expr, Apply):
         if expr.op in CASTS:
@@ -72,14 +72,14 @@ def uncast(expr: Expr) -> Expr:
 
 
 def source(expr: Expr, *, whole: bool = False) -> Expr:
-    """The element under casts and broadcasts, kept as an element of the tensor in memory.
+    """The element of a tensor in memory under casts and broadcasts.
 
-    Transposes and reshapes end the walk: reading through them inside a group costs something.
+    The walk ends at transposes and reshapes, since a group does not read through them for free.
 
     Args:
-      expr: an element, or scalars above one.
-      whole: the tensors are large: a rounding of what an op computes ends the walk too. That op
-        rounds as it writes, and the group reads half the bytes.
+      expr: an element, or casts of one.
+      whole: whether the tensors are large; then the walk also ends at a truncation of a computed
+        tensor. Its producer truncates as it writes, and the group reads half the bytes.
     """
     while True:
         step = step_through(expr) if isinstance(expr, Element) else expr
@@ -97,11 +97,11 @@ def source(expr: Expr, *, whole: bool = False) -> Expr:
 
 
 def _rounds_computed(cast: Apply) -> bool:
-    """Whether a cast narrows a tensor that an op computes."""
+    """Whether a cast truncates a tensor that a linalg op computes."""
     if cast.op != "arith.truncf" or not isinstance(cast.args[0], Element):
         return False
-    writer = ops.defining_op(cast.args[0].value)
-    return writer is not None and writer.name.startswith("linalg.")
+    producer = ops.defining_op(cast.args[0].value)
+    return producer is not None and producer.name.startswith("linalg.")
 
 
 def type_of(expr: Expr) -> str:
@@ -117,7 +117,7 @@ _COMPARISONS = {predicates.OEQ: operator.eq, **predicates.ORDERED_INEQUALITIES}
 
 
 def literal(expr: Expr) -> Const | None:
-    """The compile-time number that the expression is, with the type that rounded it, or None."""
+    """The compile-time number that the expression equals, with its element type; else None."""
     expr = uncast(expr)
     if isinstance(expr, Const):
         return expr
@@ -132,13 +132,13 @@ def literal(expr: Expr) -> Const | None:
 
 
 def number(expr: Expr) -> float | int | None:
-    """The compile-time number that the expression is, or None."""
+    """The compile-time number that the expression equals; else None."""
     found = literal(expr)
     return None if found is None else found.number
 
 
 def _leaves(expr: Expr) -> Iterator[Element | IndexOf]:
-    """The elements and loop indices that an expression reads, without expanding elements."""
+    """The elements and loop indices in an expression, without expanding elements."""
     seen: set[int] = set()
     work = [expr]
     while work:
@@ -155,7 +155,7 @@ def _leaves(expr: Expr) -> Iterator[Element | IndexOf]:
 
 
 def loops(expr: Expr) -> set[int]:
-    """The starting element's dimensions that the expression depends on, read from its sources."""
+    """The dimensions of the starting element on which the sources of the expression depend."""
     found: set[int] = set()
     for leaf in _leaves(source(expr)):
         end = source(leaf)
@@ -174,7 +174,7 @@ def _start_loops(*indices: Index) -> Iterator[int]:
 
 
 def tensors(expr: Expr) -> Iterator[ir.Value]:
-    """The tensors whose elements the expression reads directly, without expanding them."""
+    """The tensors with elements in the expression, without expanding them."""
     for leaf in _leaves(expr):
         if isinstance(leaf, Element):
             yield leaf.value

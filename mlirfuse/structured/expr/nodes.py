@@ -17,7 +17,7 @@ class Loop:
     """A loop of `op` that is not one of the starting element's dimensions."""
 
     op: ir.Operation
-    number: int
+    dim: int
     size: int | None
 
 
@@ -31,7 +31,7 @@ class Lin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """Digit number `position` of `index` in the mixed radix `sizes`."""
+    """The digit of `index` at `position` in the mixed radix `sizes`."""
 
     index: Index
     position: int
@@ -57,11 +57,11 @@ def base_loops(index: Index) -> Iterator[Base]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a tensor. Elements that stem from one another share what is known."""
+    """One element of a tensor. An element and those it expands to share a cache."""
 
     value: ir.Value
     index: tuple[Index, ...]
-    memo: AnalysisCache = dataclasses.field(
+    cache: AnalysisCache = dataclasses.field(
         default_factory=analysis_cache.current, compare=False, repr=False
     )
 
@@ -76,14 +76,14 @@ class Const:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexOf:
-    """A loop index read as a number (`linalg.index`)."""
+    """The value of a loop index (`linalg.index`)."""
 
     index: Index
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar op on scalar operands; `owner` is the structured op whose body holds it."""
+    """A scalar op on scalar operands, in the body of the structured op `owner`."""
 
     op: str
     args: tuple[Expr, ...]
@@ -93,18 +93,18 @@ class Apply:
     digest: int = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Takes the hash of all that is below, once."""
+        """Computes the hash once: it covers the whole subtree."""
         key = (self.op, self.args, self.predicate, self.type, self.owner)
         object.__setattr__(self, "digest", hash(key))
 
     def __hash__(self) -> int:
-        """What was taken."""
+        """The precomputed hash."""
         return self.digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reduce:
-    """`combiner` over all values of `arg` along `loops`, starting from `init`."""
+    """The reduction of `arg` over `loops` with the scalar op `combiner`, starting at `init`."""
 
     combiner: str
     arg: Expr
@@ -114,18 +114,18 @@ class Reduce:
     digest: int = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Takes the hash of all that is below, once."""
+        """Computes the hash once: it covers the whole subtree."""
         key = (self.combiner, self.arg, self.loops, self.init, self.owner)
         object.__setattr__(self, "digest", hash(key))
 
     def __hash__(self) -> int:
-        """What was taken."""
+        """The precomputed hash."""
         return self.digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opaque:
-    """A scalar that the analysis does not look into."""
+    """A scalar that the analysis does not understand."""
 
     value: ir.Value
 

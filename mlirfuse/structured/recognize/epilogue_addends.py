@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from mlirfuse.structured.expr.arithmetic import PRODUCT_NODES
+from mlirfuse.structured.expr.arithmetic import MAX_PRODUCT_NODES
 from mlirfuse.structured.expr.expansion import step_through
 from mlirfuse.structured.expr.expressions import source, start
 from mlirfuse.structured.expr.nodes import Apply, Element, Expr
@@ -56,7 +56,7 @@ def addends(
                 return None
             expr = step
         if id(expr) not in known:
-            known[id(expr)] = look(expr) if len(known) < PRODUCT_NODES else None
+            known[id(expr)] = look(expr) if len(known) < MAX_PRODUCT_NODES else None
         return known[id(expr)]
 
     def look(expr: Expr) -> list[Expr] | None:

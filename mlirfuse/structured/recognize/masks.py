@@ -126,7 +126,7 @@ def _deepest(element: Element) -> tuple[Element, Expr | None]:
 def _initial_value(element: Element) -> Element | None:
     """What an initializer of the module stores in the global that the element is loaded from."""
     stored = ops.initializer_value(element.value)
-    return None if stored is None else Element(stored, element.index, element.memo)
+    return None if stored is None else Element(stored, element.index, element.cache)
 
 
 def leaves(expr: Expr) -> Iterator[Element | IndexOf]:

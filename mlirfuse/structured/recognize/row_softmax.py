@@ -197,7 +197,7 @@ def _parts_of_op(op: ir.Operation, result: Element, given: dict[Expr, Expr]) -> 
     """What a `linalg.softmax` computes, in the parts that IREE decomposes it into."""
     axis = ops.softmax_axis(op)
     kind = ops.element_type(op.results[0])
-    scores = Element(op.operands[0], result.index, result.memo)
+    scores = Element(op.operands[0], result.index, result.cache)
     along = (Loop(op, axis, ops.shape(op.results[0])[axis]),)
     highest = Reduce("arith.maximumf", scores, along, Const(-math.inf, kind), op)
     shifted = Apply("arith.subf", (scores, highest), "", kind, op)
@@ -339,7 +339,7 @@ def at_column(reduce: Reduce, column: int) -> Expr:
     def move(expr: Expr) -> Expr:
         if isinstance(expr, Element):
             index = tuple(column if i in loops else i for i in expr.index)
-            return Element(expr.value, index, expr.memo)
+            return Element(expr.value, index, expr.cache)
         if isinstance(expr, Apply):
             args = tuple(move(a) for a in expr.args)
             return Apply(expr.op, args, expr.predicate, expr.type, expr.owner)

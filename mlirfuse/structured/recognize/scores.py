@@ -59,7 +59,7 @@ def find_product(element: Element) -> Product | None:
             return None
         indices[loop] = index
     a, b = (
-        Element(value, tuple(None if d is None else indices[d] for d in m), element.memo)
+        Element(value, tuple(None if d is None else indices[d] for d in m), element.cache)
         for value, m in zip(op.operands, (a_map, b_map), strict=False)
     )
     return Product(a, b, summed, op)

@@ -59,7 +59,7 @@ def _softmax_op(element: Element, key: Loop) -> Element | None:
     others = (index for number, index in enumerate(element.index) if number != axis)
     if element.index[axis] != key or any(holds(index, key) for index in others):
         return None
-    return Element(op.operands[0], element.index, element.memo)
+    return Element(op.operands[0], element.index, element.cache)
 
 
 def _decomposed(node: Apply, key: Loop) -> Expr | None:
