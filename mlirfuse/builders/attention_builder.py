@@ -18,7 +18,8 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Index, IndexOf
+from mlirfuse.structured.expr import expressions
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
 from mlirfuse.structured.recognize.attention import Attention, Operand
@@ -159,7 +160,7 @@ class _Builder:
     def _computed_mask(self, mask: Expr) -> tuple[ir.Value, list[int]]:
         dims = self._dims_of(mask)
         sizes = [self.dims[d].size for d in dims]
-        init = builders.empty(sizes, masks.type_of(mask), self._dynamic(dims))
+        init = builders.empty(sizes, expressions.type_of(mask), self._dynamic(dims))
         body = _Scalars(self, mask, dims)
         maps = [*body.maps, tuple(range(len(dims)))]
         kinds = ["parallel"] * len(dims)

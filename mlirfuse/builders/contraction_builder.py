@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contraction_splits
 
 
 def side_by_side(columns: Sequence[tuple[ir.Operation, ir.Value]]) -> ir.Operation:
@@ -98,7 +98,7 @@ def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Oper
     return builders.generic(read, inits, maps, ["parallel"] * rank, builders.body_of(op))
 
 
-def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]]:
+def parts(split: contraction_splits.Split) -> tuple[list[ir.Operation], list[ir.Value]]:
     """The parts of a split as results of one contraction, and the ops that were made for them.
 
     The parts have the contraction's dimensions: its reshape is left out.

@@ -24,7 +24,7 @@ def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Oper
     Returns:
       The group; it keeps the marks of the pass that formed it.
     """
-    group = writer.ops[0] if writer.formed else builders.form_region(list(writer.ops))
+    group = writer.ops[0] if writer.is_region else builders.form_region(list(writer.ops))
     marks = {n: group.attributes[n] for n in group.attributes if n.startswith("mlirfuse.")}
     sizes = dynamic_sizes(whole)
     where = ir.Location.fused([group.location, insert.location], context=group.context)

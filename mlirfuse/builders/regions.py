@@ -79,7 +79,7 @@ def make_room(group: list[ir.Operation]) -> ir.Operation:
     Args:
       group: ops of one block in block order that `slices.check` accepts.
     """
-    place = slices.first_reader(group)
+    place = slices.insertion_point(group)
     for op in slices.late_producers(group):
         op.move_before(place)
     return place
@@ -127,7 +127,7 @@ def _clone_into(
             owner = ops.defining_op(value)
             if owner is None or owner in members or value in copies:
                 continue
-            if slices.is_cheap(owner):
+            if slices.is_clonable(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
         for user in (new, *ops.nested_ops(new)):
@@ -171,7 +171,7 @@ def at_load_time(
     """What `build` makes of constants, computed once when the program is loaded.
 
     Args:
-      sources: constant data: results of an op of `ops.DATA`, or of a load of an immutable global.
+      sources: constant data: results of an op in `ops.CONSTANT_OPS`, or loads of immutable globals.
       build: builds the computation at the current insertion point.
       name: of the global that keeps the result; a number is added where it is taken.
 

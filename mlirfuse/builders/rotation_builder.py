@@ -80,7 +80,7 @@ class _Builder:
         """The heads with their halves apart: a slice of an expand, which is read in place."""
         value = self.first.source
         cut = ops.defining_op(value)
-        taken = None if cut is None else ops.slice_of(cut)
+        taken = None if cut is None else ops.static_slice(cut)
         if cut is None or taken is None or len(taken) != len(ops.shape(value)):
             return self._expanded(value)
         whole = self._expanded(cut.operands[0])

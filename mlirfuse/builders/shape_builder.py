@@ -47,14 +47,14 @@ def cast(value: ir.Value, shape: list[int | None]) -> ir.Value:
 
 def static(sizes: Sequence[Size]) -> list[int | None]:
     """The sizes as types have them."""
-    return [None if size.atoms else size.number for size in sizes]
+    return [None if size.atoms else size.coefficient for size in sizes]
 
 
 def build(size: Size) -> ir.Value:
     """The size as a value of type index, at the insertion point."""
     values = [_build_atom(atom) for atom in size.atoms]
-    if size.number != 1 or not values:
-        values.append(builders.scalar_constant(size.number, "index"))
+    if size.coefficient != 1 or not values:
+        values.append(builders.scalar_constant(size.coefficient, "index"))
     total = values[0]
     for factor in values[1:]:
         total = builders.scalar("arith.muli", [total, factor], "index")
@@ -63,7 +63,7 @@ def build(size: Size) -> ir.Value:
 
 def _build_as(size: Size, kind: str) -> ir.Value:
     if not size.atoms:
-        return builders.scalar_constant(size.number, kind)
+        return builders.scalar_constant(size.coefficient, kind)
     value = build(size)
     return value if kind == "index" else builders.scalar("arith.index_cast", [value], kind)
 

@@ -26,7 +26,7 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
         ir.Location.fused([op.location, cut.location], context=cut.context),
     ):
         inputs = [_part(v, m, cut) for v, m in zip(ops.inputs(op), read, strict=True)]
-        sizes = ops.sliced(cut).dynamic_sizes
+        sizes = ops.slice_params(cut).dynamic_sizes
         init = builders.empty(ops.shape(result), ops.element_type(result), sizes)
         kinds = ["parallel"] * len(out)
         new = builders.generic(inputs, [init], [*read, out], kinds, builders.body_of(op))
@@ -39,7 +39,7 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
 
 def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Value:
     """What the op reads of the value for the part."""
-    taken = ops.sliced(cut)
+    taken = ops.slice_params(cut)
     whole = ops.shape(cut.operands[0])
     if all(d is None or taken.is_whole(d, whole[d]) for d in index_map):
         return value

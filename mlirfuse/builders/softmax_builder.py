@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Reduce, number, start
+from mlirfuse.structured.expr.expressions import number, start, type_of
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Reduce
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.row_softmax import Body, RowSoftmax, at_column, without_nans
 
 
@@ -355,11 +355,11 @@ class _Builder:
             f"#iree_codegen.compilation_info<lowering_config = {_text(levels)}, "
             "translation_info = <pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
         )
-        return {"compilation_info": analysis_cache.parsed(ir.Attribute, text)}
+        return {"compilation_info": analysis_cache.parse(ir.Attribute, text)}
 
 
 def _lowering_config(levels: Mapping[str, Sequence[int]]) -> dict[str, ir.Attribute]:
-    return {"lowering_config": analysis_cache.parsed(ir.Attribute, _text(levels))}
+    return {"lowering_config": analysis_cache.parse(ir.Attribute, _text(levels))}
 
 
 def _text(levels: Mapping[str, Sequence[int]]) -> str:

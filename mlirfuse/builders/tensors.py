@@ -105,7 +105,7 @@ def generic(
             "indexing_maps": ir.ArrayAttr.get([map_attribute(m, len(iterators)) for m in maps]),
             "iterator_types": ir.ArrayAttr.get(
                 [
-                    analysis_cache.parsed(ir.Attribute, f"#linalg.iterator_type<{kind}>")
+                    analysis_cache.parse(ir.Attribute, f"#linalg.iterator_type<{kind}>")
                     for kind in iterators
                 ]
             ),
@@ -114,7 +114,7 @@ def generic(
         },
         regions=1,
     )
-    types = [analysis_cache.parsed(ir.Type, ops.element_type(value)) for value in operands]
+    types = [analysis_cache.parse(ir.Type, ops.element_type(value)) for value in operands]
     block = op.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
     with ir.InsertionPoint(block):
         yielded = body(list(block.arguments))
@@ -275,7 +275,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
         attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
         regions=1,
     )
-    element = analysis_cache.parsed(ir.Type, ops.element_type(init))
+    element = analysis_cache.parse(ir.Type, ops.element_type(init))
     block = op.regions[0].blocks.append(scalar.type, element, arg_locs=[ir.Location.current] * 2)
     with ir.InsertionPoint(block):
         ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
@@ -284,7 +284,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
 
 def scalar_constant(number: float, element: str) -> ir.Value:
     """`arith.constant` of that number and element type."""
-    scalar = analysis_cache.parsed(ir.Type, element)
+    scalar = analysis_cache.parse(ir.Type, element)
     attribute = (
         ir.FloatAttr.get(scalar, float(number))
         if element.startswith(("f", "bf"))
@@ -297,10 +297,10 @@ def scalar_constant(number: float, element: str) -> ir.Value:
 
 def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
     """A scalar op of one result; `predicate` is a comparison's as it prints."""
-    attributes = {"predicate": analysis_cache.parsed(ir.Attribute, predicate)} if predicate else {}
+    attributes = {"predicate": analysis_cache.parse(ir.Attribute, predicate)} if predicate else {}
     return ir.Operation.create(
         name,
-        results=[analysis_cache.parsed(ir.Type, kind)],
+        results=[analysis_cache.parse(ir.Type, kind)],
         operands=operands,
         attributes=attributes,
     ).results[0]
@@ -310,7 +310,7 @@ def tensor_type(sizes: Sequence[int | None], element: str) -> ir.RankedTensorTyp
     """The ranked tensor type; None stands for a dynamic size."""
     return ir.RankedTensorType.get(
         [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes],
-        analysis_cache.parsed(ir.Type, element),
+        analysis_cache.parse(ir.Type, element),
     )
 
 

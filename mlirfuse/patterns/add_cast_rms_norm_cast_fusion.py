@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.recognize.norms import (
+from mlirfuse.structured.recognize.norm_matches import (
     is_narrow_outside,
     is_whole,
     legal_norm,

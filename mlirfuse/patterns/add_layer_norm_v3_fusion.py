@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.recognize.norms import legal_norm, match_norm, may_end_layer_norm
+from mlirfuse.structured.recognize.norm_matches import legal_norm, match_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

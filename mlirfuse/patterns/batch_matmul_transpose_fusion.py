@@ -18,7 +18,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import matrix_instructions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -32,7 +32,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if len(readers) != 1 or readers[0].block != root.block:
         return NoMatch(Reason.EXTRA_USERS, "the result is read untransposed too")
     init = ops.defining_op(root.operands[2])
-    if init is None or init.name != "linalg.fill" or not slices.is_cheap(init):
+    if init is None or init.name != "linalg.fill" or not slices.is_clonable(init):
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
     return Match(root, (root, transposes[0]))
 
@@ -49,7 +49,7 @@ def _permutation(transpose: ir.Operation) -> tuple[int, ...] | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses a form that the target's code generator fails on."""
     op = match.ops[0]
-    return contractions.inner_batch(op, _maps(match), ops.loop_sizes(op), ctx.target)
+    return matrix_instructions.inner_batch(op, _maps(match), ops.loop_sizes(op), ctx.target)
 
 
 def _maps(match: Match) -> list[ops.IndexMap]:

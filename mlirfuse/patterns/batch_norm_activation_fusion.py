@@ -41,7 +41,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     if fusable_neighbors.is_epilogue_of_compute(match.root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, match.root.name)
-    if any(map(fusable_neighbors.is_beside_reduction, match.ops)):
+    if any(map(fusable_neighbors.is_adjacent_to_reduction, match.ops)):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return None
 

@@ -37,7 +37,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """The part is a box of the whole."""
-    if not ops.is_box(match.root):
+    if not ops.has_unit_strides(match.root):
         return NoMatch(Reason.STRUCTURE, "the part is written with steps other than one")
     return None
 

@@ -23,16 +23,16 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction for which there is a kernel."""
     if not triton_compiler.supports(ctx.target) or not matmul.takes(root):
         return None
-    group = [root, *contractions.epilogue(root, ctx.target.max_operands)]
+    group = [root, *epilogues.epilogue(root, ctx.target.max_operands)]
     if len(group) == 1:
-        group += contractions.narrow_epilogue(root, ctx.target.max_operands)
+        group += epilogues.narrow_epilogue(root, ctx.target.max_operands)
     return Match(root, tuple(group))
 
 

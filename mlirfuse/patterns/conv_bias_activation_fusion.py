@@ -28,7 +28,7 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge, widen
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.ir import ops, slices, windows
+from mlirfuse.structured.ir import ops, slices, strided_access
 from mlirfuse.structured.recognize import convolutions
 from mlirfuse.structured.recognize.convolutions import Epilogue
 
@@ -53,7 +53,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         if not convolutions.is_read_elementwise(root):
             return None
         return NoMatch(Reason.EXTRA_USERS, "what follows the convolution is read elsewhere too")
-    pad = windows.padding(root) if ctx.options.fuse_padding else None
+    pad = strided_access.sole_padding(root) if ctx.options.fuse_padding else None
     if not found.unmerges():
         return NoMatch(Reason.INDEXING_MAP, "what follows the merged groups moves them")
     group = [*([] if pad is None else [pad]), *found.ops]

@@ -23,7 +23,7 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.structured.ir import slices, windows
+from mlirfuse.structured.ir import slices, strided_access
 from mlirfuse.structured.recognize import convolutions
 
 
@@ -34,7 +34,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     limit = ctx.target.max_operands
     found = convolutions.with_epilogue(root, limit)
     group = [root] if found is None else found.ops
-    pad = windows.padding(root)
+    pad = strided_access.sole_padding(root)
     group = slices.in_order([*([] if pad is None else [pad]), *group])
     return Match(root, tuple(convolutions.with_channels(group, limit)))
 

@@ -30,8 +30,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.ir import data_tiling, ops
+from mlirfuse.structured.recognize import contractions, epilogues
 
 FEWEST_COLUMNS = 8
 """Columns of a product that is worth packing: f32 in a register of AVX2."""
@@ -48,7 +48,7 @@ _GIVEN = frozenset(
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction of two matrices, or a batched one that feeds such a contraction."""
     contraction = _contraction(root)
-    if contraction is None or contractions.DATA_TILING_HINT in contraction.attributes:
+    if contraction is None or data_tiling.DATA_TILING_HINT in contraction.attributes:
         return None
     if _is_plain(contraction):
         if any(ops.num_elements(v, dynamic_size=2) == 1 for v in ops.inputs(contraction)):
@@ -91,7 +91,7 @@ def _end(root: ir.Operation, contraction: ir.Operation, ctx: PassContext) -> ir.
     """The value that the contraction's elementwise epilogue ends in, transposes left out."""
     if root != contraction:
         return root.results[0]
-    chain = contractions.epilogue(contraction, ctx.target.max_operands)
+    chain = epilogues.epilogue(contraction, ctx.target.max_operands)
     return [contraction, *(op for op in chain if not ops.is_projection(op))][-1].results[0]
 
 
@@ -150,7 +150,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Marks the contraction, or fences its result."""
     if isinstance(match.data, _Mark):
         with match.root.context:
-            match.data.contraction.attributes[contractions.DATA_TILING_HINT] = ir.UnitAttr.get()
+            match.data.contraction.attributes[data_tiling.DATA_TILING_HINT] = ir.UnitAttr.get()
     else:
         builders.fence(match.data.value)
     return match.root

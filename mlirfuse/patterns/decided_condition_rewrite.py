@@ -20,7 +20,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.expr.expressions import Apply, Const, define, literal, start
+from mlirfuse.structured.expr.expressions import define, literal, start
+from mlirfuse.structured.expr.nodes import Apply, Const
 from mlirfuse.structured.ir import ops
 
 

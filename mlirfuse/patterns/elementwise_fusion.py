@@ -32,7 +32,7 @@ def takes(op: ir.Operation) -> bool | NoMatch:
         return False
     if fusable_neighbors.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
-    if fusable_neighbors.is_beside_reduction(op):
+    if fusable_neighbors.is_adjacent_to_reduction(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
     return True
 
@@ -41,7 +41,7 @@ def joins(
     producer: ir.Operation, reader: ir.Operation, value: ir.Value, kept: bool
 ) -> NoMatch | None:
     """The value is read at the loops it is written at, or broadcast to this reader alone."""
-    return fusable_neighbors.parts(producer, reader, value, kept)
+    return fusable_neighbors.inlining_refusal(producer, reader, value, kept)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:

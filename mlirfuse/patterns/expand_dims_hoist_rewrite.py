@@ -191,7 +191,7 @@ def _collapsed_init(
         for group, found in zip(groups, read, strict=True)
     ]
     known = [s for s, size in zip(sources, merged, strict=True) if size is None and s is not None]
-    if op is None or not slices.is_cheap(op) or len(known) < merged.count(None):
+    if op is None or not slices.is_clonable(op) or len(known) < merged.count(None):
         return builders.collapse(value, groups)
     dynamic = [builders.dimension(*source) for source in known]
     fresh = builders.empty(merged, ops.element_type(value), dynamic)

@@ -19,11 +19,11 @@ from iree.compiler import ir
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels.attention import planner as attention
-from mlirfuse.structured.recognize.attention import (
+from mlirfuse.structured.recognize.attention import may_end_attention
+from mlirfuse.structured.recognize.attention_matches import (
     Options,
     legal_attention,
     match_attention,
-    may_end_attention,
     profitable_attention,
 )
 from mlirfuse.structured.recognize.contractions import ROOTS

@@ -26,8 +26,9 @@ from mlirfuse.builders.iteration_space_builder import respace
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
-from mlirfuse.structured.ir.legality import unlowered
-from mlirfuse.structured.recognize.norms import find_group_norm, legal_norm, may_end_layer_norm
+from mlirfuse.structured.ir.legality import lowering_refusal
+from mlirfuse.structured.recognize.group_norms import find_group_norm
+from mlirfuse.structured.recognize.norm_matches import legal_norm, may_end_layer_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -42,7 +43,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that were not tested, and what SPIR-V cannot be generated for."""
-    return legal_norm(match, ctx) or unlowered(match.data, ctx.target)
+    return legal_norm(match, ctx) or lowering_refusal(match.data, ctx.target)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -58,12 +58,12 @@ def _is_settled(op: ir.Operation) -> bool:
     return not any(
         other is not None
         and other.name.startswith(("linalg.", "tensor.", "iree_linalg_ext."))
-        and not slices.is_cheap(other)
+        and not slices.is_clonable(other)
         for other in around
     )
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _space(op: ir.Operation) -> Space | None:
     """The loops of an op that may have siblings; None for one that may not."""
     if (
@@ -97,7 +97,7 @@ def _is_computed_at_load(op: ir.Operation) -> bool:
     return not truth and all(map(ops.is_constant_data, ops.inputs(op)))
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _peers(first: ir.Operation) -> dict[Space, list[ir.Operation]]:
     """The ops of a block by their loops, in block order."""
     found: dict[Space, list[ir.Operation]] = {}

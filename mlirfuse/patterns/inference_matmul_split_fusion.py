@@ -30,14 +30,20 @@ from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import (
+    contraction_splits,
+    contractions,
+    epilogues,
+    matrix_instructions,
+    sibling_contractions,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
     """The split, and for each part the ops of its SiLU."""
 
-    split: contractions.Split
+    split: contraction_splits.Split
     gates: tuple[list[ir.Operation], ...]
 
 
@@ -45,14 +51,14 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose columns are cut in two or three."""
     if not ops.is_contraction(root):
         return None
-    split = contractions.split(root)
+    split = contraction_splits.split(root)
     if split is None or isinstance(split, NoMatch):
         return split
     if len(split.slices) not in (2, 3):
         return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} parts instead of two or three")
-    gates = [contractions.silu_of(part, ctx.target.max_operands) for part in split.slices]
+    gates = [epilogues.silu_of(part, ctx.target.max_operands) for part in split.slices]
     if None in ops.shape(root.results[0]) and not split.chain and not all(gates):
-        return NoMatch(Reason.DYNAMIC_SHAPE, contractions.UNWRITABLE)
+        return NoMatch(Reason.DYNAMIC_SHAPE, sibling_contractions.UNWRITABLE)
     group = slices.in_order([*split.ops, *(op for gate in gates for op in gate)])
     return Match(root, tuple(group), _Plan(split, tuple(gates)))
 
@@ -67,7 +73,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     columns = ops.shape(match.root.results[0])[-1]
     assert columns is not None
     width = columns // len(match.data.split.slices)
-    missing = contractions.no_matrix_instructions(match.root, width, ctx.target)
+    missing = matrix_instructions.no_matrix_instructions(match.root, width, ctx.target)
     return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
 
 

@@ -21,9 +21,10 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.expr.arithmetic import Divisor, Factor, factors
-from mlirfuse.structured.expr.expressions import Apply, Element, Expr, define, source, start, uncast
+from mlirfuse.structured.expr.expressions import define, source, start, uncast
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 _TYPES = frozenset({"i8", "i32", "f16", "bf16", "f32"})
 
@@ -61,7 +62,7 @@ def _is_converted(expr: Expr, product: ir.Value) -> bool:
     node = define(expr)
     if not isinstance(node, Apply) or node.op != "arith.sitofp":
         return False
-    added = contractions.addends(node.args[0], product)
+    added = epilogue_addends.addends(node.args[0], product)
     return added is not None and all(map(_is_narrow, added))
 
 

@@ -29,10 +29,17 @@ from iree.compiler import ir
 from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.expr import activations
-from mlirfuse.structured.expr.expressions import Apply, Element, Expr, start, uncast
+from mlirfuse.structured.expr.expressions import start, uncast
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import (
+    contraction_splits,
+    epilogue_addends,
+    epilogues,
+    matrix_instructions,
+    sibling_contractions,
+)
 
 _MOST_OPS = 16
 """Elementwise ops of a unit: SiLU in four ops, two biases and all casts are eleven."""
@@ -50,7 +57,7 @@ class _Plan:
 
     values: tuple[ir.Value, ir.Value]
     between: list[ir.Operation]
-    split: contractions.Split | None
+    split: contraction_splits.Split | None
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -108,29 +115,29 @@ def _is_gated(result: ir.Value, between: list[ir.Operation], values: list[ir.Val
 
 
 def _is_biased(expr: Expr, value: ir.Value) -> bool:
-    added = contractions.addends(expr, value)
+    added = epilogue_addends.addends(expr, value)
     return added is not None and all(
-        isinstance(a, Element) and contractions.is_bias(a) for a in added
+        isinstance(a, Element) and epilogue_addends.is_bias(a) for a in added
     )
 
 
 def _plan(between: list[ir.Operation], values: list[ir.Value]) -> _Plan | NoMatch:
     one, other = (value.owner.operation for value in values)
     if ops.is_contraction(one) and ops.is_contraction(other):
-        if not contractions.are_siblings(one, other):
+        if not sibling_contractions.are_siblings(one, other):
             return NoMatch(Reason.STRUCTURE, "the contractions do not share their first operand")
-        if not contractions.in_place(between, values, 1):
+        if not epilogues.in_place(between, values, 1):
             return NoMatch(Reason.INDEXING_MAP, "the product reads a contraction elsewhere")
         return _Plan((values[0], values[1]), between, None)
     contraction = _source(one)
     if contraction is None or _source(other) != contraction:
         return NoMatch(Reason.STRUCTURE, "the factors are no parts of one contraction")
-    split = contractions.split(contraction)
+    split = contraction_splits.split(contraction)
     if split is None or isinstance(split, NoMatch):
         return split or NoMatch(Reason.STRUCTURE, "the contraction's columns are read elsewhere")
     if set(split.slices) != {one, other}:
         return NoMatch(Reason.SHAPE_MISMATCH, f"{len(split.slices)} parts instead of two")
-    if not contractions.in_place(between, values, 0):
+    if not epilogues.in_place(between, values, 0):
         return NoMatch(Reason.INDEXING_MAP, "the product reads more than its two parts")
     return _Plan((split.slices[0].results[0], split.slices[1].results[0]), between, split)
 
@@ -161,7 +168,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     product = plan.split.contraction if plan.split else plan.values[0].owner.operation
     columns = ops.shape(match.root.results[0])[-1]
     assert columns is not None
-    missing = contractions.no_matrix_instructions(product, columns, ctx.target)
+    missing = matrix_instructions.no_matrix_instructions(product, columns, ctx.target)
     return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
 
 

@@ -44,7 +44,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves to IREE what it fuses with another op."""
     root = match.root
-    sources = [ops.defining_op(ops.behind(v, _VIEWS)) for v in ops.inputs(root)]
+    sources = [ops.defining_op(ops.strip_views(v, _VIEWS)) for v in ops.inputs(root)]
     near = [*sources, *(r for v in root.results for r in _readers(v))]
     for op in near:
         if op is None or op.name == "tensor.dim":

@@ -21,7 +21,7 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -30,8 +30,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return contractions.matched(
         root,
         ctx,
-        lambda group: contractions.has_addend(
-            group, lambda addend: contractions.is_residual(addend, rank)
+        lambda group: epilogue_addends.has_addend(
+            group, lambda addend: epilogue_addends.is_residual(addend, rank)
         ),
     )
 

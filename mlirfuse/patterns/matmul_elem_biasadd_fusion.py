@@ -19,13 +19,13 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue starts by adding a rank-1 bias."""
     return contractions.matched(
-        root, ctx, lambda group: contractions.has_addend(group, contractions.is_bias)
+        root, ctx, lambda group: epilogue_addends.has_addend(group, epilogue_addends.is_bias)
     )
 
 

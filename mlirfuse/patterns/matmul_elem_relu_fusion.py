@@ -23,13 +23,13 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.expr import activations
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue contains a ramp."""
     return contractions.matched(
-        root, ctx, lambda group: contractions.has_activation(group, activations.RAMPS)
+        root, ctx, lambda group: epilogues.has_activation(group, activations.RAMPS)
     )
 
 

@@ -37,9 +37,16 @@ from iree.compiler import ir
 from mlirfuse import builders, cost
 from mlirfuse.builders import contraction_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir import equivalence, ops, slices
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import (
+    contraction_splits,
+    contractions,
+    epilogue_addends,
+    epilogues,
+    matrix_instructions,
+    sibling_contractions,
+)
 
 MOST = 4
 """Contractions that are joined: queries, keys and values, or a gate besides."""
@@ -87,7 +94,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the contractions of which the root is the last."""
     if not ops.is_contraction(root):
         return None
-    siblings = contractions.siblings(root)
+    siblings = sibling_contractions.siblings(root)
     if len(siblings) < 2 or siblings[-1] != root:
         return None
     if None in (ops.shape(op.results[0])[-1] for op in siblings):
@@ -106,11 +113,11 @@ def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch
     products = [op for op in siblings if ops.shape(op.results[0]) == sizes][-MOST:]
     if len(products) < 2:
         return NoMatch(Reason.SHAPE_MISMATCH, "the contractions have different numbers of columns")
-    readers = contractions.readers_in_place(products, ctx.target.max_operands)
+    readers = epilogues.readers_in_place(products, ctx.target.max_operands)
     members = {*products, *readers}
     if any(ops.defining_op(v) in members for op in products for v in op.operands):
         return NoMatch(Reason.WOULD_CYCLE, "a contraction reads what another one makes")
-    missing = contractions.no_matrix_instructions(products[-1], sizes[-1] or 0, ctx.target)
+    missing = matrix_instructions.no_matrix_instructions(products[-1], sizes[-1] or 0, ctx.target)
     if missing:
         return NoMatch(Reason.NOT_PROFITABLE, missing)
     return _Beside(products, readers)
@@ -127,19 +134,19 @@ def _joined(siblings: list[ir.Operation], ctx: PassContext) -> _Joined | NoMatch
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the second operands are no constants")
     chains = _chains(products)
     for chain in chains:
-        lost = contractions.epilogue(chain[0], ctx.target.max_operands)[len(chain) - 1 :]
+        lost = epilogues.epilogue(chain[0], ctx.target.max_operands)[len(chain) - 1 :]
         if lost:
             return NoMatch(Reason.NOT_PROFITABLE, f"{lost[0].name} would lose its contraction")
-    return _Joined(chains, contractions.heads([chain[-1].results[0] for chain in chains]))
+    return _Joined(chains, contraction_splits.heads([chain[-1].results[0] for chain in chains]))
 
 
 def _chains(products: list[ir.Operation]) -> list[list[ir.Operation]]:
     """Each contraction with the casts and constant biases that all of them have alike."""
     chains = [[op] for op in products]
-    for step in zip(*map(contractions.biases, products), strict=False):
+    for step in zip(*map(epilogue_addends.biases, products), strict=False):
         ends = [chain[-1].results[0] for chain in chains]
         beside = (v for op in step for v in ops.inputs(op) if v not in ends)
-        alike = all(contractions.are_alike(step[0], op) for op in step[1:])
+        alike = all(equivalence.are_alike(step[0], op) for op in step[1:])
         if not (alike and all(map(ops.is_constant_data, beside))):
             break
         for op, chain in zip(step, chains, strict=True):

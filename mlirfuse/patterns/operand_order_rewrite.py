@@ -23,7 +23,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders.slice_builder import every
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured.ir import ops, windows
+from mlirfuse.structured.ir import ops, strided_access
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -51,7 +51,7 @@ def _stepping(root: ir.Operation) -> tuple[tuple[ops.IndexMap, ...], list[int]] 
     maps = ops.indexing_maps(root)
     if ops.num_inputs(root) != 2 or len(root.results) != 1 or not ops.multiplies_and_adds(root):
         return None
-    terms = windows.sums(root, 0)
+    terms = strided_access.strided_loops(root, 0)
     if [m is None for m in maps] != [True, False, False] or terms is None:
         return None
     sizes = ops.loop_sizes(root)

@@ -63,8 +63,8 @@ def joins(
 ) -> NoMatch | None:
     """The value is read at the leading loops, or broadcast to this reader alone."""
     if ops.is_elementwise(producer):
-        return fusable_neighbors.parts(producer, reader, value, kept, leading=True)
-    return fusable_neighbors.parts(producer, reader, value, True, leading=True)
+        return fusable_neighbors.inlining_refusal(producer, reader, value, kept, leading=True)
+    return fusable_neighbors.inlining_refusal(producer, reader, value, True, leading=True)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:

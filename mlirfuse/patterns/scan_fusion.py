@@ -24,7 +24,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions, gathers
+from mlirfuse.structured.recognize import epilogues, gathers
 
 CPU_ROWS = 8
 """Rows that IREE's CPU code generation keeps in flight around a scan; see above."""
@@ -35,7 +35,7 @@ GPU_ROWS = 64
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a scan with elementwise neighbours."""
-    chain = contractions.epilogue(root, ctx.target.max_operands)
+    chain = epilogues.epilogue(root, ctx.target.max_operands)
     group = [root, *chain]
     beside = gathers.feeding(group, set(group), takes_epilogues=False)
     if not chain and not beside:

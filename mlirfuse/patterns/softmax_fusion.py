@@ -21,9 +21,9 @@ from iree.compiler import ir
 
 from mlirfuse.builders.softmax_builder import Tiles, form_softmax
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext, Reason
-from mlirfuse.structured.expr.expressions import Const, Element, Expr, start
+from mlirfuse.structured.expr.expressions import start, type_of
+from mlirfuse.structured.expr.nodes import Const, Element, Expr
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.row_softmax import (
     Body,
     RowSoftmax,

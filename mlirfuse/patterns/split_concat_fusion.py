@@ -69,8 +69,8 @@ def _chain(root: ir.Operation) -> list[ir.Operation]:
 def _plan(cuts: list[ir.Operation], inserts: list[ir.Operation]) -> _Plan | NoMatch | None:
     whole, source = ops.shape(inserts[-1].results[0]), cuts[0].operands[0]
     part, count = ops.shape(cuts[0].results[0]), len(cuts)
-    taken = [ops.slice_of(cut) for cut in cuts]
-    placed = [ops.inserted(op) for op in inserts]
+    taken = [ops.static_slice(cut) for cut in cuts]
+    placed = [ops.static_insert(op) for op in inserts]
     if None in (*taken, *placed, *part, *whole, *ops.shape(source)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place or size is not static")
     if len(part) != len(whole) or any(
@@ -103,7 +103,7 @@ def _steps(part: tuple[int | None, ...], axis: int, count: int) -> list[list[int
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Each part is a box."""
-    if all(ops.is_box(op) for op in match.ops):
+    if all(ops.has_unit_strides(op) for op in match.ops):
         return None
     return NoMatch(Reason.STRUCTURE, "a part is written with steps other than one")
 

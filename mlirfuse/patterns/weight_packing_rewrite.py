@@ -28,7 +28,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 from mlirfuse.targets.base import Tile
 
 ROWS_AT_ONCE = 32
@@ -75,7 +75,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     init = ops.defining_op(root.operands[2])
     if init is None or ops.constant(root.operands[2]) is None:
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
-    chain = contractions.epilogue(root, ctx.target.max_operands)
+    chain = epilogues.epilogue(root, ctx.target.max_operands)
     if not _splits(root, chain):
         chain = []
     return Match(root, (root, *chain), _Plan(maps[1] == (n, k), tile))
@@ -160,7 +160,7 @@ def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
     """How IREE's code generation tiles: for workgroups, for registers, and along K."""
     at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
     side = _divisor(tiles, COLUMN_TILES)
-    return analysis_cache.parsed(
+    return analysis_cache.parse(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
         f"distribution = [{at_once}, {side}, {tile.columns}, 0], "

@@ -102,7 +102,7 @@ def run(
                 _Run.of(module, target, options, None, None, checked=True).passes(None)
                 raise
     finally:
-        ops.forget()
+        ops.clear_caches()
 
 
 def _folded(
@@ -111,7 +111,7 @@ def _folded(
     """A run on a few of many like layers; None when that is not the same as a run on all."""
     if not _treats_layers_alike(options):
         return None
-    with analysis_cache.remembering():
+    with analysis_cache.run_scope():
         marked = marks.any_in(module)
     short = None if marked else shorten.fold(module, clone)
     if short is None:
@@ -194,7 +194,7 @@ class _Run:
         iree = version("iree-base-compiler")
         target = dataclasses.replace(target, kernels=options.feature("kernels"))
         report = Report(target=str(target), iree=iree, options=options.to_dict())
-        with analysis_cache.remembering():
+        with analysis_cache.run_scope():
             marked = marks.any_in(module)
         musts = Musts.of(module, options, marked=marked)
         return cls(
@@ -204,7 +204,7 @@ class _Run:
     def passes(self, listener: Listener | None) -> tuple[ir.Module, Report]:
         """Runs all passes of the pipeline."""
         passes = registry.passes()
-        with analysis_cache.remembering():
+        with analysis_cache.run_scope():
             for item in resolve(self.options.pipeline):
                 began = time.perf_counter()
                 if item.name in passes:
@@ -234,7 +234,7 @@ class _Run:
             raise PassFailedError(f"pass '{item}' failed: {_first_line(error)}") from error
         finally:
             self.functions = None
-            analysis_cache.forget()
+            analysis_cache.invalidate_all()
         after = self._text() if self.dump_dir is not None else ""
         if before != after:
             self._dump(item.name, before, after)
@@ -486,7 +486,7 @@ class _PassRun:
     def apply(self, match: Match, number: int, context: PassContext) -> None:
         observer = self.run.observer
         done = observer(self.fusion, match, number) if observer is not None else None
-        with analysis_cache.changing(slices.changed_by(match.ops) if self.contained else None):
+        with analysis_cache.rewriting(slices.changed_by(match.ops) if self.contained else None):
             new = self.fusion.rewrite(match, context)
         if self.fusion.kind is not Kind.REWRITE:
             mark(new, self.fusion.name, number)
@@ -498,7 +498,7 @@ class _PassRun:
     def record(
         self, group: list[ir.Operation], verdict: NoMatch | None, number: int | None
     ) -> None:
-        shown = [op for op in group if not slices.is_cheap(op)]
+        shown = [op for op in group if not slices.is_clonable(op)]
         gain = cost.gain(group, self.run.target)
         places = tuple(op.location for op in shown)
         decision = Decision(
@@ -564,7 +564,7 @@ def _convert(text: str, default: Any, where: str) -> object:
 
 
 def _launches(group: list[ir.Operation]) -> int:
-    return sum(1 for op in group if not slices.is_cheap(op) and op.name not in ops.RESHAPES)
+    return sum(1 for op in group if not slices.is_clonable(op) and op.name not in ops.RESHAPES)
 
 
 def _first_line(error: Exception) -> str:

@@ -153,7 +153,7 @@ class _Unfolded:
         self.at = {op: place for place, op in enumerate(self.held)}
         self.weights: dict[int, ir.Operation] = {}
         for op in self.held:
-            place = folding.place(op) if op.name in ops.DATA else None
+            place = folding.place(op) if op.name in ops.CONSTANT_OPS else None
             if place is None:
                 break
             self.weights[place] = op
@@ -350,7 +350,7 @@ class _Unfolded:
         for part in held:
             location = part.location
             if isinstance(part, ir.Operation):
-                if part.name in ops.DATA:
+                if part.name in ops.CONSTANT_OPS:
                     self._reload(part, layers)
                 elif part.name == "util.global.load":
                     self.globals.load(part, layers, self._settle_global, copied=copied)

@@ -148,7 +148,7 @@ class Folding:
             for number, part in enumerate(parts(op)):
                 location = part.location
                 tag = (place, 0 if location == own else number)
-                name = f"{ops.OWN_NAME}{tag[0]}.{tag[1]}"
+                name = f"{ops.INTERNAL_NAME_PREFIX}{tag[0]}.{tag[1]}"
                 tagged = ir.Location.name(name, location, context=op.context)
                 self._tags[tagged.attr] = tag
                 relocate(part, tagged)
@@ -174,7 +174,7 @@ class Folding:
                 number = self._number(self._tags[key][0])
                 self._layers[key] = frozenset(() if number is None else {number})
             else:
-                inside, _ = ops.taken_apart(location)
+                inside, _ = ops.location_parts(location)
                 self._layers[key] = frozenset().union(*map(self.layers_of, inside))
         return self._layers[key]
 
@@ -194,7 +194,7 @@ class Folding:
         if location.attr in self._tags:
             place, number = self._tags[location.attr]
             return self.follower(place) if layers else place, number
-        inside, name = ops.taken_apart(location)
+        inside, name = ops.location_parts(location)
         return name, *(self._sources(part, layers) for part in inside)
 
     def follower(self, place: int) -> int:
@@ -259,7 +259,7 @@ class Folding:
         if location.attr in self._tags:
             place, number = self._tags[location.attr]
             return self.original(self.moved(place, layers), number).location
-        inside, name = ops.taken_apart(location)
+        inside, name = ops.location_parts(location)
         moved = [self.location(part, layers) for part in inside]
         if moved == inside:
             return location
