@@ -44,6 +44,11 @@ class Kind(enum.StrEnum):
     REWRITE = "rewrite"
 
 
+def forms_group(kind: Kind, given: bool | None) -> bool:
+    """Whether rewrites of a kind leave a group; `given` decides where it is not None."""
+    return kind is not Kind.REWRITE if given is None else given
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Match:
     """A place where a pass can rewrite.
@@ -135,7 +140,9 @@ class FusionPass:
       prepare: what takes time and can fail, asked last, of what no switch keeps from being made.
       feature: the code generation feature without which the pass is off; empty for none.
       numerics: how far it changes results.
-      kind: the word of the decision schema for what it forms.
+      kind: the word of the decision schema for the way its candidates grow.
+      forms_group: whether a rewrite leaves a group: the op that it returns is a dispatch region
+        that the engine checks, marks and counts as a group. None: every `kind` but REWRITE does.
       contained: whether a rewrite changes no ops but those of its match and what reads them; that
         of a group never does.
       takes_single_op: whether the rewrite gives even a group of one op a better form.
@@ -158,12 +165,18 @@ class FusionPass:
     feature: str = ""
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
+    forms_group: bool | None = None
     contained: bool = False
     takes_single_op: bool = False
     targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
     aliases: tuple[str, ...] = ()
     options: Any = NoOptions
     source: str = ""
+
+    @property
+    def groups(self) -> bool:
+        """Whether a rewrite leaves a group: `forms_group`, or what follows from `kind`."""
+        return forms_group(self.kind, self.forms_group)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of this pass in `--list-passes=json`."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlirfuse.errors import MlirfuseError
-from mlirfuse.fusion_pass import Kind
+from mlirfuse.fusion_pass import Kind, forms_group
 from mlirfuse.reasons import Reason
 
 SCHEMA_VERSION = 1
@@ -31,6 +31,7 @@ class Decision:
       detail: the op, value or size that made the difference.
       bytes_saved: memory traffic that the fusion avoids, bytes a call.
       gain_us: modelled microseconds gained a call on the target.
+      forms_group: whether the pass forms groups; None: every `kind` but REWRITE does.
     """
 
     pass_name: str
@@ -44,6 +45,12 @@ class Decision:
     detail: str = ""
     bytes_saved: int | None = None
     gain_us: float | None = None
+    forms_group: bool | None = None
+
+    @property
+    def made_group(self) -> bool:
+        """Whether a group was formed, and not a rewrite applied or the candidate refused."""
+        return self.taken and forms_group(self.kind, self.forms_group)
 
     def to_dict(self) -> dict[str, Any]:
         """The decision in the shape of the decisions schema."""
@@ -59,6 +66,7 @@ class Decision:
             "detail": self.detail,
             "bytes_saved": self.bytes_saved,
             "gain_us": self.gain_us,
+            "forms_group": forms_group(self.kind, self.forms_group),
         }
 
     @classmethod
@@ -77,6 +85,7 @@ class Decision:
             detail=entry["detail"],
             bytes_saved=entry["bytes_saved"],
             gain_us=entry["gain_us"],
+            forms_group=entry.get("forms_group"),
         )
 
 

@@ -20,7 +20,7 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions
@@ -50,6 +50,7 @@ PASS = FusionPass(
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
+    prepare=passes.needs_provider,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     takes_single_op=True,

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
@@ -86,6 +86,7 @@ PASS = FusionPass(
     match=match,
     legal=legal,
     profitable=profitable,
+    prepare=passes.needs_provider,
     rewrite=fuse,
     kind=Kind.PROLOGUE,
     takes_single_op=True,

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
 
@@ -70,8 +70,10 @@ PASS = FusionPass(
     where=ops.is_elementwise,
     match=match,
     legal=legal,
+    prepare=passes.needs_provider,
     rewrite=fuse,
     kind=Kind.REWRITE,
+    forms_group=True,
     takes_single_op=True,
     feature="kernels",
     targets=frozenset({"cuda", "rocm"}),
