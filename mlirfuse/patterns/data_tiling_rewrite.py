@@ -33,9 +33,6 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions
 
-FEWEST_COLUMNS = 8
-"""Columns of a product that is worth packing: f32 in a register of AVX2."""
-
 _GIVEN = frozenset(
     {
         *("arith.constant", "hal.tensor.import", "iree_tensor_ext.compute_barrier.start"),
@@ -61,8 +58,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             detail = f"i1, read by {ops.described(mask)}: IREE packs it with the product"
             return NoMatch(Reason.ELEMENT_TYPE, detail)
         columns = ops.shape(contraction.results[0])[-1]
-        if columns is not None and columns < FEWEST_COLUMNS:
-            detail = f"{columns} columns, fewer than {FEWEST_COLUMNS}"
+        sizes = ctx.target.cpu_tiles
+        if columns is not None and sizes is not None and columns < sizes.min_data_tiled_n:
+            detail = f"{columns} columns, fewer than {sizes.min_data_tiled_n}"
             return NoMatch(Reason.NOT_PROFITABLE, detail)
         return Match(root, (root,), _Mark(contraction))
     value = _end(root, contraction, ctx)

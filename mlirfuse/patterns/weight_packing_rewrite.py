@@ -29,21 +29,22 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.recognize import contractions
-from mlirfuse.targets.base import Tile
-
-ROWS_AT_ONCE = 32
-"""Most rows that a workgroup computes. Measured beside `COLUMN_TILES`, see above."""
-
-COLUMN_TILES = 4
-"""Most tiles of columns that a workgroup computes."""
+from mlirfuse.targets.base import CpuTiles, Tile
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """The weight's place and the tile: `columns_first` says that the weight is stored NxK."""
+    """The layout of the weight and the tile sizes.
+
+    Attributes:
+      columns_first: whether the weight is stored as NxK.
+      tile: the register tile.
+      sizes: limits of a workgroup's tile.
+    """
 
     columns_first: bool
     tile: Tile
+    sizes: CpuTiles
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -68,7 +69,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         (t for t in ctx.target.packed_tiles if rows % t.rows == 0 and columns % t.columns == 0),
         None,
     )
-    if tile is None:
+    if tile is None or ctx.target.cpu_tiles is None:
         return NoMatch(
             Reason.SHAPE_MISMATCH, f"no register tile of {ctx.target} divides {rows}x{columns}"
         )
@@ -78,7 +79,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     chain = contractions.epilogue(root, ctx.target.max_operands)
     if not _splits(root, chain):
         chain = []
-    return Match(root, (root, *chain), _Plan(maps[1] == (n, k), tile))
+    return Match(root, (root, *chain), _Plan(maps[1] == (n, k), tile, ctx.target.cpu_tiles))
 
 
 def _splits(root: ir.Operation, chain: list[ir.Operation]) -> bool:
@@ -137,7 +138,7 @@ def _product(root: ir.Operation, plan: _Plan) -> ir.Value:
             [(0, 3), (1, 3, 2), (0, 1, 2)],
             ["parallel", "parallel", "parallel", "reduction"],
             builders.body_of(root),
-            {"compilation_info": _tiling(rows, tiles, plan.tile)},
+            {"compilation_info": _tiling(rows, tiles, plan)},
         ).results[0]
 
 
@@ -156,10 +157,11 @@ def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
     ).results[0]
 
 
-def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
-    """How IREE's code generation tiles: for workgroups, for registers, and along K."""
-    at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
-    side = _divisor(tiles, COLUMN_TILES)
+def _tiling(rows: int, tiles: int, plan: _Plan) -> ir.Attribute:
+    """Tile sizes for IREE's code generation: of workgroups, of registers, and along K."""
+    tile, sizes = plan.tile, plan.sizes
+    at_once = _divisor(rows // tile.rows, max(1, sizes.max_packed_m // tile.rows)) * tile.rows
+    side = _divisor(tiles, sizes.max_packed_n_tiles)
     return analysis_cache.parsed(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
