@@ -44,6 +44,9 @@ PASS = FusionPass(
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,
-    aliases=("AddLayerNormExt",),
+    aliases=(
+        "add_layer_norm_partial_affine_fusion",
+        "AddLayerNormExt",
+    ),
     source="MindSpore add_layer_norm_ext_fusion",
 )

@@ -36,6 +36,9 @@ PASS = FusionPass(
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,
-    aliases=("AddLayerNormV3",),
+    aliases=(
+        "add_layer_norm_multi_axis_fusion",
+        "AddLayerNormV3",
+    ),
     source="MindSpore AddLayerNormV3",
 )

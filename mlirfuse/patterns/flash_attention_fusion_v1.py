@@ -53,6 +53,9 @@ PASS = FusionPass(
     options=Options,
     # As for flash_attention_fusion_v2.
     targets=frozenset({"cuda", "rocm"}),
-    aliases=("FlashAttentionFusionV1",),
+    aliases=(
+        "masked_attention_fusion",
+        "FlashAttentionFusionV1",
+    ),
     source="MindSpore FlashAttentionFusionV1",
 )

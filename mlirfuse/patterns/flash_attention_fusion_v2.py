@@ -57,6 +57,9 @@ PASS = FusionPass(
     # dispatches, 1770 us as attention with IREE's tile sizes and 840 us with the best of eight
     # sets of tile sizes. IREE has no code generation for attention in SPIR-V.
     targets=frozenset({"cuda", "rocm"}),
-    aliases=("FlashAttentionFusionV2",),
+    aliases=(
+        "attention_fusion",
+        "FlashAttentionFusionV2",
+    ),
     source="MindSpore FlashAttentionFusionV2",
 )

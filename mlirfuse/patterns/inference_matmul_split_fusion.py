@@ -104,5 +104,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),
+    aliases=("matmul_split_fusion",),
     source="MindSpore inference_matmul_split_fusion",
 )

@@ -91,5 +91,6 @@ PASS = FusionPass(
     legal=legal,
     rewrite=fuse,
     kind=Kind.EPILOGUE,
+    aliases=("quantized_matmul_bias_fusion",),
     source="MindSpore inference_qbmm_add_fusion",
 )

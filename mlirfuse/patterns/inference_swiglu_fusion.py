@@ -198,5 +198,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),
+    aliases=("swiglu_fusion",),
     source="MindSpore inference_swiglu_fusion",
 )

@@ -48,6 +48,9 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
-    aliases=("ShapeReshape",),
+    aliases=(
+        "dynamic_reshape_rewrite",
+        "ShapeReshape",
+    ),
     source="MindSpore shape_reshape",
 )

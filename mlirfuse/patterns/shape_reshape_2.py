@@ -41,5 +41,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    aliases=("static_reshape_rewrite",),
     source="MindSpore shape_reshape_2",
 )
