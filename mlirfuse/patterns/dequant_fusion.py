@@ -28,8 +28,8 @@ from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
 
 MIN_M = {"i4": 256, "i8": 512}
-"""Smallest M for which writing weights out pays, by their element type: with weights of 4096x4096 and
-14336x4096 on an NVIDIA H100. Writing out takes a microsecond for each million weights; in-loop
+"""Smallest M for which writing weights out pays, by their element type: 4096x4096 and 14336x4096
+weights on an NVIDIA H100. Writing out takes a microsecond for each million weights; in-loop
 dequantization takes 36 to 45 ns more for each row of M and 4096x4096 weights."""
 
 

@@ -1,15 +1,15 @@
-"""Fuse a softmax over rows, with what feeds it and what is done to it, into one dispatch.
+"""Fuse a softmax over rows with its prologue and epilogue into one dispatch.
 
     %m = max(%x), %p = exp(%x - %m), %s = sum(%p)      tensor<MxNxT> -> tensor<MxT>
     %y = %p / %s                                       tensor<MxNxT>
   becomes
-    %y = flow.dispatch.region { %m; %s, %p; %y }       // rows joined, tiled for a CPU
+    %y = flow.dispatch.region { %m; %s, %p; %y }       // rows collapsed, tiled for a CPU
 
 Root: a cast or select of the softmax, its quotient, `linalg.softmax`, or log softmax's difference.
-Comes along: elementwise ops over the same space that only the softmax reads, except a contraction's
+Fused: elementwise producers over the same space that only the softmax uses, except a contraction's
 epilogue unless `fuse_prologue` asks for it; casts; the zeros that PyTorch writes into rows of -inf
-throughout, by the maximum instead of a reduction of their own. M static or dynamic, N static; T
-f16, bf16, f32. Numerics: reassociating (the sum is taken lane by lane).
+throughout, found by the maximum instead of a reduction of their own. M static or dynamic, N static;
+T f16, bf16, f32. Numerics: reassociating (one accumulator per lane).
 Source: Milakov, Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2.
 """
 
@@ -38,16 +38,17 @@ _POWER_BYTES = 4
 """Bytes of an exponential that is kept: an f32."""
 
 MAX_SKIPS_NAN = frozenset({"rocm", "vulkan"})
-"""Targets for which IREE 3.13.0 makes a reduction by `maximumf`, which propagates a NaN, one that
-does not: `llvm.maxnum` for gfx942; on Mesa's software device the row -inf, NaN has maximum -inf."""
+"""Targets for which IREE 3.13.0 lowers a reduction by `maximumf`, which propagates a NaN, to one
+that does not: `llvm.maxnum` for gfx942; on Mesa's software device the row -inf, NaN has maximum
+-inf."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """What the pass may be told.
+    """Optional parts of the group.
 
     Attributes:
-      fuse_prologue: take elementwise ops that a contraction could take as its epilogue.
+      fuse_prologue: whether elementwise ops that could be a contraction's epilogue are fused.
     """
 
     fuse_prologue: bool = False
@@ -63,7 +64,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what the group cannot write, rows of unknown length, other types and accesses."""
+    """Refuses other results, rows of dynamic length, and other element types and accesses."""
     found: RowSoftmax = match.data
     group = list(match.ops)
     results = list(found.root.results)
