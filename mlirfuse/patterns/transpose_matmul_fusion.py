@@ -10,7 +10,7 @@
 Root: the contraction. Any permutation, on either operand or both, also seen through a reshape that
 merges batch dimensions (the batch loop splits into the merged ones). A reshape of the other loops
 stays: the contraction would lose the form that data tiling packs. Static sizes where a reshape is
-crossed; any element type. Numerics: exact (the same products in the same order of the reduction).
+crossed; any element type. Numerics: exact (the same operations in the same order).
 Source: MindSpore transpose_matmul_fusion.
 """
 
@@ -29,7 +29,7 @@ from mlirfuse.structured.recognize import contractions, matrix_instructions, ope
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """What each input reads, and the sizes that each split loop splits into."""
+    """The views of the inputs, and the sizes that each split loop splits into."""
 
     views: tuple[operand_views.View | None, ...]
     radices: dict[int, tuple[int, ...]]

@@ -26,7 +26,6 @@ from mlirfuse.core import (
     Decision,
     FusionPass,
     GroupRules,
-    Kind,
     Match,
     MlirfuseError,
     NoMatch,
@@ -333,7 +332,7 @@ class _PassRun:
         self.refusal = refusal
         # What a loaded pass changes is its author's business.
         ours = PASSES.get(fusion.name) is fusion
-        self.contained = ours and (fusion.contained or fusion.kind is not Kind.REWRITE)
+        self.contained = ours and (fusion.contained or fusion.groups)
         self.matches = 0
         self.rewrites = 0
         self.root: ir.Operation | None = None
@@ -371,7 +370,7 @@ class _PassRun:
         settled: set[int] = set()
         changed = self.rewrites
         # Groups grow from their last op; a rewrite's result is the next one's operand.
-        groups = self.fusion.kind is not Kind.REWRITE
+        groups = self.fusion.groups
         for _, identity, root in reversed(roots) if groups else roots:
             if identity in settled or (self.rewrites != changed and ops.in_region(root)):
                 continue
@@ -443,7 +442,7 @@ class _PassRun:
         refusal = self.fusion.legal(match, context)
         if refusal is not None:
             return refusal
-        if self.fusion.kind is not Kind.REWRITE:
+        if self.fusion.groups:
             alone = context.single_op_groups or self.fusion.takes_single_op
             if not alone and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
@@ -488,7 +487,7 @@ class _PassRun:
         done = observer(self.fusion, match, number) if observer is not None else None
         with analysis_cache.rewriting(slices.changed_by(match.ops) if self.contained else None):
             new = self.fusion.rewrite(match, context)
-        if self.fusion.kind is not Kind.REWRITE:
+        if self.fusion.groups:
             mark(new, self.fusion.name, number)
         if done is not None:
             done()
@@ -513,6 +512,7 @@ class _PassRun:
             detail="" if verdict is None else verdict.detail,
             bytes_saved=gain.bytes_saved,
             gain_us=round(gain.microseconds, 3),
+            forms_group=self.fusion.groups,
         )
         self.run.report.decisions.append(decision)
         ordered = self.fusion.rules is not None
