@@ -126,7 +126,7 @@ def _plan(between: list[ir.Operation], values: list[ir.Value]) -> _Plan | NoMatc
     if ops.is_contraction(one) and ops.is_contraction(other):
         if not sibling_contractions.are_siblings(one, other):
             return NoMatch(Reason.STRUCTURE, "the contractions do not share their first operand")
-        if not epilogues.in_place(between, values, 1):
+        if not epilogues.reads_in_place(between, values, 1):
             return NoMatch(Reason.INDEXING_MAP, "the product reads a contraction elsewhere")
         return _Plan((values[0], values[1]), between, None)
     contraction = _source(one)
@@ -137,7 +137,7 @@ def _plan(between: list[ir.Operation], values: list[ir.Value]) -> _Plan | NoMatc
         return split or NoMatch(Reason.STRUCTURE, "the contraction's columns are read elsewhere")
     if set(split.slices) != {one, other}:
         return NoMatch(Reason.SHAPE_MISMATCH, f"{len(split.slices)} parts instead of two")
-    if not epilogues.in_place(between, values, 0):
+    if not epilogues.reads_in_place(between, values, 0):
         return NoMatch(Reason.INDEXING_MAP, "the product reads more than its two parts")
     return _Plan((split.slices[0].results[0], split.slices[1].results[0]), between, split)
 

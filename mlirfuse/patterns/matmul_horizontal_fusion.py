@@ -113,7 +113,7 @@ def _beside(siblings: list[ir.Operation], ctx: PassContext) -> _Beside | NoMatch
     products = [op for op in siblings if ops.shape(op.results[0]) == sizes][-MOST:]
     if len(products) < 2:
         return NoMatch(Reason.SHAPE_MISMATCH, "the contractions have different numbers of columns")
-    readers = epilogues.readers_in_place(products, ctx.target.max_operands)
+    readers = epilogues.users_in_place(products, ctx.target.max_operands)
     members = {*products, *readers}
     if any(ops.defining_op(v) in members for op in products for v in op.operands):
         return NoMatch(Reason.WOULD_CYCLE, "a contraction reads what another one makes")
@@ -137,7 +137,9 @@ def _joined(siblings: list[ir.Operation], ctx: PassContext) -> _Joined | NoMatch
         lost = epilogues.epilogue(chain[0], ctx.target.max_operands)[len(chain) - 1 :]
         if lost:
             return NoMatch(Reason.NOT_PROFITABLE, f"{lost[0].name} would lose its contraction")
-    return _Joined(chains, contraction_splits.heads([chain[-1].results[0] for chain in chains]))
+    return _Joined(
+        chains, contraction_splits.head_splits([chain[-1].results[0] for chain in chains])
+    )
 
 
 def _chains(products: list[ir.Operation]) -> list[list[ir.Operation]]:
@@ -146,7 +148,7 @@ def _chains(products: list[ir.Operation]) -> list[list[ir.Operation]]:
     for step in zip(*map(epilogue_addends.biases, products), strict=False):
         ends = [chain[-1].results[0] for chain in chains]
         beside = (v for op in step for v in ops.inputs(op) if v not in ends)
-        alike = all(equivalence.are_alike(step[0], op) for op in step[1:])
+        alike = all(equivalence.are_equivalent(step[0], op) for op in step[1:])
         if not (alike and all(map(ops.is_constant_data, beside))):
             break
         for op, chain in zip(step, chains, strict=True):
