@@ -98,7 +98,7 @@ def group(
         )
         report.graph = graph.of_module(fused).to_dict()
         groups = tuple(_groups(fused))
-        hinted = data_tiling.settle_hints(fused)
+        hinted = data_tiling.complete_hints(fused)
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(

@@ -49,7 +49,7 @@ def _permutation(transpose: ir.Operation) -> tuple[int, ...] | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses a form that the target's code generator fails on."""
     op = match.ops[0]
-    return matrix_instructions.inner_batch(op, _maps(match), ops.loop_sizes(op), ctx.target)
+    return matrix_instructions.inner_batch_refusal(op, _maps(match), ops.loop_sizes(op), ctx.target)
 
 
 def _maps(match: Match) -> list[ops.IndexMap]:

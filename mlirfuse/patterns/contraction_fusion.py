@@ -32,7 +32,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     group = [root, *epilogues.epilogue(root, ctx.target.max_operands)]
     if len(group) == 1:
-        group += epilogues.narrow_epilogue(root, ctx.target.max_operands)
+        group += epilogues.collapsed_epilogue(root, ctx.target.max_operands)
     return Match(root, tuple(group))
 
 

@@ -58,7 +58,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} slices instead of two or three")
     gates = [epilogues.silu_of(part, ctx.target.max_operands) for part in split.slices]
     if None in ops.shape(root.results[0]) and not split.chain and not all(gates):
-        return NoMatch(Reason.DYNAMIC_SHAPE, sibling_contractions.UNWRITABLE)
+        return NoMatch(Reason.DYNAMIC_SHAPE, sibling_contractions.UNWRITABLE_DETAIL)
     group = slices.in_order([*split.ops, *(op for gate in gates for op in gate)])
     return Match(root, tuple(group), _Plan(split, tuple(gates)))
 

@@ -36,7 +36,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if [ops.element_type(value) for value in root.operands] != ["i8", "i8", "i32"]:
         return None
     result = root.results[0]
-    found = contractions.matched(
+    found = contractions.match_with_epilogue(
         root,
         ctx,
         lambda group: any(_is_scaled(start(op.results[0]), result) for op in group[1:]),

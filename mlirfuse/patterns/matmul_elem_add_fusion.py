@@ -28,7 +28,7 @@ from mlirfuse.structured.recognize import contractions, epilogue_addends
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue starts by adding a tensor of its own shape."""
     rank = len(ops.shape(root.results[0]))
-    return contractions.matched(
+    return contractions.match_with_epilogue(
         root,
         ctx,
         lambda group: epilogue_addends.has_addend(

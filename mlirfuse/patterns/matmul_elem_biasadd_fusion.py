@@ -24,7 +24,7 @@ from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue starts by adding a rank-1 bias."""
-    return contractions.matched(
+    return contractions.match_with_epilogue(
         root, ctx, lambda group: epilogue_addends.has_addend(group, epilogue_addends.is_bias)
     )
 

@@ -28,7 +28,7 @@ from mlirfuse.structured.recognize import contractions, epilogues
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue contains a ReLU-like activation."""
-    return contractions.matched(
+    return contractions.match_with_epilogue(
         root, ctx, lambda group: epilogues.has_activation(group, activations.RAMPS)
     )
 

@@ -89,7 +89,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     sizes = [
         size for d, whole in enumerate(ops.loop_sizes(op)) for size in plan.radices.get(d, (whole,))
     ]
-    return matrix_instructions.inner_batch(op, _maps(op, plan), sizes, ctx.target)
+    return matrix_instructions.inner_batch_refusal(op, _maps(op, plan), sizes, ctx.target)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -59,7 +59,7 @@ def define(expr: Expr) -> Expr:
 
 
 def uncast(expr: Expr) -> Expr:
-    """Expands the expression; drops floating-point casts and selects on constant conditions."""
+    """Expands the expression; drops floating-point casts and selects on known conditions."""
     expr = define(expr)
     while isinstance(expr, Apply):
         if expr.op in CASTS:

@@ -7,19 +7,24 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import ops
 
 DATA_TILING_HINT = "iree.opt.data_tiling"
-"""Attribute that has IREE pack the operands of a contraction; with one, only those with it."""
+"""Attribute that makes IREE pack the operands of a contraction. If any contraction of a function
+has it, IREE packs no others."""
 
 
-def settle_hints(module: ir.Module) -> bool:
-    """Whether a contraction is marked for IREE's data tiling; then IREE chooses none by itself.
+def complete_hints(module: ir.Module) -> bool:
+    """Marks functions without hints, if any contraction of the module has one.
 
-    IREE looks for marks function by function: one without any gets one where nothing is packed.
+    IREE chooses contractions by itself in functions without a hint. Such a function gets a hint on
+    its terminator, where it packs nothing.
+
+    Returns:
+      Whether the module has hints.
     """
     functions = ops.functions(module)
-    bare = [function for function in functions if not _has_hint(function)]
-    if len(bare) == len(functions):
+    unmarked = [function for function in functions if not _has_hint(function)]
+    if len(unmarked) == len(functions):
         return False
-    for function in bare:
+    for function in unmarked:
         last = list(function.regions[0].blocks[0].operations)[-1].operation
         with module.context:
             last.attributes[DATA_TILING_HINT] = ir.UnitAttr.get()
@@ -36,7 +41,7 @@ def _has_hint(function: ir.Operation) -> bool:
 
 
 def _grouped(op: ir.Operation) -> list[ir.Operation]:
-    """The ops of a group; none for an op that is no group."""
+    """The ops of a dispatch region; none for any other op."""
     if op.name != ops.REGION:
         return []
     return [o.operation for o in op.regions[0].blocks[0].operations]

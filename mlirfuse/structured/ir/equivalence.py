@@ -1,4 +1,4 @@
-"""Structured ops that compute the same function."""
+"""Equivalence of structured ops."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import ops
 
 
-def are_alike(
+def are_equivalent(
     one: ir.Operation,
     other: ir.Operation,
     outside: Mapping[ir.Value, ir.Value] = MappingProxyType({}),
 ) -> bool:
-    """Whether two structured ops compute the same of operands that may be different tensors.
+    """Whether two structured ops compute the same function of possibly different operands.
 
     Args:
-      one: an op.
-      other: the op that it is compared with.
-      outside: for values that the body of `one` takes from outside, what `other` takes.
+      one: a structured op.
+      other: the op to compare it with.
+      outside: for values captured by the body of `one`, the values that `other` captures.
     """
     if ops.indexing_maps(one) != ops.indexing_maps(other):
         return False

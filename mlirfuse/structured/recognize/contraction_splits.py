@@ -10,18 +10,18 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize.epilogue_addends import biases
-from mlirfuse.structured.recognize.sibling_contractions import takes_columns
+from mlirfuse.structured.recognize.sibling_contractions import has_plain_n
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Split:
-    """A contraction whose columns are cut into equal parts.
+    """A contraction whose N dimension is sliced into equal parts.
 
     Attributes:
       contraction: the contraction.
-      chain: the casts and rank-1 biases behind it, in order.
-      reshape: what splits its rows behind them, or None.
-      slices: the parts, in the order of their columns; nothing else reads the columns.
+      chain: casts and rank-1 biases after it, in order.
+      reshape: an expand of its M dimension after the chain, or None.
+      slices: the slices, by offset; they are the only users.
     """
 
     contraction: ir.Operation
@@ -37,68 +37,67 @@ class Split:
 
 
 def split(contraction: ir.Operation) -> Split | NoMatch | None:
-    """Finds the equal parts that the contraction's columns are cut into.
+    """Recognizes a contraction whose N dimension is sliced into equal parts.
 
     Returns:
-      The split, why it is none, or None when the columns are not cut at all.
+      The split; a refusal; None when the result is not sliced.
     """
     chain = biases(contraction)
     value = [contraction, *chain][-1].results[0]
-    readers = ops.users(value)
+    users = ops.users(value)
     reshape = None
-    if len(readers) == 1 and readers[0].name == "tensor.expand_shape":
-        reshape = readers[0]
+    if len(users) == 1 and users[0].name == "tensor.expand_shape":
+        reshape = users[0]
         value = reshape.results[0]
         if any(ops.shape(value)[d] != 1 for d in ops.reassociation(reshape)[-1][:-1]):
             return None
-        readers = ops.users(value)
-    if not readers or any(reader.name != "tensor.extract_slice" for reader in readers):
+        users = ops.users(value)
+    if not users or any(user.name != "tensor.extract_slice" for user in users):
         return None
-    *outer, columns = ops.shape(value)
+    *outer, n = ops.shape(value)
     whole = tuple((0, size) for size in outer)
-    places: list[tuple[int, int, ir.Operation]] = []
-    for reader in readers:
-        cut = ops.static_slice(reader)
+    parts: list[tuple[int, int, ir.Operation]] = []
+    for user in users:
+        cut = ops.static_slice(user)
         width = None if cut is None else cut[-1][1]
-        if cut is None or width is None or columns is None:
-            return NoMatch(Reason.DYNAMIC_SHAPE, "a part's place is not static")
+        if cut is None or width is None or n is None:
+            return NoMatch(Reason.DYNAMIC_SHAPE, "a slice is not static")
         if cut[:-1] != whole:
-            return NoMatch(Reason.WRONG_AXIS, "a part has some of the rows")
-        if ops.shape(reader.results[0])[-1:] != (width,):
-            return NoMatch(Reason.WRONG_AXIS, "a part has no dimension of columns")
-        places.append((cut[-1][0], width, reader))
-    places.sort(key=lambda place: place[:2])
-    assert columns is not None
-    expected = range(0, columns, places[0][1])
-    if [(o, w) for o, w, _ in places] != [(o, places[0][1]) for o in expected]:
-        found = ", ".join(f"{o} to {o + w}" for o, w, _ in places)
-        return NoMatch(Reason.SHAPE_MISMATCH, f"of {columns} columns the parts are {found}")
-    if not takes_columns(contraction):
-        return NoMatch(Reason.INDEXING_MAP, "the columns are not those of the second operand")
-    return Split(contraction, tuple(chain), reshape, tuple(reader for *_, reader in places))
+            return NoMatch(Reason.WRONG_AXIS, "a slice has a part of M")
+        if ops.shape(user.results[0])[-1:] != (width,):
+            return NoMatch(Reason.WRONG_AXIS, "a slice drops the N dimension")
+        parts.append((cut[-1][0], width, user))
+    parts.sort(key=lambda part: part[:2])
+    assert n is not None
+    expected = range(0, n, parts[0][1])
+    if [(o, w) for o, w, _ in parts] != [(o, parts[0][1]) for o in expected]:
+        found = ", ".join(f"{o} to {o + w}" for o, w, _ in parts)
+        return NoMatch(Reason.SHAPE_MISMATCH, f"N is {n}, the slices are {found}")
+    if not has_plain_n(contraction):
+        return NoMatch(Reason.INDEXING_MAP, "N is not a dimension of the second operand alone")
+    return Split(contraction, tuple(chain), reshape, tuple(user for *_, user in parts))
 
 
-def heads(values: Sequence[ir.Value]) -> list[ir.Operation]:
-    """The reshapes that split the last dimension of the values in parts of one size.
+def head_splits(values: Sequence[ir.Value]) -> list[ir.Operation]:
+    """The expands that split the last dimension of each value into heads of one size.
 
     Returns:
-      One for each value, all that reads it; none when something else reads one of them or the parts
-      differ in size.
+      The only user of each value; none when a value has other users or the head sizes differ.
     """
-    readers = [ops.users(value) for value in values]
-    if any([op.name for op in found] != ["tensor.expand_shape"] for found in readers):
+    users = [ops.users(value) for value in values]
+    if any([op.name for op in found] != ["tensor.expand_shape"] for found in users):
         return []
-    found = [op for (op,) in readers]
+    found = [op for (op,) in users]
     first = found[0]
     split = ops.reassociation(first)
-    place = split[-1][0]
+    axis = split[-1][0]
 
     def other_sizes(op: ir.Operation) -> tuple[int | None, ...]:
         sizes = ops.shape(op.results[0])
-        return (*sizes[:place], *sizes[place + 1 :])
+        return (*sizes[:axis], *sizes[axis + 1 :])
 
     same = all(
         ops.reassociation(op) == split and other_sizes(op) == other_sizes(first) for op in found
     )
-    static = all(ops.shape(op.results[0])[place] is not None for op in found)
+    static = all(ops.shape(op.results[0])[axis] is not None for op in found)
     return found if same and static and len(split[-1]) > 1 else []

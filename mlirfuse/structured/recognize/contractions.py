@@ -1,4 +1,4 @@
-"""Contractions: what follows them elementwise, and what their operands are views of."""
+"""Contractions as roots of passes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
 """Names of the ops at which passes look for a contraction."""
 
 
-def matched(
+def match_with_epilogue(
     root: ir.Operation, ctx: PassContext, accepts: Callable[[list[ir.Operation]], bool]
 ) -> Match | None:
-    """The contraction with its epilogue, when there is one and it is accepted.
+    """The match of a contraction with its epilogue, if the epilogue is accepted.
 
     Args:
       root: any op.
-      ctx: the target limits the operands.
-      accepts: says whether the contraction and the epilogue behind it are what the pass is for.
+      ctx: context of the pass; its target limits the operands of a dispatch.
+      accepts: predicate on the contraction followed by its epilogue.
     """
     if not ops.is_contraction(root):
         return None
@@ -31,6 +31,6 @@ def matched(
 
 
 def batch_loops(op: ir.Operation) -> frozenset[int]:
-    """The loops that index both inputs and the result."""
+    """The batch loops of a contraction: those that index both inputs and the result."""
     maps = [set(m or ()) for m in ops.indexing_maps(op)]
     return frozenset(d for d in set.intersection(*maps) if d is not None)

@@ -70,7 +70,7 @@ class Epilogue:
 
     def unmerges(self) -> bool:
         """Whether the chain can be computed before the reshape: every op is on its own loops."""
-        return self.merged is None or epilogues.in_place(
+        return self.merged is None or epilogues.reads_in_place(
             list(self.chain), set(self.merged.results), len(ops.shape(self.merged.results[0]))
         )
 

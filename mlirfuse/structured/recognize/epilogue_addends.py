@@ -14,7 +14,7 @@ from mlirfuse.structured.ir import ops
 
 
 def has_addend(group: list[ir.Operation], accepts: Callable[[Element], bool]) -> bool:
-    """Whether the epilogue starts with a sum of the contraction and an accepted tensor."""
+    """Whether the epilogue starts with an add of an accepted tensor to the contraction."""
     for op in group[1:]:
         added = addends(start(op.results[0]), group[0].results[0], frozenset(group))
         if added is None:
@@ -24,19 +24,22 @@ def has_addend(group: list[ir.Operation], accepts: Callable[[Element], bool]) ->
     return False
 
 
-_SUMS = frozenset({"arith.addf", "arith.addi"})
+_ADDS = frozenset({"arith.addf", "arith.addi"})
 _CASTS = frozenset({"arith.extf", "arith.truncf", "arith.extsi", "arith.trunci"})
 
 
 def addends(
     expr: Expr, value: ir.Value, within: frozenset[ir.Operation] | None = None
 ) -> list[Expr] | None:
-    """What is added to the value to make the expression, casts left out; None for another form.
+    """The addends that make the expression a sum with the value, up to casts.
 
     Args:
       expr: the sum.
-      value: what is added to.
-      within: the ops that may make the sum, besides reshapes; None for any.
+      value: the value.
+      within: ops that may compute the sum, besides reshapes; None for any.
+
+    Returns:
+      The addends, innermost first; None when the expression is no sum with the value.
     """
     known: dict[int, list[Expr] | None] = {}
 
@@ -64,7 +67,7 @@ def addends(
             return None
         if expr.op in _CASTS:
             return walk(expr.args[0])
-        if expr.op not in _SUMS:
+        if expr.op not in _ADDS:
             return None
         for one, other in (expr.args, expr.args[::-1]):
             below = walk(one)
@@ -76,7 +79,7 @@ def addends(
 
 
 def is_bias(addend: Element) -> bool:
-    """Whether the addend has one value per index of one dimension, perhaps split in several."""
+    """Whether the addend varies over one dimension, possibly expanded to several."""
     op = ops.defining_op(addend.value)
     if op is not None and op.name == "tensor.expand_shape":
         return len(ops.shape(op.operands[0])) == 1
@@ -84,30 +87,29 @@ def is_bias(addend: Element) -> bool:
 
 
 def is_residual(addend: Element, rank: int) -> bool:
-    """Whether the addend has a value of its own at each of `rank` loops."""
+    """Whether the addend varies over all of `rank` loops."""
     return {i for i in addend.index if isinstance(i, int)} == set(range(rank))
 
 
 def biases(contraction: ir.Operation) -> list[ir.Operation]:
-    """The casts and biases of the last dimension behind the contraction, each the only reader."""
-    product = contraction.results[0]
+    """The chain of casts and biases along N after the contraction, each the only user."""
     chain: list[ir.Operation] = []
     while True:
         value = [contraction, *chain][-1].results[0]
-        readers = ops.users(value)
-        if len(readers) != 1 or readers[0].block != contraction.block:
+        users = ops.users(value)
+        if len(users) != 1 or users[0].block != contraction.block:
             return chain
-        op = readers[0]
+        op = users[0]
         if not ops.is_elementwise(op) or len(op.results) != 1 or None in ops.indexing_maps(op):
             return chain
         rank = len(ops.shape(value))
         whole = tuple(range(rank))
         maps = ops.plain_maps(op)
         for operand, index_map in zip(op.operands, maps, strict=True):
-            beside = operand != value and index_map != maps[-1]
-            if index_map != ((rank - 1,) if beside else whole):
+            is_vector = operand != value and index_map != maps[-1]
+            if index_map != ((rank - 1,) if is_vector else whole):
                 return chain
-        added = addends(start(op.results[0]), product)
+        added = addends(start(op.results[0]), contraction.results[0])
         if added is None or not all(isinstance(a, Element) and is_bias(a) for a in added):
             return chain
         chain.append(op)

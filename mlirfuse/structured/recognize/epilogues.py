@@ -1,4 +1,4 @@
-"""Elementwise epilogues: chains of users that are generated with the op before them."""
+"""Elementwise epilogues: chains of users that are fused with the op before them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Collection, Sequence
 from iree.compiler import ir
 
 from mlirfuse.structured.expr import activations
-from mlirfuse.structured.expr.expressions import (
-    start,
-)
+from mlirfuse.structured.expr.expressions import start
 from mlirfuse.structured.ir import analysis_cache, ops, slices
 
 
 def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """The elementwise ops that follow the contraction and can be generated with it, in order.
+    """The elementwise users of the contraction that can be fused with it, in block order.
 
-    Each has the contraction's iteration space and reads it at its own loops; the last may permute
-    them. The ops are a closed set: only the value of the last one is read elsewhere. The longest
-    such set whose dispatch takes no more than `max_operands` operands and results is returned.
+    Each has the contraction's iteration space and reads it at its own loops; the last one may
+    permute them. Only the last value has outside users. The result is the longest such chain whose
+    dispatch has no more than `max_operands` operands and results.
+
+    Args:
+      contraction: any op with one result.
+      max_operands: operands and results that a dispatch may have.
     """
     return list(_epilogue((contraction, max_operands)))
 
@@ -27,64 +29,62 @@ def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]
 def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
     contraction, max_operands = question
     group = [contraction]
-    closed = 1
+    fusable = 1
     while True:
         values = [result for op in group for result in op.results]
-        following = slices.first_user(values, set(group), contraction.block)
-        if following is None or not _continues(following, group):
+        user = slices.first_user(values, set(group), contraction.block)
+        if user is None or not _continues(user, group):
             break
-        group.append(following)
-        visible = slices.results_of(group)
-        if visible == [following.results[0]]:
+        group.append(user)
+        if slices.results_of(group) == [user.results[0]]:
             if len(slices.operands_of(group)) + 1 > max_operands:
                 break
-            closed = len(group)
-        if not _in_place(following, group):
+            fusable = len(group)
+        if not _reads_in_place(user, group):
             break
-    return group[1:closed]
+    return group[1:fusable]
 
 
-def narrow_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """The elementwise ops behind a reshape that drops dimensions of size one, with the reshape.
+def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
+    """A collapse of unit dimensions after the contraction, and the elementwise ops after it.
 
-    The reshape alone reads the contraction, and each op alone what is before it, in place. Empty
-    where no op follows.
+    Each op is the only user of the one before and reads it at the loops where it writes. Empty
+    without an elementwise op.
     """
-    readers = ops.users(contraction.results[0])
-    if len(readers) != 1 or readers[0].name != "tensor.collapse_shape":
+    users = ops.users(contraction.results[0])
+    if len(users) != 1 or users[0].name != "tensor.collapse_shape":
         return []
-    if readers[0].block != contraction.block:
+    if users[0].block != contraction.block:
         return []
-    sizes = ops.shape(readers[0].results[0])
+    sizes = ops.shape(users[0].results[0])
     if not sizes:
-        return []  # what has no dimension gets none back
+        return []  # a tensor of rank 0 cannot be expanded again
     if [n for n in ops.shape(contraction.results[0]) if n != 1] != [n for n in sizes if n != 1]:
         return []
-    group, last = [contraction, readers[0]], readers[0]
+    group, last = [contraction, users[0]], users[0]
     while True:
-        following = ops.users(last.results[0])
-        if len(following) != 1 or not _keeps_place(following[0], last):
+        users = ops.users(last.results[0])
+        if len(users) != 1 or not _updates(users[0], last):
             break
-        wider = [*group, following[0]]
+        wider = [*group, users[0]]
         if len(slices.operands_of(wider)) + 1 > max_operands:
             break
-        group, last = wider, following[0]
+        group, last = wider, users[0]
     return group[1:] if len(group) > 2 else []
 
 
-def _keeps_place(op: ir.Operation, before: ir.Operation) -> bool:
-    """Whether an elementwise op reads another where it writes, and nothing that it writes over."""
+def _updates(op: ir.Operation, before: ir.Operation) -> bool:
+    """Whether an elementwise op reads another one at its own loops, and not its init."""
     value = before.results[0]
     if not ops.is_elementwise(op) or op.block != before.block or len(op.results) != 1:
         return False
     maps, rank = ops.indexing_maps(op), len(ops.shape(value))
-    written = list(ops.body(op).arguments)[-1]
     return (
         None not in maps
         and ops.shape(op.results[0]) == ops.shape(value)
         and maps[-1] == tuple(range(rank))
         and all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v == value)
-        and not list(written.uses)
+        and not ops.reads_inits(op)
     )
 
 
@@ -95,15 +95,15 @@ def _continues(op: ir.Operation, group: list[ir.Operation]) -> bool:
     return sorted(map(str, ops.shape(op.results[0]))) == space
 
 
-def _in_place(op: ir.Operation, group: list[ir.Operation]) -> bool:
-    """Whether the op reads every value of the group at the loops where it writes."""
+def _reads_in_place(op: ir.Operation, group: list[ir.Operation]) -> bool:
+    """Whether the op reads every value of the group at the loops where it writes its result."""
     values = {result for member in group for result in member.results}
     maps = ops.indexing_maps(op)
     return all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v in values)
 
 
 def has_activation(group: list[ir.Operation], names: Collection[str]) -> bool:
-    """Whether the epilogue computes one of the activations of a value of the group."""
+    """Whether the epilogue applies one of the activations to a value of the group."""
     values = [op.results[0] for op in group]
     return any(activations.may_hold_one(op, names) for op in group[1:]) and any(
         activations.classify(start(after), start(before), names) is not None
@@ -114,13 +114,14 @@ def has_activation(group: list[ir.Operation], names: Collection[str]) -> bool:
 
 
 def silu_of(part: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """The ops that compute SiLU of the part and are all that reads it; none when it has none."""
+    """The ops that compute SiLU of the part, if it has no other users; else none."""
     chain = epilogue(part, max_operands)
     for end in range(1, len(chain) + 1):
         gate = chain[:end]
         value = gate[-1].results[0]
-        closed = slices.results_of([part, *gate]) == [value]
-        if closed and in_place(gate, {part.results[0]}, 0) and _is_silu(value, part.results[0]):
+        if slices.results_of([part, *gate]) != [value]:
+            continue
+        if reads_in_place(gate, {part.results[0]}, 0) and _is_silu(value, part.results[0]):
             return gate
     return []
 
@@ -129,13 +130,15 @@ def _is_silu(value: ir.Value, of: ir.Value) -> bool:
     return activations.classify(start(value), start(of), ("silu",)) is not None
 
 
-def in_place(group: list[ir.Operation], values: Collection[ir.Value], beside: int) -> bool:
-    """Whether the ops read the values, and one another, at the loops where they write.
+def reads_in_place(
+    group: list[ir.Operation], values: Collection[ir.Value], max_other_rank: int
+) -> bool:
+    """Whether the ops read the values, and each other, at the loops where they write.
 
     Args:
       group: elementwise ops, in block order.
-      values: what they start from.
-      beside: most dimensions of what they read besides.
+      values: the values.
+      max_other_rank: largest rank of their other operands.
     """
     known = set(values)
     for op in group:
@@ -144,7 +147,7 @@ def in_place(group: list[ir.Operation], values: Collection[ir.Value], beside: in
         for value, index_map in zip(ops.inputs(op), read, strict=True):
             if index_map is None or (value in known and index_map != whole):
                 return False
-            if value not in known and len(index_map) > beside:
+            if value not in known and len(index_map) > max_other_rank:
                 return False
         if written != whole:
             return False
@@ -152,12 +155,15 @@ def in_place(group: list[ir.Operation], values: Collection[ir.Value], beside: in
     return True
 
 
-def readers_in_place(roots: Sequence[ir.Operation], max_operands: int) -> list[ir.Operation]:
-    """The elementwise ops that read the contractions and one another where they write, in order.
+def users_in_place(roots: Sequence[ir.Operation], max_operands: int) -> list[ir.Operation]:
+    """The elementwise users of the contractions that read them, and each other, in place.
 
     Args:
       roots: contractions of one shape, in block order.
       max_operands: operands and results that the dispatch of all may have.
+
+    Returns:
+      The users in block order.
     """
     group = list(roots)
     rank = len(ops.shape(roots[0].results[0]))
@@ -169,7 +175,11 @@ def readers_in_place(roots: Sequence[ir.Operation], max_operands: int) -> list[i
             values = {value for member in group for value in member.results}
             wider = slices.in_order([*group, op])
             bound = len(slices.operands_of(wider)) + len(slices.results_of(wider))
-            if in_place([op], values, rank) and bound <= max_operands and not slices.cycle(wider):
+            if (
+                reads_in_place([op], values, rank)
+                and bound <= max_operands
+                and not slices.cycle(wider)
+            ):
                 group = wider
                 work.append(op.results[0])
     return [op for op in group if op not in roots]

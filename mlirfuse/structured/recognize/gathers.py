@@ -115,7 +115,7 @@ def gathered(
         return Gathered(gather, (*before, *merges), reshape, tuple(whole))
     values, rank = set(reshape.results), len(ops.shape(reshape.results[0]))
     for tail in (whole, chain):
-        if epilogues.in_place(tail, values, rank):
+        if epilogues.reads_in_place(tail, values, rank):
             return Gathered(gather, tuple(before), reshape, tuple(tail))
     return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
 

@@ -1,4 +1,4 @@
-"""Guards for targets whose matrix instructions need certain sizes and layouts."""
+"""Guards for targets whose matrix instructions require certain sizes and loop orders."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 
-def no_matrix_instructions(contraction: ir.Operation, columns: int, target: Target) -> str:
-    """Why the target has none for several results of this contraction's rows; empty if it has.
+def no_matrix_instructions(contraction: ir.Operation, n: int, target: Target) -> str:
+    """Why the target has none for several contractions of one first operand; empty if it has.
 
     Args:
-      contraction: two operands, the columns the second's alone.
-      columns: of each result.
-      target: its tiles have to divide the loops.
+      contraction: a contraction with an N loop of the second operand alone.
+      n: size of N in each contraction.
+      target: the target, whose matrix tiles have to divide M, N and K.
     """
     kind = ops.element_type(contraction.operands[0])
     sizes, out = ops.loop_sizes(contraction), ops.plain_maps(contraction)[2]
-    rows = next((sizes[d] for d in out[-2:-1] if d is not None), 1)
-    terms = next(
+    m = next((sizes[d] for d in out[-2:-1] if d is not None), 1)
+    k = next(
         s for s, k in zip(sizes, ops.iterator_types(contraction), strict=True) if k == "reduction"
     )
-    loops = (rows, columns, terms)
+    loops = (m, n, k)
     tile = target.product_tiles.get(kind)
     if tile is not None and _fills(loops, tile):
         return ""
     shown = "x".join("?" if s is None else str(s) for s in loops)
-    return f"no matrix instructions for several products of {shown} {kind} on {target}"
+    return f"no matrix instructions for several contractions of {shown} {kind} on {target}"
 
 
 def _fills(sizes: Sequence[int | None], tile: tuple[int, int, int]) -> bool:
     return all(t == 1 or (s is not None and s % t == 0) for s, t in zip(sizes, tile, strict=True))
 
 
-def inner_batch(
+def inner_batch_refusal(
     contraction: ir.Operation,
     maps: Sequence[ops.IndexMap],
     sizes: Sequence[int | None],
     target: Target,
 ) -> NoMatch | None:
-    """Refuses a form of a contraction whose batch loop the target needs to be the outer one.
+    """Refuses a form of a contraction with an inner batch loop where the target needs an outer one.
 
     Args:
-      contraction: tells the element types.
-      maps: of the new form: first operand, second operand, result.
-      sizes: of the new form's loops.
-      target: its `outer_batch`.
+      contraction: the original contraction, for its element types.
+      maps: indexing maps of the new form: first operand, second operand, result.
+      sizes: loop sizes of the new form.
+      target: the target, for its `outer_batch`.
     """
     tensors = (*ops.inputs(contraction), contraction.results[0])
     types = [ops.element_type(value) for value in tensors]

@@ -13,12 +13,12 @@ from mlirfuse.structured.ir import ops
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
-    """What a contraction's operand is a view of.
+    """The source that a contraction's operand is a view of.
 
     Attributes:
       source: the tensor in memory.
-      index: its indices in terms of the contraction's loops: a loop, or one digit of a loop.
-      moved: the ops that only move data and need not run when the source is read directly.
+      index: its index in terms of the contraction's loops: loops, or digits of loops.
+      moved: the ops that only move data, dead when the source is read directly.
     """
 
     source: ir.Value
@@ -26,16 +26,20 @@ class View:
     moved: tuple[ir.Operation, ...]
 
 
-def view(contraction: ir.Operation, number: int) -> View | None:
-    """Looks through transposes, repeated heads and collapsing reshapes that feed an operand.
+def view(contraction: ir.Operation, operand: int) -> View | None:
+    """Looks through transposes, repeated heads and collapses that produce an operand.
+
+    Args:
+      contraction: the contraction.
+      operand: index of the operand.
 
     Returns:
-      The view through the last of them but reshapes, or None when there is none.
+      The view through the outermost transpose or broadcast, or None without one.
     """
-    index_map = ops.indexing_maps(contraction)[number]
+    index_map = ops.indexing_maps(contraction)[operand]
     if index_map is None or None in index_map:
         return None
-    element = Element(contraction.operands[number], tuple(index_map))
+    element = Element(contraction.operands[operand], tuple(index_map))
     moved: list[ir.Operation] = []
     best: View | None = None
     while True:
@@ -56,9 +60,9 @@ def view(contraction: ir.Operation, number: int) -> View | None:
 
 
 def _repeats(element: Element, source: Element) -> bool:
-    """Whether a broadcast repeats its source for some digits of a loop whose others it reads.
+    """Whether a broadcast repeats its source over some digits of a loop and reads the others.
 
-    So queries share keys; a broadcast along a whole loop stays what it is.
+    Query groups share key heads this way. A broadcast over a whole loop is not looked through.
     """
     dropped = [index for index in element.index if index not in source.index]
     kept = {index.index for index in source.index if isinstance(index, Part)}

@@ -223,7 +223,7 @@ def _are_alike(one: Rotation, other: Rotation) -> bool:
             read = zip(ops.inputs(a), ops.inputs(b), strict=True)
             if ops.num_inputs(a) != ops.num_inputs(b) or any(known.get(v, v) != w for v, w in read):
                 return False
-            if not equivalence.are_alike(a, b, known):
+            if not equivalence.are_equivalent(a, b, known):
                 return False
         known.update(zip(a.results, b.results, strict=True))
     return True

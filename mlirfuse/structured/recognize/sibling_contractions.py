@@ -1,4 +1,4 @@
-"""Contractions that share their first operand and can become one."""
+"""Contractions of the same first operand, which one dispatch can compute."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import ops, slices
 
 
-def takes_columns(contraction: ir.Operation) -> bool:
-    """Whether the second operand alone has the last dimension, and the sums start constant."""
+def has_plain_n(contraction: ir.Operation) -> bool:
+    """Whether the result's last loop is one N loop of the second operand, with a constant init."""
     if None in ops.indexing_maps(contraction):
         return False
     left, right, out = ops.plain_maps(contraction)
-    starts = ops.constant(contraction.operands[2]) is not None
-    return bool(out) and out[-1] not in left and right.count(out[-1]) == 1 and starts
+    is_filled = ops.constant(contraction.operands[2]) is not None
+    return bool(out) and out[-1] not in left and right.count(out[-1]) == 1 and is_filled
 
 
 def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
-    """Whether two contractions have the first operand and all loops but the columns in common."""
-    if not (takes_columns(one) and takes_columns(other)):
+    """Whether two contractions share the first operand and all loops but N."""
+    if not (has_plain_n(one) and has_plain_n(other)):
         return False
     (left, _, out), (other_left, _, other_out) = ops.plain_maps(one), ops.plain_maps(other)
     return (
@@ -30,15 +30,17 @@ def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
     )
 
 
-UNWRITABLE = "a product of dynamic shape is a result itself, which IREE cannot write beside others"
-"""IREE 3.13.0 gives several products one accumulator when nothing follows them: the code generation
-for GPUs fails to bufferize it where the shape is dynamic."""
+UNWRITABLE_DETAIL = (
+    "a contraction of dynamic shape without an epilogue cannot be one of several results"
+)
+"""IREE 3.13.0 gives several contractions without epilogues one accumulator, which its code
+generation for GPUs fails to bufferize where the shape is dynamic."""
 
 
 def siblings(contraction: ir.Operation) -> list[ir.Operation]:
-    """The contractions of the block that `are_siblings` of this one and itself, in block order."""
+    """The contraction and its siblings in the block (see `are_siblings`), in block order."""
     block = contraction.block
-    readers = (op for op in ops.users(contraction.operands[0]) if op.block == block)
+    users = (op for op in ops.users(contraction.operands[0]) if op.block == block)
     return slices.in_order(
-        op for op in readers if ops.is_contraction(op) and are_siblings(contraction, op)
+        op for op in users if ops.is_contraction(op) and are_siblings(contraction, op)
     )
