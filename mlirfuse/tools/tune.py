@@ -38,8 +38,8 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} MODEL -o OUT.vmfb|--calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...]"
-        " [--target=TARGET]",
+        f"{PROG} MODEL -o OUT.vmfb [--target=TARGET]\n"
+        f"       {PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [switches]",
         "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
         "launch cost and arithmetic rates of this machine's device, with which every later\n"
         "compilation for that target judges fusions; or the tiles of kernels.",
