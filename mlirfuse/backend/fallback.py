@@ -219,7 +219,7 @@ class Fallback:
         grouped.report.dispatches["fused"] = self.compiler.generate(
             grouped.path, program, fused=True, data_tiling=grouped.hinted
         )
-        if grouped.musts:
+        if grouped.must_fuse:
             check_dispatches(grouped, self.compiler, self.folder)
         return grouped.report
 

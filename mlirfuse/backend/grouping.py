@@ -15,7 +15,8 @@ from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.pipelines.must_fuse import Musts
+from mlirfuse.pipelines.must_fuse import MustFuse
+from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import marks, ops
 from mlirfuse.structured.recognize import contractions
 from mlirfuse.targets.base import Target
@@ -59,7 +60,7 @@ class Grouped:
       hinted: whether a contraction is marked for data tiling.
       groups: the groups; the ops of each are marked by its index, see `MARK`.
       functions: symbol names of the functions, in order.
-      musts: whether ops have to end in one dispatch.
+      must_fuse: whether ops have to end in one dispatch.
     """
 
     path: Path
@@ -67,7 +68,7 @@ class Grouped:
     hinted: bool
     groups: tuple[Group, ...]
     functions: tuple[str, ...]
-    musts: bool
+    must_fuse: bool
 
 
 def group(
@@ -76,7 +77,7 @@ def group(
     *,
     target: Target,
     options: FusionOptions,
-    observer: engine.Observer | None = None,
+    observer: Observer | None = None,
     dump_dir: Path | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
@@ -122,7 +123,7 @@ def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None
     compiler.dispatches(grouped.path, path, data_tiling=grouped.hinted)
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(path))
-        Musts(compiler.options.must_fuse, marked=True).check(module, grouped.report)
+        MustFuse(compiler.options.must_fuse, marked=True).check(module, grouped.report)
 
 
 def _groups(module: ir.Module) -> Iterator[Group]:

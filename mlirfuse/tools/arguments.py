@@ -151,6 +151,20 @@ def add_reports(parser: Parser) -> None:
     )
 
 
+def add_target(group: Any) -> None:
+    """Adds `--target` to a group of arguments."""
+    group.add_argument(
+        "--target", default="cpu", metavar="TARGET", help=f"{TARGETS} (default: cpu)"
+    )
+
+
+def add_function(group: Any) -> None:
+    """Adds `--function`, for a model, to a group of arguments."""
+    group.add_argument(
+        "--function", metavar="NAME", help="of MLIR with several functions, the one to call"
+    )
+
+
 def add_dump(group: Any) -> None:
     """Adds `--dump-ir-dir` to a group of arguments."""
     group.add_argument(

@@ -56,12 +56,8 @@ def parser() -> arguments.Parser:
         help="folder for the reduced program, its inputs and the script; a search that was"
         f" interrupted goes on from it (default: {FOLDER})",
     )
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--function", metavar="NAME", help="of MLIR with more than one, which to call"
-    )
+    arguments.add_target(group)
+    arguments.add_function(group)
     group.add_argument(
         "--input",
         action="append",

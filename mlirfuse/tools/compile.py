@@ -46,12 +46,8 @@ def parser() -> arguments.Parser:
         " that is run and returns a model and example inputs",
     )
     group.add_argument("-o", "--output", metavar="OUT.vmfb", help="file for the program")
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--function", metavar="NAME", help="of MLIR with more than one, which to call"
-    )
+    arguments.add_target(group)
+    arguments.add_function(group)
     group.add_argument(
         "--stock", action="store_true", help="compile without fusion of ours, to compare with"
     )

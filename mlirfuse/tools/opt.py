@@ -53,9 +53,7 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("input and output")
     group.add_argument("input", nargs="?", metavar="IN.mlir", help="text or bytecode; - for stdin")
     group.add_argument("-o", "--output", metavar="OUT", help="file for the IR; - for stdout")
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
+    arguments.add_target(group)
     group.add_argument("--emit-bytecode", action="store_true", help="write bytecode, not text")
     group.add_argument(
         "--mlir-print-debuginfo", action="store_true", help="print the locations of ops"

@@ -77,9 +77,7 @@ def parser() -> arguments.Parser:
         help="only build: python DIR/measure.py measures on a machine with a GPU, without triton",
     )
     group = made.add_argument_group("the device")
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
+    arguments.add_target(group)
     group.add_argument(
         "--device", metavar="URI", help="of IREE's driver (default: the target's): local-task, cuda"
     )
