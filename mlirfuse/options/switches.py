@@ -167,7 +167,7 @@ class FusionOptions:
     notes: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Brings every value to its one form and refuses what cannot be done."""
+        """Brings every value to its one form and refuses contradictions."""
         given = {name: getattr(self, name) for name in switch_names()}
         with _loaded([("", given)]):
             for name, value in _read_place("", given).items():

@@ -1,7 +1,7 @@
 """Groups of the search and their modelled times: alone, merged, and with a copy of a producer.
 
-Ops and groups are known by indices: an op by its index in the block, a copy of an op by one behind
-those of the block. An op that is no op of the block is `OUTSIDE`.
+Ops and groups are known by indices: an op by its index in the block, a copy of an op by a further
+index. An op that is no op of the block is `OUTSIDE`.
 """
 
 from __future__ import annotations

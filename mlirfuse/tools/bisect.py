@@ -145,10 +145,10 @@ def _work(argv: Sequence[str]) -> int:
 
 
 def _failure(args: argparse.Namespace) -> Failure:
-    """What to look for.
+    """The failure to look for.
 
     Raises:
-      UsageError: nothing, two things, or a number that belongs to another kind.
+      UsageError: none or two are given, or a value that belongs to another kind.
     """
     from mlirfuse.debug.oracle import FACTOR, Failure
 
@@ -190,15 +190,15 @@ def _report(
     folder: Path,
 ) -> None:
     write = sys.stdout.write
-    for number, culprit in enumerate(found.culprits):
-        if number:
+    for index, culprit in enumerate(found.culprits):
+        if index:
             write("\n")
         write(culprit.text())
-        place = folder if len(found.culprits) == 1 else folder / str(number)
+        place = folder if len(found.culprits) == 1 else folder / str(index)
         case = search.reduce(culprit)
         script = case.write(place)
-        what = "this match alone" if case.alone else "the whole model up to this match"
-        write(f"shown:  {script} ({what})\n")
+        extent = "this match alone" if case.alone else "the whole model up to this match"
+        write(f"shown:  {script} ({extent})\n")
     words = ["mlirfuse-compile", args.model, "-o", "OUT.vmfb", f"--target={args.target}"]
     if args.function:
         words.append(f"--function={args.function}")

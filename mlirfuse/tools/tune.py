@@ -45,7 +45,7 @@ def parser() -> arguments.Parser:
         "compilation for that target judges fusions; or the tiles of kernels.",
         _EXAMPLES,
     )
-    group = made.add_argument_group("what to do")
+    group = made.add_argument_group("action")
     group.add_argument(
         *("-o", "--output"),
         metavar="OUT.vmfb",
@@ -92,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    asked = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
-    if sum(asked) + (args.output is not None) != 1:
+    actions = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
+    if sum(actions) + (args.output is not None) != 1:
         raise UsageError(
             "give MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show or --reset, one of"
             " them"
@@ -125,8 +125,8 @@ def _faster(models: list[str], output: str, target: str) -> int:
 
 def _reset(target: Target) -> None:
     had = rates.forget(target)
-    said = "has its built-in rates again" if had else "had no measured rates"
-    sys.stdout.write(f"{target} {said}\n")
+    change = "has its built-in rates again" if had else "had no measured rates"
+    sys.stdout.write(f"{target} {change}\n")
     if tilings.path() is not None and tilings.forget(target):
         sys.stdout.write(f"{target} has its built-in tiles again\n")
 
@@ -189,7 +189,7 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(j, dict) and "key" in j for j in found):
-        raise UsageError(f"{file} is not what measure.py writes")
+        raise UsageError(f"{file} is not a result of measure.py")
     return found
 
 
@@ -225,7 +225,7 @@ def _table(target: Target) -> str:
         ("elementwise f32", f"{target.vector_rate / 1e9:.4g} GFLOP/s"),
         ("exponentials f32", f"{target.special_rate / 1e9:.4g} G/s"),
         *(
-            (f"products {kind}", f"{rate / 1e9:.4g} GFLOP/s")
+            (f"matmul {kind}", f"{rate / 1e9:.4g} GFLOP/s")
             for kind, rate in sorted(target.matmul_rate.items())
         ),
     ]
