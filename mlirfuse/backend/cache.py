@@ -43,7 +43,7 @@ FORMAT = 1
 """Part of every key: raised when the files or the parts of a key change their meaning."""
 
 STALE_SECONDS = 24 * 3600.0
-"""Age at which a temporary file is taken to be left over from a process that died."""
+"""Age of a temporary file, in seconds, from which its process counts as dead."""
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 

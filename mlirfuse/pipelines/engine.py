@@ -134,7 +134,7 @@ def _may_deduplicate(options: FusionOptions) -> bool:
 
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
-    """Stops the collection of cycles: a run makes many objects that stay to its end."""
+    """Stops the collection of cycles: most objects of a run live to its end."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -18,7 +18,7 @@ _UNKNOWN_PASS = re.compile(r"'([^']+)' does not refer to a registered pass")
 
 
 def run(item: PipelineItem, module: ir.Module) -> None:
-    """Runs a pass on a module: on all of it, or on each function where the pass asks for that.
+    """Runs a pass on a module: on all of it, or on each function for a pass of functions.
 
     Raises:
       UsageError: there is no such pass, or it does not take the options.

@@ -61,7 +61,7 @@ class PassRunner:
     """One pass on its way through a module.
 
     Attributes:
-      contained: whether a rewrite changes nothing that is known of ops outside its match.
+      contained: whether a rewrite leaves analyses of ops outside its match valid.
       matches: number of matches so far; the index of the next one.
       rewrites: number of rewrites so far.
     """

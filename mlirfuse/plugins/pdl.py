@@ -149,10 +149,10 @@ class _Rewriter:
     def made(self, index: int) -> Bound:
         handle = self.pattern.handles[index]
         if handle.kind == "type":
-            assert handle.constant is not None, "PDL's verifier asks for it"
+            assert handle.constant is not None, "PDL's verifier requires it"
             return ir.Type.parse(handle.constant[0])
         if handle.kind == "attribute":
-            assert handle.constant is not None, "PDL's verifier asks for it"
+            assert handle.constant is not None, "PDL's verifier requires it"
             return ir.Attribute.parse(handle.constant[0])
         if handle.kind == "operation":
             values, attributes, types = handle.operands

@@ -161,7 +161,7 @@ def add_target(group: Any) -> None:
 def add_function(group: Any) -> None:
     """Adds `--function`, for a model, to a group of arguments."""
     group.add_argument(
-        "--function", metavar="NAME", help="of MLIR with several functions, the one to call"
+        "--function", metavar="NAME", help="the function to call, of MLIR with several"
     )
 
 

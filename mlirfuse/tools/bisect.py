@@ -47,7 +47,7 @@ def parser() -> arguments.Parser:
         _EXAMPLES,
     )
     group = made.add_argument_group("input and output")
-    group.add_argument("model", nargs="?", metavar="MODEL", help="as for mlirfuse-compile")
+    group.add_argument("model", nargs="?", metavar="MODEL", help="a model, as for mlirfuse-compile")
     group.add_argument(
         "-o",
         "--output",
@@ -65,7 +65,7 @@ def parser() -> arguments.Parser:
         help="arguments in order, as for mlirfuse-run; random ones where none is given",
     )
     group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of random arguments (default: 0)"
+        "--seed", type=int, default=0, metavar="N", help="seed of random arguments (default: 0)"
     )
     group = made.add_argument_group("the failure")
     group.add_argument(
@@ -78,8 +78,8 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--command",
         metavar="WORDS",
-        help="a command with %%s for the program; it ends with 0 where that is good, with 1 to 124"
-        " where it is bad",
+        help="a command with %%s for the program; its exit code is 0 for a good program and"
+        " 1 to 124 for a bad one",
     )
     group.add_argument(
         "--tolerance",
@@ -100,7 +100,7 @@ def parser() -> arguments.Parser:
         "--timeout",
         type=arguments.seconds,
         metavar="SECONDS",
-        help="for each step of the compiler and each call",
+        help="seconds that each step of the compiler and each call may take",
     )
     arguments.add_switches(made)
     arguments.add_general(made, verbose="log one line a program on stderr, as on a terminal")

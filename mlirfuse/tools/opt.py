@@ -73,7 +73,11 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("inspection")
     arguments.add_list_passes(group)
     arguments.add_dump(group)
-    group.add_argument("--timing", action="store_true", help="print where the time went, on stderr")
+    group.add_argument(
+        "--timing",
+        action="store_true",
+        help="print the time of parsing, each pass and writing, on stderr",
+    )
     arguments.add_general(made)
     return made
 

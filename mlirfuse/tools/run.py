@@ -60,6 +60,7 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--guard",
         choices=("error", "off"),
+        metavar="error|off",
         help="arguments of other shapes and types: an error, or left to IREE's own checks"
         " (default: error, unless compiled without the feature)",
     )

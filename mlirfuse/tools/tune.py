@@ -66,7 +66,7 @@ def parser() -> arguments.Parser:
         help="keep the configurations that measure.py measured elsewhere",
     )
     group.add_argument(
-        "--show", action="store_true", help="print the rates in use and where they come from"
+        "--show", action="store_true", help="print the rates in use and their source"
     )
     group.add_argument(
         "--reset",
@@ -74,7 +74,7 @@ def parser() -> arguments.Parser:
         help="go back to the built-in rates and configurations of the target",
     )
     group = made.add_argument_group("models and kernels")
-    group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
+    group.add_argument("model", metavar="MODEL", nargs="*", help="a model, as for mlirfuse-compile")
     group.add_argument(
         "--folder",
         metavar="DIR",
@@ -83,7 +83,7 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("the device")
     arguments.add_target(group)
     group.add_argument(
-        "--device", metavar="URI", help="of IREE's driver (default: the target's): local-task, cuda"
+        "--device", metavar="URI", help="IREE's device: local-task, cuda (default: the target's)"
     )
     arguments.add_general(made, verbose="print each measurement on stderr when it is done")
     return made

@@ -46,7 +46,7 @@ class Comparison:
           The reads of layers by the ops of layer 1 and of the rest, for each op of the block.
 
         Raises:
-          NotReplicable: layers differ, or an op stands in a layer that it is not from.
+          NotReplicable: layers differ, or an op is in a layer that its location is not from.
         """
         result = self._result
         for position in range(result.first, result.second):
@@ -166,7 +166,7 @@ class Comparison:
         return found
 
     def _check_layers(self, op: ir.Operation, position: int) -> None:
-        """Checks that groups, and the globals that are loaded, are from the layer they stand in."""
+        """Checks that groups and loaded globals are in the layer that their locations are from."""
         result = self._result
         expected: tuple[int | None, ...] = (None, REPRESENTATIVES - 1, REPRESENTATIVES)
         if position < result.rest:

@@ -5,8 +5,8 @@ the ops after the layers read its results. When the passes did the same to layer
 they would do so to every later layer but the last.
 
 Every location of the short module is tagged with the op of the whole module that it is from, and
-passes fuse the locations of the ops that they replace: so the ops of the result and the decisions
-tell their layers.
+passes fuse the locations of the ops that they replace: so the layers of new ops and of decisions are
+known.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class ShortModule:
           compare: called with items of layer 0 and the items in their place in layer 1.
 
         Raises:
-          NotReplicable: the items of layer 1 do not stand where those of layer 0 do.
+          NotReplicable: the items of layer 1 are not in the order of those of layer 0.
         """
         runs = [(at, list(run)) for at, run in itertools.groupby(items, key=layer)]
         first, second = ([i for i, (at, _) in enumerate(runs) if at == n] for n in (0, 1))
