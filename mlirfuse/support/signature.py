@@ -26,7 +26,7 @@ class TensorSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DynamicSize:
-    """A size that a call chooses, and what the model was exported for.
+    """A size that a call chooses, with the bounds that the model was exported for.
 
     Attributes:
       name: the model's name for it.
@@ -41,7 +41,7 @@ class DynamicSize:
     most: int | None = None
 
     def __str__(self) -> str:
-        """What is accepted."""
+        """The accepted sizes."""
         if self.most is None:
             return f"at least {self.least}"
         return f"{self.least} to {self.most}"
