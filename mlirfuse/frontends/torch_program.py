@@ -218,11 +218,11 @@ def dynamic_sizes(program: torch.export.ExportedProgram) -> tuple[DynamicSize, .
     found = []
     for symbol, where in places.items():
         limits = program.range_constraints.get(symbol)
-        least, most = 0, None
+        lower, upper = 0, None
         if limits is not None:  # an end may be infinite
-            least = max(0, int(limits.lower)) if limits.lower.is_Integer else 0
-            most = int(limits.upper) if limits.upper.is_Integer else None
-        found.append(DynamicSize(str(symbol), tuple(where), least, most))
+            lower = max(0, int(limits.lower)) if limits.lower.is_Integer else 0
+            upper = int(limits.upper) if limits.upper.is_Integer else None
+        found.append(DynamicSize(str(symbol), tuple(where), lower, upper))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from mlirfuse.runtime.isolated import Signature
 if TYPE_CHECKING:
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.compilation import Compilation
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
 REPEAT = 10
 """Timed calls in a process at the least; the fastest counts."""
@@ -111,7 +111,7 @@ def build(
       CompileFailedError: as `mlirfuse.compile`, or a program died when it was called.
     """
     from mlirfuse.backend.fallback import Fallback
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
     if work.stock:
         raise UsageError("stock and measure are both given; stock has nothing to compare with")
