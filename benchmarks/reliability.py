@@ -87,7 +87,7 @@ def _faults(chance: random.Random, count: int) -> dict[str, dict[str, int]]:
 
 def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
     sys.path.insert(0, str(TESTS))
-    import planted
+    from helpers import planted
 
     runs = []
     for _ in range(count):
@@ -116,8 +116,8 @@ def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
 
 def _models(chance: random.Random, count: int) -> list[dict[str, Any]]:
     """Compiles models with random switches, and compares results with the unfused ones."""
-    sys.path.insert(0, str(TESTS / "models"))
-    import records
+    sys.path.insert(0, str(TESTS))
+    from helpers.models import records
 
     runs = []
     for number in range(count):

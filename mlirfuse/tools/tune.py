@@ -1,18 +1,18 @@
-"""`mlirfuse-tune`: measures the rates that fusions are judged with, and the tiles of kernels."""
+"""`mlirfuse-tune`: measures the rates that fusions are judged with, and kernel configurations."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.targets import rates, tilings
+from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
 from mlirfuse.tools import compile as compiling
@@ -42,7 +42,7 @@ def parser() -> arguments.Parser:
         " [--target=TARGET]",
         "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
         "launch cost and arithmetic rates of this machine's device, with which every later\n"
-        "compilation for that target judges fusions; or the tiles of kernels.",
+        "compilation for that target judges fusions; or kernel configurations.",
         _EXAMPLES,
     )
     group = made.add_argument_group("what to do")
@@ -58,16 +58,20 @@ def parser() -> arguments.Parser:
         "--kernels",
         action="store_true",
         help="build candidate kernels for the groups of the models, or for common shapes, measure"
-        " them on the GPU and keep the fastest tiles; needs triton",
+        " them on the GPU and keep the fastest configurations; needs triton",
     )
     group.add_argument(
-        "--measured", metavar="FILE", help="keep the tiles that measure.py measured elsewhere"
+        "--measured",
+        metavar="FILE",
+        help="keep the configurations that measure.py measured elsewhere",
     )
     group.add_argument(
         "--show", action="store_true", help="print the rates in use and where they come from"
     )
     group.add_argument(
-        "--reset", action="store_true", help="go back to the built-in rates and tiles of the target"
+        "--reset",
+        action="store_true",
+        help="go back to the built-in rates and configurations of the target",
     )
     group = made.add_argument_group("models and kernels")
     group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
@@ -129,8 +133,8 @@ def _reset(target: Target) -> None:
     had = rates.forget(target)
     said = "has its built-in rates again" if had else "had no measured rates"
     sys.stdout.write(f"{target} {said}\n")
-    if tilings.path() is not None and tilings.forget(target):
-        sys.stdout.write(f"{target} has its built-in tiles again\n")
+    if kernel_configs.path() is not None and kernel_configs.forget(target):
+        sys.stdout.write(f"{target} has its built-in kernel configurations again\n")
 
 
 def _say(verbose: bool) -> Callable[[str], None]:
@@ -152,8 +156,10 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
     refusal = triton_compiler.missing()
     if refusal is not None:
         raise UsageError(refusal.detail)
-    if folder is None and tilings.path() is None:
-        raise UsageError(f"{tilings.VARIABLE}=off leaves no place for measured tiles; unset it")
+    if folder is None and kernel_configs.path() is None:
+        raise UsageError(
+            f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
+        )
     say = _say(verbose)
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
@@ -190,7 +196,9 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
     except ValueError:
         found = None
-    if not isinstance(found, list) or not all(isinstance(j, dict) and "key" in j for j in found):
+    if not isinstance(found, list) or not all(
+        isinstance(j, dict) and "problem" in j for j in found
+    ):
         raise UsageError(f"{file} is not what measure.py writes")
     return found
 
@@ -202,13 +210,16 @@ def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
     found = kernel_search.best(jobs)
     if not found:
         raise MlirfuseError("no candidate was measured")
-    file = tilings.store(target, found)
+    file = kernel_configs.store(target, found)
     for entry in found:
-        sizes = "x".join(map(str, entry.sizes))
-        tiling = ", ".join(map(str, entry.tiling))
-        sys.stdout.write(f"{entry.us:10.1f} us  {entry.kind} {sizes} {entry.form}: {tiling}\n")
+        problem, config = (_fields(values) for values in (entry.problem, entry.config))
+        sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
     sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0
+
+
+def _fields(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:

@@ -1,11 +1,11 @@
 """The forms that contractions get compile for every target, or are refused there."""
 
 import pytest
-from harness import Batch
-from test_dequant_numerics import jax_form, torch_form
-from test_parts_numerics import beside, gated, halves, joined, split
 
 from benchmarks.machines import GPUS
+from helpers.contraction_cases import beside, gated, halves, joined, split
+from helpers.dequant_cases import jax_form, torch_form
+from helpers.harness import Batch
 
 CASES = [
     gated("gated", "f16", False, True, True),

@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case, section
-from linalg_text import Function
 
 import mlirfuse
 from benchmarks.machines import GPUS
+from helpers.harness import FLOATS, Batch, Case, section
+from helpers.linalg_text import Function
 
 PASSES = (
     "split_concat_fusion,slice_fusion,rope_fusion,gather_fusion,scan_fusion,"
