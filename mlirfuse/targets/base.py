@@ -15,22 +15,45 @@ class Tile:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tuned:
-    """Tiles that were measured to be the fastest for a kernel.
+class MeasuredConfig:
+    """A kernel configuration that was measured to be the fastest for a problem.
 
     Attributes:
-      kind: `matmul` or `attention`.
-      form: what else but the sizes tells kernels apart: layouts, element types, masks.
-      sizes: of the loops, in an order that the kind has.
-      tiling: the numbers of the tiling, in the order of its fields.
-      us: microseconds that the kernel took.
+      family: name of the kernel family: `matmul`, `attention`, ...
+      problem: field -> value of the family's problem.
+      config: field -> value of the family's configuration.
+      us: microseconds of the kernel.
     """
 
-    kind: str
-    form: str
-    sizes: tuple[int, ...]
-    tiling: tuple[int, ...]
+    family: str
+    problem: Mapping[str, int | str | bool]
+    config: Mapping[str, int | str | bool]
     us: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GpuDevice:
+    """Resources of a GPU that configurations of kernels are computed from.
+
+    Attributes:
+      num_sms: multiprocessors (compute units on AMD GPUs).
+      shared_memory_per_sm: bytes of shared memory (LDS) of a multiprocessor.
+      shared_memory_per_cta: bytes of it that one CTA may use.
+      registers_per_sm: 32-bit registers of a multiprocessor.
+      max_threads_per_sm: threads that a multiprocessor holds.
+      warp_size: threads of a warp (wavefront).
+      l2_bytes: bytes of the last cache that all multiprocessors share.
+      max_cluster_size: CTAs of a thread block cluster; 1 where there are no clusters.
+    """
+
+    num_sms: int
+    shared_memory_per_sm: int
+    shared_memory_per_cta: int
+    registers_per_sm: int
+    max_threads_per_sm: int
+    warp_size: int
+    l2_bytes: int
+    max_cluster_size: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,8 +99,9 @@ class Target:
       bf16_instructions: whether the target's instructions round f32 to bf16; where none does,
         integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
+      gpu: resources of the GPU; None for a CPU, and where they are not known.
       source: where the rates come from.
-      tuned: tiles of kernels that were measured on this machine, in place of the built-in ones.
+      measured: kernel configurations that the user measured on this machine.
     """
 
     name: str
@@ -107,8 +131,9 @@ class Target:
     outer_batch: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     bf16_instructions: bool = True
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    gpu: GpuDevice | None = None
     source: str = ""
-    tuned: tuple[Tuned, ...] = ()
+    measured: tuple[MeasuredConfig, ...] = ()
 
     def __str__(self) -> str:
         """The spelling that `--target` takes."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.targets import rates, tilings
+from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
 from mlirfuse.tools import compile as compiling
@@ -129,7 +129,7 @@ def _reset(target: Target) -> None:
     had = rates.forget(target)
     said = "has its built-in rates again" if had else "had no measured rates"
     sys.stdout.write(f"{target} {said}\n")
-    if tilings.path() is not None and tilings.forget(target):
+    if kernel_configs.path() is not None and kernel_configs.forget(target):
         sys.stdout.write(f"{target} has its built-in tiles again\n")
 
 
@@ -152,8 +152,10 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
     refusal = triton_compiler.missing()
     if refusal is not None:
         raise UsageError(refusal.detail)
-    if folder is None and tilings.path() is None:
-        raise UsageError(f"{tilings.VARIABLE}=off leaves no place for measured tiles; unset it")
+    if folder is None and kernel_configs.path() is None:
+        raise UsageError(
+            f"{kernel_configs.VARIABLE}=off leaves no place for measured tiles; unset it"
+        )
     say = _say(verbose)
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
@@ -190,7 +192,9 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
     except ValueError:
         found = None
-    if not isinstance(found, list) or not all(isinstance(j, dict) and "key" in j for j in found):
+    if not isinstance(found, list) or not all(
+        isinstance(j, dict) and "problem" in j for j in found
+    ):
         raise UsageError(f"{file} is not what measure.py writes")
     return found
 
@@ -202,13 +206,16 @@ def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
     found = kernel_search.best(jobs)
     if not found:
         raise MlirfuseError("no candidate was measured")
-    file = tilings.store(target, found)
+    file = kernel_configs.store(target, found)
     for entry in found:
-        sizes = "x".join(map(str, entry.sizes))
-        tiling = ", ".join(map(str, entry.tiling))
-        sys.stdout.write(f"{entry.us:10.1f} us  {entry.kind} {sizes} {entry.form}: {tiling}\n")
+        problem, config = (_fields(values) for values in (entry.problem, entry.config))
+        sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
     sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0
+
+
+def _fields(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:

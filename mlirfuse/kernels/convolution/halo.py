@@ -10,9 +10,10 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import PAIR, Terms
 from mlirfuse.kernels.matmul.persistent import BLOCK
-from mlirfuse.kernels.matmul.tilings import PROGRAMS, Tiling
+from mlirfuse.kernels.matmul.tilings import PROGRAMS
 
 HIGH = 64
 """Rows of a matrix instruction, those of a tile that a group of warps computes."""
@@ -59,7 +60,7 @@ class Windows:
 
 
 def windows(
-    terms: Terms, rows: Sequence[int], columns: int, tiling: Tiling, memory: int
+    terms: Terms, rows: Sequence[int], columns: int, tiling: ConvolutionConfig, memory: int
 ) -> Windows | None:
     """How a convolution of 64 channels uses workgroup memory; None where it cannot.
 
@@ -70,17 +71,17 @@ def windows(
       tiling: its tiles.
       memory: bytes of workgroup memory.
     """
-    moves, height, across = terms.moves(), tiling.height, columns // tiling.width
+    moves, height, across = terms.moves(), tiling.block_m, columns // tiling.block_n
     if terms.channels != BLOCK or len(moves) == 1 or across > PROGRAMS:
         return None
-    if (height, tiling.groups) != (HIGH * _GROUPS, _GROUPS):
+    if (height, tiling.consumer_warpgroups) != (HIGH * _GROUPS, _GROUPS):
         return None
     reach = _reach(terms, rows, height)
     if reach is None or reach > _FARTHEST * height:
         return None
     tiles = -(-math.prod(rows) // height) * across
     programs = min(tiles, PROGRAMS // across * across)
-    room = memory - _ASIDE - len(moves) * tiling.width * LINE
+    room = memory - _ASIDE - len(moves) * tiling.block_n * LINE
     most = min(_PLACES, -(-tiles // programs))
     places = min(most, room // (reach * LINE))
     return Windows(reach, places, programs) if places >= min(2, most) else None
@@ -135,7 +136,7 @@ class Lines:
 
 
 def lines(
-    terms: Terms, rows: Sequence[int], columns: int, tiling: Tiling, memory: int
+    terms: Terms, rows: Sequence[int], columns: int, tiling: ConvolutionConfig, memory: int
 ) -> Lines | None:
     """How a convolution of few channels lies in workgroup memory; None where it cannot.
 
@@ -147,9 +148,9 @@ def lines(
       memory: bytes of workgroup memory.
     """
     strides, line, channels = terms.strides(), terms.line, terms.channels
-    if strides is None or line is None or columns != tiling.width or columns not in _COLUMNS:
+    if strides is None or line is None or columns != tiling.block_n or columns not in _COLUMNS:
         return None
-    if tiling.groups != _GROUPS_FEW:
+    if tiling.consumer_warpgroups != _GROUPS_FEW:
         return None
     tall, wide = (size or 0 for size in terms.image[1:3])
     count, height, width = rows
@@ -166,7 +167,7 @@ def lines(
         held = (together - 1) * strides[0] + terms.windows[0] + 1
         pieces = -(-held * pitch // _PIECE)
         whole = height % together == 0 and together * width % HIGH == 0
-        if whole and together * width >= tiling.height:
+        if whole and together * width >= tiling.block_m:
             if _LINES * pieces * _PIECE + filters + _ASIDE > memory or pairs < 4:
                 return None
             return Lines(

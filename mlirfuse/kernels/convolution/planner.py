@@ -27,10 +27,11 @@ from mlirfuse.kernels.codegen.scalar_ops import WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.convolution import halo
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.convolution.taps import FEW_CHANNELS, Terms
 from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, Tiling, placed
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
 from mlirfuse.structured.recognize.convolutions import Sliding
@@ -44,10 +45,10 @@ ROWS, COLUMNS = 0, 1
 TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
 
-_ESTIMATES: tuple[Tiling, ...] = (
-    Tiling(128, 128, 64, 8, 3),
-    Tiling(128, 64, 64, 4, 4),
-    Tiling(64, 64, 64, 4, 4),
+_ESTIMATES: tuple[ConvolutionConfig, ...] = (
+    ConvolutionConfig(128, 128, 64, 8, 3),
+    ConvolutionConfig(128, 64, 64, 4, 4),
+    ConvolutionConfig(64, 64, 64, 4, 4),
 )
 """The first whose tiles fill the device; for sizes far from all measured ones."""
 
@@ -66,12 +67,6 @@ _SHAPES = (
     (256, 128, 64, 8, 3),
     (256, 64, 64, 8, 3),
 )
-
-TERMS_INSIDE = "channels inside, filter too"
-"""The form of a convolution whose channels fill blocks of terms that lie side by side.
-
-In the image those of a place, in the filter those of all places too.
-"""
 
 _STAYING = (
     # height, width, stages, groups, alternate
@@ -95,9 +90,9 @@ FEWEST = 60
 """Workgroups below which a tile is too large to be worth a measurement: half of a device."""
 
 
-def candidates(key: Key) -> list[Tiling]:
+def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
     """The tilings that a search measures."""
-    rows, columns, channels, taps = key.sizes
+    rows, columns, channels, taps = problem.sizes
     found = []
     for numbers in _SHAPES:
         height, width, block, *_ = numbers
@@ -108,9 +103,10 @@ def candidates(key: Key) -> list[Tiling]:
             and block <= max(64, channels)
             and (small or workgroups >= FEWEST)
         ):
-            found.append(Tiling(*numbers))
-    if key.form == TERMS_INSIDE:
-        found += persistent.candidates(rows, columns, channels * taps, 1, _STAYING)
+            found.append(ConvolutionConfig(*numbers))
+    if problem.k_contiguous:
+        staying = persistent.candidates(rows, columns, channels * taps, 1, _STAYING)
+        found += [ConvolutionConfig.from_dict(config.to_dict()) for config in staying]
         found += [_once(*_ONCE)] if taps > 1 and channels == persistent.BLOCK else []
     if channels < FEW_CHANNELS:
         height, groups = _ONCE_FEW
@@ -118,19 +114,28 @@ def candidates(key: Key) -> list[Tiling]:
     return found
 
 
-def _once(height: int, width: int, groups: int) -> Tiling:
-    return Tiling(height, width, persistent.BLOCK, persistent.WARPS, 1, 8, 1, groups, 0, 1)
+def _once(height: int, width: int, groups: int) -> ConvolutionConfig:
+    return ConvolutionConfig(
+        height, width, persistent.BLOCK, persistent.WARPS, 1, consumer_warpgroups=groups, halo=True
+    )
 
 
-def _tiling(target: Target, key: Key, allowed: Callable[[Tiling], bool]) -> Tiling:
-    numbers = lookup.tiling(target, key, lambda entry: allowed(Tiling(*entry.tiling)))
-    if numbers is not None:
-        return Tiling(*numbers)
-    rows, columns, _, _ = key.sizes
+def _tiling(
+    target: Target, problem: ConvolutionProblem, allowed: Callable[[ConvolutionConfig], bool]
+) -> ConvolutionConfig:
+    measured = lookup.nearest(
+        target, problem, ConvolutionConfig, lambda entry: allowed(entry.config)
+    )
+    return default_config(problem, target) if measured is None else measured.config
+
+
+def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
+    """The configuration computed from the problem and the device."""
+    rows, columns, _, _ = problem.sizes
     for tiling in _ESTIMATES:
-        width = min(tiling.width, max(16, power_of_two(columns)))
-        found = dataclasses.replace(tiling, width=width)
-        if -(-rows // tiling.height) * -(-columns // width) >= FILLED:
+        width = min(tiling.block_n, max(16, power_of_two(columns)))
+        found = dataclasses.replace(tiling, block_n=width)
+        if -(-rows // tiling.block_m) * -(-columns // width) >= FILLED:
             return found
     return found
 
@@ -173,7 +178,7 @@ def filter_order(op: ir.Operation) -> FilterOrder | None:
 
 
 def supports(
-    region: ir.Operation, target: Target, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: ConvolutionConfig | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region around one convolution; None for another kind of region.
 
@@ -261,7 +266,7 @@ class _Planner:
                 raise Unsupported("a padding of channels or of a dynamic dimension")
         return list(amounts)
 
-    def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
+    def plan(self, target: Target, tiling: ConvolutionConfig | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
         loops, sizes = self.loops, self.sizes
         rows = tuple(sizes[n] for n in loops.rows)
@@ -275,39 +280,39 @@ class _Planner:
         self.terms = Terms(self.op, loops, self.image, self.padded, self.windows, channels)
         dynamic = rows[0] is None
         known = known_product(rows)
-        self.key = self._key((UNKNOWN_ROWS if dynamic else 1) * known, columns)
-        chosen = tiling or _tiling(target, self.key, lambda t: self._can_have(t, target))
+        self.problem = self._problem((UNKNOWN_ROWS if dynamic else 1) * known, columns)
+        chosen = tiling or _tiling(target, self.problem, lambda t: self._can_have(t, target))
         if not self._can_have(chosen, target):
             return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
         chosen = self.tiling = self._sized(chosen, target)
-        exact = not dynamic and known % chosen.height == 0
+        exact = not dynamic and known % chosen.block_m == 0
         self.space = Space(
             (
                 Group("row", rows, "" if exact else "row_inside"),
-                Group("column", (columns,), "column_inside" if columns % chosen.width else ""),
+                Group("column", (columns,), "column_inside" if columns % chosen.block_n else ""),
             )
         )
         self._spread()
         image = self.tiles.pointer(self.image)
         weight = self.tiles.pointer(self.filter)
         lines = self.tiles.body.lines
-        if not chosen.groups:
+        if not chosen.consumer_warpgroups:
             lines += self._start(dynamic)
             lines += self._sums(image, weight)
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
-        if chosen.once:
+        if chosen.halo:
             return self._once(image, weight, target)
-        if chosen.groups:
+        if chosen.consumer_warpgroups:
             return self._staying(image, weight, known, columns)
         return self._finished(known, dynamic, columns)
 
-    def _can_have(self, tiling: Tiling, target: Target) -> bool:
+    def _can_have(self, tiling: ConvolutionConfig, target: Target) -> bool:
         """Whether the workgroups of a tiling, if they stay, can compute this."""
-        if not tiling.groups:
+        if not tiling.consumer_warpgroups:
             return True
-        columns, places = self.key.sizes[1], known_product(self.windows)
+        columns, places = self.problem.out_channels, known_product(self.windows)
         values = (self.image, self.filter, *self.results)
         if (
             not persistent.supports(target)
@@ -316,41 +321,41 @@ class _Planner:
             or max(map(ops.num_elements, values)) >= MAX_INDEX
         ):
             return False
-        if tiling.once and self.terms.few:
+        if tiling.halo and self.terms.few:
             return self._lines(tiling, target) is not None
         return (
-            self.key.form == TERMS_INSIDE
-            and persistent.fits(_narrowed(tiling, columns).width, columns, self.channels, 1)
+            self.problem.k_contiguous
+            and persistent.fits(_narrowed(tiling, columns).block_n, columns, self.channels, 1)
             and places <= MOST_PLACES
-            and (not tiling.once or self._pixels(tiling, target) is not None)
+            and (not tiling.halo or self._pixels(tiling, target) is not None)
         )
 
-    def _sized(self, tiling: Tiling, target: Target) -> Tiling:
+    def _sized(self, tiling: ConvolutionConfig, target: Target) -> ConvolutionConfig:
         """A tiling whose tiles are as large as they will be."""
-        found = self._lines(tiling, target) if tiling.once and self.terms.few else None
+        found = self._lines(tiling, target) if tiling.halo and self.terms.few else None
         if found is not None:
-            return dataclasses.replace(tiling, height=found.together * found.width)
-        return _narrowed(tiling, self.key.sizes[1])
+            return dataclasses.replace(tiling, block_m=found.together * found.width)
+        return _narrowed(tiling, self.problem.out_channels)
 
     def _rows(self) -> list[int]:
         return [self.sizes[loop] or 0 for loop in self.loops.rows]
 
-    def _lines(self, tiling: Tiling, target: Target) -> halo.Lines | None:
+    def _lines(self, tiling: ConvolutionConfig, target: Target) -> halo.Lines | None:
         """How few channels lie in workgroup memory."""
         return halo.lines(
-            self.terms, self._rows(), self.key.sizes[1], tiling, target.shared_memory or 0
+            self.terms, self._rows(), self.problem.out_channels, tiling, target.shared_memory or 0
         )
 
-    def _pixels(self, tiling: Tiling, target: Target) -> halo.Windows | None:
+    def _pixels(self, tiling: ConvolutionConfig, target: Target) -> halo.Windows | None:
         """How the pixels of a tile lie in workgroup memory."""
-        columns = self.key.sizes[1]
+        columns = self.problem.out_channels
         return halo.windows(
             self.terms, self._rows(), columns, _narrowed(tiling, columns), target.shared_memory or 0
         )
 
     def _once(self, image: str, weight: str, target: Target) -> Plan:
         """The plan of a kernel whose tiles load the image once, when its epilogue is written."""
-        rows, columns, tiling = self._rows(), self.key.sizes[1], self.tiling
+        rows, columns, tiling = self._rows(), self.problem.out_channels, self.tiling
         lines = self._lines(tiling, target) if self.terms.few else None
         pixels = None if self.terms.few else self._pixels(tiling, target)
         numbers: tuple[object, ...] = ()
@@ -366,12 +371,12 @@ class _Planner:
             functions = {"begin(row)": begin}
             count = ops.num_elements(self.image) // self.channels
             sizes = (known_product(rows), columns, count, self.terms.moves())
-            numbers = (*sizes, masked, tiling.width, *dataclasses.astuple(pixels))
+            numbers = (*sizes, masked, tiling.block_n, *dataclasses.astuple(pixels))
         return persistent.staying(
             self.tiles,
             ENTRY,
             self.results,
-            self.key,
+            self.problem,
             tiling,
             f"{self._note()}, of which the image is loaded once.",
             called=called,
@@ -390,7 +395,7 @@ class _Planner:
             self.tiles,
             ENTRY,
             self.results,
-            self.key,
+            self.problem,
             self.tiling,
             (image, [weight]),
             sizes=(rows, columns, depth),
@@ -404,7 +409,7 @@ class _Planner:
     def _finished(self, known: int, dynamic: bool, columns: int) -> Plan:
         tiles, chosen = self.tiles, self.tiling
         grid = (
-            Extent(known, chosen.height, (0,) if dynamic else (), -(-columns // chosen.width)),
+            Extent(known, chosen.block_m, (0,) if dynamic else (), -(-columns // chosen.block_n)),
             Extent(1),
             Extent(1),
         )
@@ -414,29 +419,33 @@ class _Planner:
             self.results,
             f"{self._note()}.",
             grid=grid,
-            key=self.key,
+            problem=self.problem,
             first=(ROWS, 0),
-            warps=chosen.warps,
-            stages=chosen.stages,
+            num_warps=chosen.num_warps,
+            num_stages=chosen.num_stages,
         )
 
     def _note(self) -> str:
         """What the kernel computes."""
         window = "x".join(str(size) for size in self.windows) or "1x1"
-        size = f"{self.tiling.height} by {self.tiling.width}"
+        size = f"{self.tiling.block_m} by {self.tiling.block_n}"
         return f"Windows of {window} over {self.channels} channels, tiles of {size}"
 
-    def _key(self, rows: int, columns: int) -> Key:
+    def _problem(self, rows: int, columns: int) -> ConvolutionProblem:
         """What the tiling is chosen by."""
         last = self.loops.terms[-1]
         inside = self.loops.channel is not None and last == ((self.loops.channel, 1),)
-        form = f"channels {'inside' if inside else 'outside'}"
         summed = (*self.loops.windows, self.loops.channel)
         read = ops.indexing_maps(self.op)[self.loops.filter]
         blocks = self.channels % persistent.BLOCK == 0
-        if inside and blocks and read == (self.loops.column, *summed):
-            form = TERMS_INSIDE
-        return Key("convolution", form, (rows, columns, self.channels, known_product(self.windows)))
+        return ConvolutionProblem(
+            rows,
+            columns,
+            self.channels,
+            known_product(self.windows),
+            channels_last=inside,
+            k_contiguous=inside and blocks and read == (self.loops.column, *summed),
+        )
 
     def _spread(self) -> None:
         """Names the axes of every loop."""
@@ -454,7 +463,7 @@ class _Planner:
         written = {result: main, init: main}
         named.update(loop_axes(self.space, around, main, written=written))
         short = all(ops.element_type(v) in TYPES for v in self.results)
-        layout = persistent.LAYOUT if self.tiling.groups else ""
+        layout = persistent.LAYOUT if self.tiling.consumer_warpgroups else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.terms]
         self.tiles.axes[self.image] = tuple(plain)
@@ -470,7 +479,7 @@ class _Planner:
         """The lines that compute the sums of the tile."""
         chosen, terms = self.tiling, self.terms
         depth, line = terms.depth, terms.line
-        block = min(chosen.block, max(16, power_of_two(depth)))
+        block = min(chosen.block_k, max(16, power_of_two(depth)))
         blocks = -(-depth // block)
         first, checks = terms.places(self.space, self.axes)
         steps = blocks if terms.few else blocks * known_product(self.windows)
@@ -481,7 +490,7 @@ class _Planner:
         lines = [
             *first,
             f"filter_first = column * {stride}",
-            f"total0 = tl.zeros([{chosen.height}, {chosen.width}], tl.float32)",
+            f"total0 = tl.zeros([{chosen.block_m}, {chosen.block_n}], tl.float32)",
             f"for step in {steps_of}(0, {steps}):",
         ]
         inner = terms.numbered(block, blocks)
@@ -512,9 +521,9 @@ class _Planner:
             tiles.elementwise(op)
 
 
-def _narrowed(tiling: Tiling, columns: int) -> Tiling:
+def _narrowed(tiling: ConvolutionConfig, columns: int) -> ConvolutionConfig:
     """A tiling that is not wider than needed."""
-    return dataclasses.replace(tiling, width=min(tiling.width, max(16, power_of_two(columns))))
+    return dataclasses.replace(tiling, block_n=min(tiling.block_n, max(16, power_of_two(columns))))
 
 
 def _guard(masks: Sequence[str]) -> str:

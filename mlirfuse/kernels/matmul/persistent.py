@@ -12,13 +12,12 @@ from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.tile_writer import Tiles
-from mlirfuse.kernels.matmul.tilings import PROGRAMS, SOME_ROWS, Tiling
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.matmul.tilings import PROGRAMS, SOME_ROWS
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
-
-FORM = "16 bits, k inside, k inside"
-"""How the form of a key begins."""
 
 WARPS = 4
 """Of each group of warps; a kernel is launched with those of all, Triton says how many."""
@@ -60,7 +59,7 @@ _BANDS = (4, 8, 32)
 
 def candidates(
     rows: int, columns: int, depth: int, sums: int, more: Sequence[tuple[int, ...]] = ()
-) -> list[Tiling]:
+) -> list[MatmulConfig]:
     """The tilings that a search measures, as far as they fit.
 
     Args:
@@ -74,7 +73,7 @@ def candidates(
         return []
     shapes = (*_SHAPES, *(_LOW_SHAPES if rows < SOME_ROWS else ()), *more)
     return [
-        Tiling(height, width // sums, BLOCK, WARPS, stages, band, 1, groups, alternate)
+        MatmulConfig(height, width // sums, BLOCK, WARPS, stages, band, 1, groups, bool(alternate))
         for height, width, stages, groups, alternate in shapes
         for band in (_BANDS if rows >= SOME_ROWS else _BANDS[:1])
         if fits(width // sums, columns, depth, sums)
@@ -110,8 +109,8 @@ def planned(
     tiles: Tiles,
     entry: str,
     results: Sequence[ir.Value],
-    key: Key,
-    tiling: Tiling,
+    problem: Problem,
+    tiling: MatmulConfig,
     operands: tuple[str, Sequence[str]],
     *,
     sizes: tuple[int, int, int],
@@ -129,7 +128,7 @@ def planned(
       tiles: hold the lines of the epilogue.
       entry: the kernel's name.
       results: what it writes.
-      key: what its tiles were chosen by.
+      problem: the problem that its tiles were chosen by.
       tiling: its tiles.
       operands: names of the left operand and of the right ones.
       sizes: rows, columns and terms.
@@ -142,19 +141,25 @@ def planned(
       long: whether the epilogue has functions that are `LONG`.
     """
     rows, columns, depth = sizes
-    count = -(-rows // tiling.height) * (columns // tiling.width) * parts[0]
+    count = -(-rows // tiling.block_m) * (columns // tiling.block_n) * parts[0]
     programs = min(PROGRAMS, count)
-    shape = (tiling.height, tiling.width, tiling.stages, tiling.groups, tiling.alternate)
-    piece = min(_PIECE, tiling.width) if long else tiling.width
-    numbers = (*sizes, step, masked, *parts, *shape, tiling.band, programs, piece)
+    shape = (
+        tiling.block_m,
+        tiling.block_n,
+        tiling.num_stages,
+        tiling.consumer_warpgroups,
+        int(tiling.ping_pong),
+    )
+    piece = min(_PIECE, tiling.block_n) if long else tiling.block_n
+    numbers = (*sizes, step, masked, *parts, *shape, tiling.group_m, programs, piece)
     left, rights = operands
     return staying(
         tiles,
         entry,
         results,
-        key,
+        problem,
         tiling,
-        f"Products over {depth} terms, tiles of {tiling.height} by {tiling.width}.",
+        f"Products over {depth} terms, tiles of {tiling.block_m} by {tiling.block_n}.",
         called=("matmul_sm90", "products"),
         functions={"begin(row)": begin, "at(step)": at},
         given=(left, f"({', '.join(rights)},)", OTHERS, "begin", "at", "epilogue"),
@@ -173,8 +178,8 @@ def staying(
     tiles: Tiles,
     entry: str,
     results: Sequence[ir.Value],
-    key: Key,
-    tiling: Tiling,
+    problem: Problem,
+    tiling: MatmulConfig,
     note: str,
     *,
     called: tuple[str, str],
@@ -191,7 +196,7 @@ def staying(
       tiles: hold the lines of the epilogue.
       entry: the kernel's name.
       results: what it writes.
-      key: what its tiles were chosen by.
+      problem: the problem that its tiles were chosen by.
       tiling: its tiles.
       note: what it computes, in one line.
       called: the module that computes it, and the function.
@@ -208,9 +213,9 @@ def staying(
         results,
         note,
         grid=(Extent(programs), Extent(1), Extent(1)),
-        key=key,
+        problem=problem,
         first=(groups[0], 0),
-        warps=tiling.warps,
+        num_warps=tiling.num_warps,
         text=functools.partial(
             _text,
             called=called,

@@ -25,8 +25,9 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned, text_of
 from mlirfuse.kernels.matmul import persistent, tilings, weight_only
-from mlirfuse.kernels.matmul.tilings import FEW_ROWS, LOWEST, UNKNOWN_ROWS, Tiling, placed
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
+from mlirfuse.kernels.matmul.tilings import FEW_ROWS, LOWEST, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
@@ -53,18 +54,17 @@ _SUMS = {
 """Element types of the operands and of the result -> that of the sums."""
 
 
-def candidates(key: Key) -> list[Tiling]:
+def candidates(problem: MatmulProblem) -> list[MatmulConfig]:
     """The tilings that a search measures."""
-    found = tilings.candidates(key)
-    if key.form.startswith(persistent.FORM):
-        rows, columns, depth, _ = key.sizes
-        sums = 2 if key.form.endswith("2 sums") else 1
-        found += persistent.candidates(rows, columns, depth, sums)
+    found = tilings.candidates(problem)
+    if problem.operand_bits == 16 and problem.a_k_contiguous and problem.b_k_contiguous:
+        sums = 2 if problem.accumulators == 2 else 1
+        found += persistent.candidates(problem.m, problem.n, problem.k, sums)
     return found
 
 
 def supports(
-    region: ir.Operation, target: Target, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: MatmulConfig | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region around one contraction; None for another kind of region.
 
@@ -234,17 +234,17 @@ def _loops(contraction: ir.Operation, product: _Product) -> _Loops:
     return _Loops(batch, rows[0] if rows else None, columns[0], tuple(terms))
 
 
-def _of_runs(tiling: Tiling, run: int) -> Tiling:
+def _of_runs(tiling: MatmulConfig, run: int) -> MatmulConfig:
     """The tiling with blocks that divide runs of so many terms.
 
     Raises:
       Unsupported: the runs are shorter than what matrix units multiply at once.
     """
-    block = min(tiling.block, run & -run)
+    block = min(tiling.block_k, run & -run)
     if block < LEAST_BLOCK:
         raise Unsupported(f"runs of {run} terms")
-    stages = min(tiling.stages * tiling.block // block, MOST_STAGES)
-    return dataclasses.replace(tiling, block=block, stages=stages, shares=1)
+    stages = min(tiling.num_stages * tiling.block_k // block, MOST_STAGES)
+    return dataclasses.replace(tiling, block_k=block, num_stages=stages, split_k=1)
 
 
 class _Planner:
@@ -271,7 +271,7 @@ class _Planner:
         if len(self.loops.terms) > 1 and not self.prologue:
             raise Unsupported(_ONE_EACH)
 
-    def plan(self, target: Target, tiling: Tiling | None) -> Plan | NoMatch:
+    def plan(self, target: Target, tiling: MatmulConfig | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
         self.sum_type = _sum_type(self.contraction, self.products)
         if self.sum_type is None:
@@ -292,22 +292,22 @@ class _Planner:
         depth = known_product(terms)
         count = known_product(batch)
         parts = self._parts()
-        key = self._key(rows, columns, depth, count * len(parts), len(parts[0]))
+        problem = self._problem(rows, columns, depth, count * len(parts), len(parts[0]))
         self.weights = self._weights()
-        chosen = tiling or self._chosen(target, key, len(parts[0]))
-        if chosen.straight and not self._is_straight(target):
-            chosen = self._chosen(target, key, len(parts[0]))
-        if chosen.straight:
+        chosen = tiling or self._chosen(target, problem, len(parts[0]))
+        if chosen.weight_streaming and not self._is_straight(target):
+            chosen = self._chosen(target, problem, len(parts[0]))
+        if chosen.weight_streaming:
             chosen = tilings.lowered(chosen, rows or 1)
         elif self.prologue or len(parts[0]) > 1 or self.sum_type != "f32":
-            chosen = dataclasses.replace(chosen, shares=1)
-        if chosen.groups and not self._can_stay(target, chosen, len(parts[0])):
+            chosen = dataclasses.replace(chosen, split_k=1)
+        if chosen.consumer_warpgroups and not self._can_stay(target, chosen, len(parts[0])):
             chosen = tilings.passing(chosen, len(parts[0]))
-        if len(terms) > 1 and not chosen.straight:
+        if len(terms) > 1 and not chosen.weight_streaming:
             chosen = _of_runs(chosen, terms[-1] or 1)
         self._spread(chosen, batch, rows, columns, depth)
         tiles = self.tiles
-        which = "part" if chosen.groups else "tl.program_id(2)"
+        which = "part" if chosen.consumer_warpgroups else "tl.program_id(2)"
         for number, part in enumerate(parts):
             tiles.forget_loads()
             before = len(tiles.body.lines)
@@ -317,44 +317,44 @@ class _Planner:
                 del tiles.body.lines[before:]
                 tiles.body.lines.append(f"if {which} == {number}:")
                 tiles.body.lines += [f"    {line}" for line in lines]
-        if chosen.groups:
-            return self._staying(chosen, parts, key)
-        tile_columns = -(-columns // chosen.width)
+        if chosen.consumer_warpgroups:
+            return self._staying(chosen, parts, problem)
+        tile_columns = -(-columns // chosen.block_n)
         grid = (
-            Extent(rows or 1, chosen.height, () if rows else (0,), tile_columns),
+            Extent(rows or 1, chosen.block_m, () if rows else (0,), tile_columns),
             Extent(count),
             Extent(len(parts)),
         )
         text = None
-        if chosen.straight:
+        if chosen.weight_streaming:
             text = functools.partial(
                 text_of, gluon=True, imported=weight_only.IMPORTED, functions=self.called
             )
         lines = [*self._start(chosen), *tiles.body.lines]
-        note = f"Products over {depth} terms, tiles of {chosen.height} by {chosen.width}."
+        note = f"Products over {depth} terms, tiles of {chosen.block_m} by {chosen.block_n}."
         return tiles.plan(
             ENTRY,
             lines,
             self.results,
             note,
             grid=grid,
-            key=key,
+            problem=problem,
             first=(ROWS, 0),
-            warps=chosen.warps,
-            stages=chosen.stages,
+            num_warps=chosen.num_warps,
+            num_stages=chosen.num_stages,
             text=text,
         )
 
-    def _chosen(self, target: Target, key: Key, together: int) -> Tiling:
+    def _chosen(self, target: Target, problem: MatmulProblem, together: int) -> MatmulConfig:
         """The tiling among those that compute this."""
         straight = self._is_straight(target)
         return tilings.tiling(
             target,
-            key,
+            problem,
             together,
             lambda t: (
-                (straight or not t.straight)
-                and (not t.groups or self._can_stay(target, t, together))
+                (straight or not t.weight_streaming)
+                and (not t.consumer_warpgroups or self._can_stay(target, t, together))
             ),
         )
 
@@ -395,7 +395,7 @@ class _Planner:
             and weight_only.fits(self.weights, ops.element_type(left), depth, self._run())
         )
 
-    def _can_stay(self, target: Target, tiling: Tiling, sums: int) -> bool:
+    def _can_stay(self, target: Target, tiling: MatmulConfig, sums: int) -> bool:
         """Whether a kernel whose workgroups stay computes this."""
         loops, sizes, maps = self.loops, self.sizes, ops.plain_maps(self.contraction)
         numbers = {n for product in self.products for n in (product.left, product.right)}
@@ -409,12 +409,14 @@ class _Planner:
             and loops.row is not None
             and sizes[loops.row] is not None
             and all(sizes[n] == 1 for n in loops.batch)
-            and persistent.fits(tiling.width, columns, depth, sums)
+            and persistent.fits(tiling.block_n, columns, depth, sums)
             and all(persistent.reads(value, index_map, loops.term) for value, index_map in operands)
             and max(map(ops.num_elements, tensors)) < MAX_INDEX
         )
 
-    def _staying(self, tiling: Tiling, parts: list[list[_Product]], key: Key) -> Plan:
+    def _staying(
+        self, tiling: MatmulConfig, parts: list[list[_Product]], problem: MatmulProblem
+    ) -> Plan:
         """The plan of a kernel whose workgroups stay, when its epilogue is written."""
         tiles, maps = self.tiles, ops.plain_maps(self.contraction)
         products = [product for part in parts for product in part]
@@ -431,7 +433,7 @@ class _Planner:
             tiles,
             ENTRY,
             self.results,
-            key,
+            problem,
             tiling,
             (names[0], names[1:]),
             sizes=(rows, columns, depth),
@@ -445,7 +447,9 @@ class _Planner:
             ),
         )
 
-    def _key(self, rows: int | None, columns: int, depth: int, batch: int, together: int) -> Key:
+    def _problem(
+        self, rows: int | None, columns: int, depth: int, batch: int, together: int
+    ) -> MatmulProblem:
         """What the tiling is chosen by.
 
         A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`,
@@ -453,27 +457,27 @@ class _Planner:
         """
         maps, term = ops.plain_maps(self.contraction), self.loops.term
         first = self.products[0]
-        layouts = (
-            "k inside" if maps[number][-1] == term else "k outside"
-            for number in (first.left, first.right)
-        )
-        kind = "i8" if self.sum_type == "i32" else "16 bits"
-        form = [kind, *layouts]
-        if together > 1:
-            form.append(f"{together} sums")
-        if self.prologue:
-            form.append("computed")
         bits = [ops.element_bits(v) for op in self.prologue for v in ops.inputs(op)]
-        if bits and min(bits) < 16:
-            form.append(f"{min(bits)} bits")
-        if len(self.loops.terms) > 1:
-            form.append("runs")
-        counted, narrow = rows or UNKNOWN_ROWS, tilings.narrow_bits(", ".join(form))
+        narrow = min(bits) if bits and min(bits) < 16 else 0
+        found = MatmulProblem(
+            rows or UNKNOWN_ROWS,
+            columns,
+            depth,
+            batch,
+            operand_bits=8 if self.sum_type == "i32" else 16,
+            a_k_contiguous=maps[first.left][-1] == term,
+            b_k_contiguous=maps[first.right][-1] == term,
+            accumulators=together,
+            prologue=bool(self.prologue),
+            weight_bits=narrow,
+            grouped=len(self.loops.terms) > 1,
+        )
+        counted, streamed = found.m, tilings.narrow_bits(found)
         if 1 < counted < FEW_ROWS:
-            counted = LOWEST if narrow and counted <= LOWEST else FEW_ROWS
-        elif not narrow:
+            counted = LOWEST if streamed and counted <= LOWEST else FEW_ROWS
+        elif not streamed:
             counted = tilings.counted(counted)
-        return Key("matmul", ", ".join(form), (counted, columns, depth, batch))
+        return dataclasses.replace(found, m=counted)
 
     def _parts(self) -> list[list[_Product]]:
         """The products, those together whose sums one op reads."""
@@ -489,20 +493,20 @@ class _Planner:
 
     def _spread(
         self,
-        tiling: Tiling,
+        tiling: MatmulConfig,
         batch: tuple[int | None, ...],
         rows: int | None,
         columns: int,
         depth: int,
     ) -> None:
         """Names the axes of every loop."""
-        exact = rows is not None and rows % tiling.height == 0
+        exact = rows is not None and rows % tiling.block_m == 0
         self.space = Space(
             (
                 Group("batch", batch),
                 Group("row", (rows,), "" if exact else "row_inside"),
-                Group("column", (columns,), "column_inside" if columns % tiling.width else ""),
-                *self._terms(tiling.block),
+                Group("column", (columns,), "column_inside" if columns % tiling.block_n else ""),
+                *self._terms(tiling.block_k),
             )
         )
         loops = self.loops
@@ -527,7 +531,7 @@ class _Planner:
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
         short = all(ops.element_type(v) in HIDING for v in self.results)
-        layout = persistent.LAYOUT if tiling.groups or tiling.straight else ""
+        layout = persistent.LAYOUT if tiling.consumer_warpgroups or tiling.weight_streaming else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
@@ -538,30 +542,30 @@ class _Planner:
         mask = "term_inside" if (run or 1) % block else ""
         return [Group("term", (run,), mask), *(Group("run", (size,)) for size in runs)]
 
-    def _start(self, tiling: Tiling) -> list[str]:
+    def _start(self, tiling: MatmulConfig) -> list[str]:
         """The lines that place the tile."""
-        if tiling.straight:
+        if tiling.weight_streaming:
             return weight_only.placed(self.space, ROWS, COLUMNS, tiling)
         batch = f"batch = tl.program_id(1){'.to(tl.int64)' if self.wide else ''}"
         return [batch, *placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
 
-    def _part(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
+    def _part(self, part: list[_Product], tiling: MatmulConfig, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
-        if tiling.straight:
-            if tiling.height <= FEW_ROWS:
+        if tiling.weight_streaming:
+            if tiling.block_m <= FEW_ROWS:
                 self._load_early(part)
             self._straight(part[0], tiling, depth)
-        elif not tiling.groups and (self.prologue or len(part) > 1):
+        elif not tiling.consumer_warpgroups and (self.prologue or len(part) > 1):
             self._loop(part, tiling, depth)
-        elif not tiling.groups:
-            if tiling.height <= FEW_ROWS:
+        elif not tiling.consumer_warpgroups:
+            if tiling.block_m <= FEW_ROWS:
                 self._load_early(part)
             self._product(part[0], tiling, depth)
         tiles = self.tiles
         known = {product.result for product in part}
         for number, product in enumerate(part):
             total = f"total{number}"
-            if self.loops.row is None and tiling.height > 1:
+            if self.loops.row is None and tiling.block_m > 1:
                 first = f"tl.where(row == 0, {total}, 0)"
                 tiles.body.lines.append(f"{total} = tl.sum({first}, 0, keep_dims=True)")
             tiles.define(product.result, total)
@@ -585,7 +589,7 @@ class _Planner:
                 known.update(op.results)
                 self.tiles.arguments(op, later=later)
 
-    def _product(self, product: _Product, tiling: Tiling, depth: int) -> None:
+    def _product(self, product: _Product, tiling: MatmulConfig, depth: int) -> None:
         """Sums of operands that lie in memory."""
         tiles, term = self.tiles, self.loops.term
         maps = ops.plain_maps(self.contraction)
@@ -599,17 +603,17 @@ class _Planner:
             steps.append(tiles.stride(value, index_map.index(term)))
         row, column = (self.space.groups[g].mask or "None" for g in (ROWS, COLUMNS))
         operands = f"{places[0]}, {places[1]}, {steps[0]}, {steps[1]}"
-        size, kind = f"{depth}, {tiling.block}", TYPES[self.sum_type or "f32"]
-        masks, tile = f"{row}, {column}", f"{tiling.height}, {tiling.width}"
+        size, kind = f"{depth}, {tiling.block_k}", TYPES[self.sum_type or "f32"]
+        masks, tile = f"{row}, {column}", f"{tiling.block_m}, {tiling.block_n}"
         called = f"product({operands}, {masks}, {size}, {tile}, {kind})"
-        if tiling.height == 1:
-            numbers = f"{size}, {tiling.width}, {tiling.stages}"
+        if tiling.block_m == 1:
+            numbers = f"{size}, {tiling.block_n}, {tiling.num_stages}"
             called = f"row_product({operands}, {column}, {numbers}, {kind})"
-        elif tiling.shares > 1:
-            called = f"shared_product({operands}, {masks}, {size}, {tile}, {tiling.shares})"
+        elif tiling.split_k > 1:
+            called = f"shared_product({operands}, {masks}, {size}, {tile}, {tiling.split_k})"
         tiles.body.lines.append(f"total0 = library.{called}")
 
-    def _straight(self, product: _Product, tiling: Tiling, depth: int) -> None:
+    def _straight(self, product: _Product, tiling: MatmulConfig, depth: int) -> None:
         """Sums with weights that come straight from memory."""
         found, tiles, loops = self.weights, self.tiles, self.loops
         assert found is not None
@@ -628,25 +632,25 @@ class _Planner:
             factor = tiles.read(found.scale.value, axes)
             tiles.body.lines.append(f"total0 = total0 * {factor}")
 
-    def _loop(self, part: list[_Product], tiling: Tiling, depth: int) -> None:
+    def _loop(self, part: list[_Product], tiling: MatmulConfig, depth: int) -> None:
         """Sums of operands that are computed on the way, or share the left one."""
-        tiles, block, kind = self.tiles, tiling.block, TYPES[self.sum_type or "f32"]
-        one = tiling.height == 1
-        zeros = f"tl.zeros([{block if one else tiling.height}, {tiling.width}], {kind})"
+        tiles, block, kind = self.tiles, tiling.block_k, TYPES[self.sum_type or "f32"]
+        one = tiling.block_m == 1
+        zeros = f"tl.zeros([{block if one else tiling.block_m}, {tiling.block_n}], {kind})"
         lines = tiles.body.lines
         lines += [f"total{number} = {zeros}" for number in range(len(part))]
         if self._has_halves():
-            columns, width = self.sizes[self.loops.column], tiling.width // 2
+            columns, width = self.sizes[self.loops.column], tiling.block_n // 2
             lines.append(f"column_pair = (column_tile * {width} + tl.arange(0, {width}))[None, :]")
             lines.append(f"column_pair_inside = column_pair * 2 < {columns}")
-        several = f", num_stages={tiling.stages}" if one else ""
+        several = f", num_stages={tiling.num_stages}" if one else ""
         lines.append(f"for start in tl.range(0, {depth}, {block}{several}):")
         before = len(lines)
         # What matrix units do not multiply is not rounded to what they take.
         taken = kind if one else TYPES[ops.element_type(self.contraction.operands[part[0].left])]
-        self._operand(part[0].left, "a", (tiling.height, block), depth, taken)
+        self._operand(part[0].left, "a", (tiling.block_m, block), depth, taken)
         for number, product in enumerate(part):
-            self._operand(product.right, "b", (block, tiling.width), depth, taken)
+            self._operand(product.right, "b", (block, tiling.block_n), depth, taken)
             total = f"total{number}"
             sums = f"{total} + tl.trans(a) * b"
             lines.append(f"{total} = {sums if one else f'tl.dot(a, b, {total})'}")

@@ -3,71 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 
 from mlirfuse.kernels.codegen.iteration_space import Space, known_product, product_text
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.plan import Key
-from mlirfuse.targets.base import Target, Tuned
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiling:
-    """How a workgroup computes its tile.
-
-    Attributes:
-      height: rows of the tile; with one, terms are multiplied and summed without matrix units.
-      width: columns of the tile.
-      block: terms of the sums at a time.
-      warps: subgroups.
-      stages: blocks of the operands in workgroup memory.
-      band: rows of tiles whose workgroups run together and share columns of the right operand.
-      shares: of the terms of a block, each multiplied by warps of its own; a power of two.
-      groups: groups of warps that compute in a kernel whose workgroups stay; see `hopper_matmul`.
-      alternate: whether each of these has its own tile.
-      once: whether a tile of a convolution loads its part of the image once, for all places of its
-        windows; see `convolution_windows`.
-      straight: whether weights go from memory straight to matrix units; see `weights`.
-    """
-
-    height: int
-    width: int
-    block: int
-    warps: int
-    stages: int
-    band: int = 8
-    shares: int = 1
-    groups: int = 0
-    alternate: int = 0
-    once: int = 0
-    straight: int = 0
-
+from mlirfuse.kernels.configs.lookup import Entry
+from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
+from mlirfuse.targets.base import Target
 
 # The first whose tiles fill the device; the large ones reach the most operations for each byte.
 # Estimates from the sizes of registers and workgroup memory, for sizes far from all measured ones.
-_ESTIMATES: Mapping[str, tuple[Tiling, ...]] = {
+_ESTIMATES: Mapping[str, tuple[MatmulConfig, ...]] = {
     "sm_90": (
-        Tiling(128, 256, 64, 8, 3),
-        Tiling(128, 128, 64, 8, 4),
-        Tiling(64, 128, 64, 4, 4),
-        Tiling(64, 64, 64, 4, 4),
+        MatmulConfig(128, 256, 64, 8, 3),
+        MatmulConfig(128, 128, 64, 8, 4),
+        MatmulConfig(64, 128, 64, 4, 4),
+        MatmulConfig(64, 64, 64, 4, 4),
     ),
     "sm_80": (
-        Tiling(128, 256, 32, 8, 3),
-        Tiling(128, 128, 32, 4, 4),
-        Tiling(64, 128, 32, 4, 4),
-        Tiling(64, 64, 32, 4, 4),
+        MatmulConfig(128, 256, 32, 8, 3),
+        MatmulConfig(128, 128, 32, 4, 4),
+        MatmulConfig(64, 128, 32, 4, 4),
+        MatmulConfig(64, 64, 32, 4, 4),
     ),
 }
-_ESTIMATES_AMD: tuple[Tiling, ...] = (
-    Tiling(128, 128, 32, 8, 2),
-    Tiling(64, 64, 64, 4, 2),
+_ESTIMATES_AMD: tuple[MatmulConfig, ...] = (
+    MatmulConfig(128, 128, 32, 8, 2),
+    MatmulConfig(64, 64, 64, 4, 2),
 )
-_LOW: tuple[Tiling, ...] = (
-    Tiling(16, 64, 128, 4, 4),
-    Tiling(16, 32, 256, 4, 3),
-    Tiling(16, 16, 256, 4, 4),
+_LOW: tuple[MatmulConfig, ...] = (
+    MatmulConfig(16, 64, 128, 4, 4),
+    MatmulConfig(16, 32, 256, 4, 3),
+    MatmulConfig(16, 16, 256, 4, 4),
 )
 
 _ROW = (
@@ -103,7 +70,9 @@ _FEW = (
 )
 """The same of warps beside each other."""
 
-_SOME = (
+_Shape = tuple[int, int, int, int, int] | tuple[int, int, int, int, int, int, int]
+
+_SOME: tuple[_Shape, ...] = (
     (64, 32, 128, 4, 6),
     (64, 64, 128, 4, 6),
     (64, 128, 64, 4, 8),
@@ -153,48 +122,60 @@ MOST_SUMS = 128
 _BYTES = 2
 """Of the widest operands."""
 
+_Entry = Entry[MatmulProblem, MatmulConfig]
+
 
 def tiling(
-    target: Target, key: Key, together: int, allowed: Callable[[Tiling], bool] = lambda _: True
-) -> Tiling:
+    target: Target,
+    problem: MatmulProblem,
+    together: int,
+    allowed: Callable[[MatmulConfig], bool] = lambda _: True,
+) -> MatmulConfig:
     """The tiling for a product.
 
     Args:
       target: what is compiled for.
-      key: what it is chosen by.
+      problem: the problem that it is chosen by.
       together: sums that a workgroup holds.
       allowed: which measured tilings the kernel can have.
     """
-    rows = key.sizes[0]
+    rows = problem.m
 
-    def fits(entry: Tuned) -> bool:
-        found = Tiling(*entry.tiling)
+    def fits(entry: _Entry) -> bool:
+        found = entry.config
         return (
-            _is_high_enough(found.height, rows)
-            and _tells(entry, key)
+            _is_high_enough(found.block_m, rows)
+            and _tells(entry, problem)
             and _has_room(found, together, target)
             and allowed(found)
         )
 
-    numbers = lookup.tiling(target, key, lambda entry: _is_filled(entry, key) and fits(entry))
-    if numbers is not None:
-        return Tiling(*numbers)
-    found, fills = _estimate(target, key, together)
-    numbers = None if fills else lookup.tiling(target, key, fits)
-    return found if numbers is None else Tiling(*numbers)
+    measured = lookup.nearest(
+        target, problem, MatmulConfig, lambda entry: _is_filled(entry, problem) and fits(entry)
+    )
+    if measured is not None:
+        return measured.config
+    found, fills = _estimate(target, problem, together)
+    measured = None if fills else lookup.nearest(target, problem, MatmulConfig, fits)
+    return found if measured is None else measured.config
 
 
-def _estimate(target: Target, key: Key, together: int) -> tuple[Tiling, bool]:
+def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """The configuration computed from the problem and the device."""
+    return _estimate(target, problem, problem.accumulators)[0]
+
+
+def _estimate(target: Target, problem: MatmulProblem, together: int) -> tuple[MatmulConfig, bool]:
     """A tiling without a measurement, and whether it fills the device."""
     tilings = _ESTIMATES["sm_90" if target.arch == "sm_90" else "sm_80"]
     if target.name == "rocm":
         tilings = _ESTIMATES_AMD
-    if key.sizes[0] <= FEW_ROWS:
+    if problem.m <= FEW_ROWS:
         tilings = _LOW
     for tiling in tilings:
-        width = max(16, tiling.width // together)
-        found = dataclasses.replace(tiling, width=width)
-        if _workgroups(found, key.sizes) >= FILLED:
+        width = max(16, tiling.block_n // together)
+        found = dataclasses.replace(tiling, block_n=width)
+        if _workgroups(found, problem.sizes) >= FILLED:
             return found, True
     return found, False
 
@@ -204,42 +185,42 @@ def _is_high_enough(height: int, rows: int) -> bool:
     return height > FEW_ROWS or rows == 1 or (height > 1 and rows <= height * TALLEST)
 
 
-def _tells(entry: Tuned, key: Key) -> bool:
+def _tells(entry: _Entry, problem: MatmulProblem) -> bool:
     """Whether what was measured says something of weights that are taken apart, if they are.
 
     Of some rows these want tiles of their own: larger ones, or to go straight to matrix units.
     """
-    apart = narrow_bits(key.form) and entry.form != key.form
-    return not apart or not FEW_ROWS < entry.sizes[0] < SOME_ROWS
+    apart = narrow_bits(problem) and entry.problem.traits != problem.traits
+    return not apart or not FEW_ROWS < entry.problem.m < SOME_ROWS
 
 
-def _has_room(tiling: Tiling, sums: int, target: Target) -> bool:
+def _has_room(tiling: MatmulConfig, sums: int, target: Target) -> bool:
     """Whether registers and workgroup memory hold the tiles of several sums.
 
     That of workgroups that stay is in `hopper_matmul.fits`.
     """
-    if tiling.groups or tiling.straight or tiling.height == 1 or sums == 1:
+    if tiling.consumer_warpgroups or tiling.weight_streaming or tiling.block_m == 1 or sums == 1:
         return True
-    held = (tiling.height + tiling.width * sums) * tiling.block * tiling.stages * _BYTES
-    each = tiling.height * tiling.width * sums // (tiling.warps * 32)
+    held = (tiling.block_m + tiling.block_n * sums) * tiling.block_k * tiling.num_stages * _BYTES
+    each = tiling.block_m * tiling.block_n * sums // (tiling.num_warps * 32)
     return each <= MOST_SUMS and held <= (target.shared_memory or held)
 
 
-def _is_filled(entry: Tuned, key: Key) -> bool:
+def _is_filled(entry: _Entry, problem: MatmulProblem) -> bool:
     """Whether a measured tiling leaves less than half of the device idle, or of what it filled.
 
     Few rows, and weights that go straight to matrix units, want other things more.
     """
-    found = Tiling(*entry.tiling)
-    if key.sizes[0] <= FEW_ROWS or found.straight:
+    found = entry.config
+    if problem.m <= FEW_ROWS or found.weight_streaming:
         return True
-    filled = min(PROGRAMS, _workgroups(found, entry.sizes))
-    return 2 * _workgroups(found, key.sizes) > filled
+    filled = min(PROGRAMS, _workgroups(found, entry.problem.sizes))
+    return 2 * _workgroups(found, problem.sizes) > filled
 
 
-def _workgroups(tiling: Tiling, sizes: tuple[int, ...]) -> int:
+def _workgroups(tiling: MatmulConfig, sizes: tuple[int, ...]) -> int:
     rows, columns, _, batch = sizes
-    return -(-rows // tiling.height) * -(-columns // tiling.width) * batch
+    return -(-rows // tiling.block_m) * -(-columns // tiling.block_n) * batch
 
 
 def counted(rows: int) -> int:
@@ -247,33 +228,42 @@ def counted(rows: int) -> int:
     return 1 << (rows - 1).bit_length() if FEW_ROWS < rows <= SOME_ROWS else rows
 
 
-def narrow_bits(form: str) -> int:
-    """Bits of weights that lie straight for matrix units, by the form of a key; 0 for others."""
-    found = re.fullmatch(r".*k inside, k inside, computed, ([48]) bits.*", form)
-    return int(found[1]) if found else 0
+def narrow_bits(problem: MatmulProblem) -> int:
+    """Bits of weights that lie straight for matrix units; 0 for others."""
+    lies = problem.a_k_contiguous and problem.b_k_contiguous and problem.accumulators == 1
+    return problem.weight_bits if lies and problem.weight_bits in (4, 8) else 0
 
 
-def lowered(tiling: Tiling, rows: int) -> Tiling:
+def lowered(tiling: MatmulConfig, rows: int) -> MatmulConfig:
     """The tiling without rows of a tile that no product of so many rows has."""
     least = max(LOWEST, 1 << (rows - 1).bit_length())
-    return dataclasses.replace(tiling, height=min(tiling.height, least))
+    return dataclasses.replace(tiling, block_m=min(tiling.block_m, least))
 
 
-def candidates(key: Key) -> list[Tiling]:
+def candidates(problem: MatmulProblem) -> list[MatmulConfig]:
     """The tilings that a search measures."""
-    rows = key.sizes[0]
+    rows = problem.m
     straight = []
-    if rows <= MOST_STRAIGHT and (bits := narrow_bits(key.form)):
+    if rows <= MOST_STRAIGHT and (bits := narrow_bits(problem)):
         low = max(LOWEST, min(2 * FEW_ROWS, 1 << (rows - 1).bit_length()))
         straight = [
-            Tiling(low, width, lines * warps * LINE * 8 // bits, warps, 1, 8, warps, straight=1)
+            MatmulConfig(
+                low,
+                width,
+                lines * warps * LINE * 8 // bits,
+                warps,
+                1,
+                8,
+                warps,
+                weight_streaming=True,
+            )
             for width, lines, warps in _STRAIGHT
         ]
     if rows <= FEW_ROWS:
-        found = [Tiling(1, *numbers) for numbers in _ROW] if rows == 1 else []
-        shared = [Tiling(16, *numbers, shares=numbers[2]) for numbers in _SHARED]
-        return straight + found + shared + [Tiling(16, *numbers) for numbers in _FEW]
-    shapes: list[tuple[int, ...]] = [
+        found = [MatmulConfig(1, *numbers) for numbers in _ROW] if rows == 1 else []
+        shared = [MatmulConfig(16, *numbers, split_k=numbers[2]) for numbers in _SHARED]
+        return straight + found + shared + [MatmulConfig(16, *numbers) for numbers in _FEW]
+    shapes: list[_Shape] = [
         (64, 64, 64, 4, 4),
         (64, 64, 128, 4, 3),
         (64, 128, 64, 4, 4),
@@ -286,13 +276,13 @@ def candidates(key: Key) -> list[Tiling]:
         shapes += _SOME
     if rows > 64:
         shapes += [(128, 256, 64, 8, 3), (128, 256, 64, 8, 4), (256, 128, 64, 8, 3)]
-    found = [Tiling(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
+    found = [MatmulConfig(*numbers) for numbers in shapes if numbers[0] <= max(64, rows)]
     if rows >= SOME_ROWS:
-        found += [Tiling(128, 256, 64, 8, 3, 4), Tiling(128, 256, 64, 8, 3, 16)]
+        found += [MatmulConfig(128, 256, 64, 8, 3, 4), MatmulConfig(128, 256, 64, 8, 3, 16)]
     return straight + found
 
 
-def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool) -> list[str]:
+def placed(space: Space, rows: int, columns: int, tiling: MatmulConfig, *, wide: bool) -> list[str]:
     """The lines that say which rows and columns a workgroup has.
 
     Args:
@@ -302,14 +292,14 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
       tiling: the tile.
       wide: whether 32 bits do not number the elements.
     """
-    height, width = tiling.height, tiling.width
+    height, width = tiling.block_m, tiling.block_n
     bound, whole = (
         product_text(space.groups[rows].sizes),
         known_product(space.groups[columns].sizes),
     )
     return [
         f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
-        f"{height}), {-(-whole // width)}, {tiling.band})",
+        f"{height}), {-(-whole // width)}, {tiling.group_m})",
         f"row = (row_tile * {height} + tl.arange(0, {height}))"
         f"{'.to(tl.int64)' if wide else ''}[:, None]",
         f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
@@ -317,6 +307,6 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling, *, wide: bool)
     ]
 
 
-def passing(tiling: Tiling, sums: int) -> Tiling:
+def passing(tiling: MatmulConfig, sums: int) -> MatmulConfig:
     """The tiling of workgroups with one tile each, instead of one whose workgroups stay."""
-    return Tiling(128, max(tiling.width, 128) // sums, 64, 8, 3, tiling.band)
+    return MatmulConfig(128, max(tiling.block_n, 128) // sums, 64, 8, 3, tiling.group_m)

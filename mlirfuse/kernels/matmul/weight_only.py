@@ -21,7 +21,8 @@ from mlirfuse.kernels.codegen.iteration_space import (
     product_text,
 )
 from mlirfuse.kernels.codegen.tile_writer import Tiles
-from mlirfuse.kernels.matmul.tilings import LINE, Tiling
+from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.matmul.tilings import LINE
 from mlirfuse.structured.expr.expressions import (
     CASTS,
     Apply,
@@ -213,7 +214,7 @@ def _is_exact(zero: Part, bits: int, kind: str) -> bool:
     return BITS[ops.element_type(zero.value)] <= bits and (kind == "f16" or bits == 4)
 
 
-def placed(space: Space, rows: int, columns: int, tiling: Tiling) -> list[str]:
+def placed(space: Space, rows: int, columns: int, tiling: MatmulConfig) -> list[str]:
     """The lines that say which rows and columns a workgroup has.
 
     Args:
@@ -222,14 +223,14 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling) -> list[str]:
       columns: the same of the columns, which are static.
       tiling: the tile.
     """
-    height, width = tiling.height, tiling.width
+    height, width = tiling.block_m, tiling.block_n
     bound = product_text(space.groups[rows].sizes)
     whole = known_product(space.groups[columns].sizes)
     return [
         f"row_tile, column_tile = library.tile_of(gl.program_id(0), tl.cdiv({bound}, {height}), "
-        f"{-(-whole // width)}, {tiling.band})",
+        f"{-(-whole // width)}, {tiling.group_m})",
         "batch = 0",
-        f"{LAYOUT}: gl.constexpr = matmul_weight_only.written({width}, {tiling.warps})",
+        f"{LAYOUT}: gl.constexpr = matmul_weight_only.written({width}, {tiling.num_warps})",
         f"row = (row_tile * {height} + gl.arange(0, {height}, gl.SliceLayout(1, {LAYOUT})))"
         "[:, None]",
         f"column = (column_tile * {width} + gl.arange(0, {width}, gl.SliceLayout(0, {LAYOUT})))"
@@ -239,7 +240,7 @@ def placed(space: Space, rows: int, columns: int, tiling: Tiling) -> list[str]:
 
 
 def lines(
-    tiling: Tiling,
+    tiling: MatmulConfig,
     given: tuple[str, str, str],
     sizes: tuple[int, int, int, int],
     weights: Weights,
@@ -257,8 +258,18 @@ def lines(
     x, w, others = given
     rows, columns, depth, run = sizes
     bits = weights.bits
-    share = tiling.block * bits // 8 // LINE // tiling.shares
-    numbers = (bits, columns, depth, run, inside, tiling.height, tiling.width, tiling.shares, share)
+    share = tiling.block_k * bits // 8 // LINE // tiling.split_k
+    numbers = (
+        bits,
+        columns,
+        depth,
+        run,
+        inside,
+        tiling.block_m,
+        tiling.block_n,
+        tiling.split_k,
+        share,
+    )
     shape = f"matmul_weight_only.shaped({', '.join(map(str, numbers))})"
     return [
         f"words = {w}.to(gl.pointer_type(gl.int32), bitcast=True)",
