@@ -511,7 +511,7 @@ def _driver() -> Any:
         from cuda.bindings import driver
     except ImportError:
         raise NotRecorded(
-            "cuda-bindings is not installed: pip install 'mlirfuse[cuda-graph]'"
+            "cuda-bindings is not installed: pip install 'mlirfuse[cuda]'"
         ) from None
     return driver
 

@@ -119,9 +119,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _is_config(entry: Mapping[str, Any]) -> bool:
     fields = {field.name for field in dataclasses.fields(MeasuredConfig)}
-    values = [*entry["problem"].values(), *entry["config"].values(), entry["us"]]
+    values = [*entry["problem"].values(), *entry["config"].values()]
     return (
         entry.keys() == fields
         and isinstance(entry["family"], str)
+        and isinstance(entry["us"], int | float)
         and all(isinstance(value, int | float | str) for value in values)
     )

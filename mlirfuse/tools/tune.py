@@ -1,4 +1,4 @@
-"""`mlirfuse-tune`: measures the rates that fusions are judged with, and the tiles of kernels."""
+"""`mlirfuse-tune`: measures the rates that fusions are judged with, and kernel configurations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parser() -> arguments.Parser:
         " [--target=TARGET]",
         "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
         "launch cost and arithmetic rates of this machine's device, with which every later\n"
-        "compilation for that target judges fusions; or the tiles of kernels.",
+        "compilation for that target judges fusions; or kernel configurations.",
         _EXAMPLES,
     )
     group = made.add_argument_group("what to do")
@@ -58,16 +58,20 @@ def parser() -> arguments.Parser:
         "--kernels",
         action="store_true",
         help="build candidate kernels for the groups of the models, or for common shapes, measure"
-        " them on the GPU and keep the fastest tiles; needs triton",
+        " them on the GPU and keep the fastest configurations; needs triton",
     )
     group.add_argument(
-        "--measured", metavar="FILE", help="keep the tiles that measure.py measured elsewhere"
+        "--measured",
+        metavar="FILE",
+        help="keep the configurations that measure.py measured elsewhere",
     )
     group.add_argument(
         "--show", action="store_true", help="print the rates in use and where they come from"
     )
     group.add_argument(
-        "--reset", action="store_true", help="go back to the built-in rates and tiles of the target"
+        "--reset",
+        action="store_true",
+        help="go back to the built-in rates and configurations of the target",
     )
     group = made.add_argument_group("models and kernels")
     group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
@@ -130,7 +134,7 @@ def _reset(target: Target) -> None:
     said = "has its built-in rates again" if had else "had no measured rates"
     sys.stdout.write(f"{target} {said}\n")
     if kernel_configs.path() is not None and kernel_configs.forget(target):
-        sys.stdout.write(f"{target} has its built-in tiles again\n")
+        sys.stdout.write(f"{target} has its built-in kernel configurations again\n")
 
 
 def _say(verbose: bool) -> Callable[[str], None]:
@@ -154,7 +158,7 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
         raise UsageError(refusal.detail)
     if folder is None and kernel_configs.path() is None:
         raise UsageError(
-            f"{kernel_configs.VARIABLE}=off leaves no place for measured tiles; unset it"
+            f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
         )
     say = _say(verbose)
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():

@@ -18,6 +18,7 @@ LAYERS = (
     "structured.recognize",
     "cost",
     "builders",
+    "kernels.problem",
     "kernels.plan",
     "kernels.configs",
     "kernels.codegen",

@@ -24,7 +24,6 @@ from benchmarks.gpu.check.case import DTYPES, Case, resolved
 from mlirfuse import frontends
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.measured import Beside
 from mlirfuse.support.atomic_file import replacing
 
 TARGET = "cuda:sm_90"
@@ -161,8 +160,8 @@ def _compiled(cases: Sequence[Case], texts: dict[str, str], path: Path, target: 
 @contextlib.contextmanager
 def every_kernel_pays() -> Iterator[None]:
     """Has kernels built of sizes, too, for which IREE's code is as fast."""
-    faster = Beside("", (), iree_us=2.0, kernel_us=1.0)
-    with mock.patch.object(lookup, "beside", return_value=faster):
+    faster = lookup.Baseline("", {}, iree_us=2.0, kernel_us=1.0)
+    with mock.patch.object(lookup, "baseline", return_value=faster):
         yield
 
 
