@@ -115,7 +115,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def _several_results(siblings: list[ir.Operation], ctx: PassContext) -> _SeveralResults | NoMatch:
     """The contractions of the last one's shape."""
     sizes = ops.shape(siblings[-1].results[0])
-    found = [op for op in siblings if ops.shape(op[0]) == sizes][-MAX_MERGED:]
+    found = [op for op in siblings if ops.shape(op.results[0]) == sizes][-MAX_MERGED:]
     if len(found) < 2:
         return NoMatch(Reason.SHAPE_MISMATCH, "the contractions differ in N")
     epilogue = epilogues.users_in_place(found, ctx.target.max_operands)
