@@ -5,8 +5,8 @@ the ops after the layers read its results. When the passes did the same to layer
 they would do so to every later layer but the last.
 
 Every location of the short module is tagged with the op of the whole module that it is from, and
-passes fuse the locations of the ops that they replace: so the layers of new ops and of decisions are
-known.
+passes fuse the locations of the ops that they replace: so the layers of new ops and of decisions
+are known.
 """
 
 from __future__ import annotations
