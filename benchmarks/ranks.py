@@ -148,7 +148,6 @@ def _groups_of(
 
     from mlirfuse import cost
     from mlirfuse.backend.compiler import Compiler
-    from mlirfuse.core import Kind
     from mlirfuse.debug.outline import Recorder
     from mlirfuse.frontends import import_model
     from mlirfuse.options import FusionOptions
@@ -159,7 +158,7 @@ def _groups_of(
     imported = import_model(*make())
     assert imported.workdir is not None
     times: dict[tuple[str, int], float] = {}
-    recorder = Recorder(lambda fusion, number: fusion.kind is not Kind.REWRITE)
+    recorder = Recorder(lambda fusion, number: fusion.groups)
 
     def observe(fusion, match, number):  # type: ignore[no-untyped-def]
         times[fusion.name, number] = cost.work(list(match.ops)).microseconds(target)

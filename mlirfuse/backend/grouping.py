@@ -17,8 +17,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
-from mlirfuse.structured.ir import marks, ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.ir import data_tiling, marks, ops
 from mlirfuse.targets.base import Target
 
 MARK = "mlirfuse.group"
@@ -100,7 +99,7 @@ def group(
         )
         report.graph = graph.of_module(fused).to_dict()
         groups = tuple(_groups(fused))
-        hinted = contractions.settle_hints(fused)
+        hinted = data_tiling.complete_hints(fused)
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(

@@ -1,4 +1,4 @@
-"""Builds convolutions again with other filters."""
+"""Convolutions with other filters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from mlirfuse.structured.recognize.channels import Step
 from mlirfuse.structured.recognize.convolutions import Scaled
 
 _MEMOIZED = "linalg.memoized_indexing_maps"
-"""Where linalg keeps the maps a second time."""
+"""The attribute in which linalg stores a copy of the maps."""
 
 
 def fold(found: Scaled) -> ir.Operation:
-    """Scales the filter when the program is loaded, adds the channels' shifts as one bias.
+    """Scales the filter when the program is loaded, and adds the channels' shifts as one bias.
 
     Args:
-      found: sums that start at zero, all in one element type; its ops are erased.
+      found: a convolution with accumulators that start at zero, all in one element type; its ops
+        are erased.
 
     Returns:
       The op that adds the bias.
@@ -70,8 +71,8 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
 
     Args:
       root: a generic; it is erased.
-      number: of its operand that is the filter.
-      loops: of the root, in the order in which they are dimensions of the new filter.
+      number: index of its operand that is the filter.
+      loops: the root's loops in the order of the new filter's dimensions.
 
     Returns:
       The root with the new filter.
@@ -83,7 +84,7 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
     read = tuple(loops.index(loop) for loop in own if loop is not None)
     sizes = [ops.shape(weight)[own.index(loop)] for loop in loops]
 
-    def turned(parts: list[ir.Value]) -> ir.Value:
+    def transposed(parts: list[ir.Value]) -> ir.Value:
         return builders.generic(
             [reshaped(weight, parts[0])],
             [builders.empty(sizes, ops.element_type(weight))],
@@ -93,7 +94,7 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
         ).results[0]
 
     with ir.InsertionPoint(root), root.location:
-        stored = builders.at_load_time([source], turned, "filter")
+        stored = builders.at_load_time([source], transposed, "filter")
         new = root.clone(ir.InsertionPoint.current).operation
     new.operands[number] = stored
     maps = list(root.attributes["indexing_maps"])
@@ -140,7 +141,7 @@ def _scaled(
 
 
 def _shift(vectors: Sequence[ir.Value], steps: Sequence[Step]) -> ir.Value:
-    """What the steps make of a channel that is zero."""
+    """The result of the steps for a channel that is zero."""
     kind, (size,) = ops.element_type(vectors[0]), ops.shape(vectors[0])
     zero = builders.scalar_constant(0, kind)
     value = builders.fill(zero, builders.empty([size], kind))

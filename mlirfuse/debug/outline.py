@@ -147,7 +147,7 @@ def _comes_along(value: ir.Value) -> bool:
     op = ops.defining_op(value)
     if op is None or (ops.num_elements(value) > MOST_ELEMENTS and ops.constant(value) is None):
         return False
-    return op.name in _CONSTANTS or slices.is_cheap(op)
+    return op.name in _CONSTANTS or slices.is_clonable(op)
 
 
 def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
@@ -242,7 +242,7 @@ class _Hidden:
         """The size that an index of the old function is; None for other values."""
         if self._sizes is None or not isinstance(value.type, ir.IndexType):
             return None
-        number = None if ops.constant(value) is not None else self._sizes.number(value)
+        number = None if ops.constant(value) is not None else self._sizes.index(value)
         if number is not None and number not in self._made:
             with ir.InsertionPoint.at_block_begin(self._block):
                 kind = ir.IndexType.get()

@@ -218,14 +218,13 @@ class _Checks:
 
     def _groups(self, options: FusionOptions) -> tuple[GroupCheck, ...]:
         from mlirfuse.backend.grouping import group
-        from mlirfuse.core import Kind
         from mlirfuse.debug.outline import Recorder
         from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
         from mlirfuse.structured.ir.sizes import Sizes
 
         model = self.work.imported
         sizes = Sizes(model.function, call_shapes(model.inputs, model.sizes), DYNAMIC_SIZE)
-        recorder = Recorder(lambda fusion, _: fusion.kind is not Kind.REWRITE, sizes)
+        recorder = Recorder(lambda fusion, _: fusion.groups, sizes)
         output = self.work.folder / "pieces.mlirbc"
         target = self.work.compiler.target
         grouped = group(

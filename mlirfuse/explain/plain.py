@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
+from mlirfuse.core import Candidate, Decision, Reason, Report
 
 _OPS_SHOWN = 4
 """Ops shown of one refused candidate, or of one row of the table of candidates."""
@@ -127,7 +127,7 @@ def _dispatches(report: Report) -> str:
 
 def is_group(decision: Decision) -> bool:
     """Whether the decision made a group, not a rewrite that prepares one."""
-    return decision.taken and decision.kind is not Kind.REWRITE
+    return decision.made_group
 
 
 def decision_of(report: Report, function: str, pass_name: str, match: int) -> Decision | None:

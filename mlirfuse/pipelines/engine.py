@@ -89,7 +89,7 @@ def run(
                 PipelineRun.of(module, target, options, None, None, checked=True).passes(None)
                 raise
     finally:
-        ops.forget()
+        ops.clear_caches()
 
 
 def run_on_representatives(
@@ -103,7 +103,7 @@ def run_on_representatives(
     """
     if not _may_deduplicate(options):
         return None
-    with analysis_cache.remembering():
+    with analysis_cache.run_scope():
         marked = marks.any_in(module)
     short = None if marked else shorten(module, clone)
     if short is None:
@@ -188,7 +188,7 @@ class PipelineRun:
         iree = version("iree-base-compiler")
         target = dataclasses.replace(target, kernels=options.feature("kernels"))
         report = Report(target=str(target), iree=iree, options=options.to_dict())
-        with analysis_cache.remembering():
+        with analysis_cache.run_scope():
             marked = marks.any_in(module)
         must_fuse = MustFuse.of(module, options, marked=marked)
         state = RunState(target, options, report, must_fuse, marked, observer)
@@ -197,7 +197,7 @@ class PipelineRun:
     def passes(self, listener: Listener | None) -> tuple[ir.Module, Report]:
         """Runs all passes of the pipeline."""
         known, report = registry.passes(), self.state.report
-        with analysis_cache.remembering():
+        with analysis_cache.run_scope():
             for item in resolve(self.state.options.pipeline):
                 began = time.perf_counter()
                 if item.name in known:
@@ -222,7 +222,7 @@ class PipelineRun:
             mlir_passes.run(item, self.module)
         finally:
             self.functions = None
-            analysis_cache.forget()
+            analysis_cache.invalidate_all()
         after = self.dump.text(self.module)
         if before != after:
             self.dump.write(item.name, before, after)

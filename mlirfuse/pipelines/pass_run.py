@@ -12,7 +12,6 @@ from mlirfuse.core import (
     Decision,
     FusionPass,
     GroupRules,
-    Kind,
     Match,
     NoMatch,
     PassContext,
@@ -83,7 +82,7 @@ class PassRunner:
         self._refusal = refusal
         # Nothing is assumed about the rewrites of a loaded pass.
         ours = PASSES.get(fusion.name) is fusion
-        self.contained = ours and (fusion.contained or fusion.kind is not Kind.REWRITE)
+        self.contained = ours and (fusion.contained or fusion.groups)
         self.matches = 0
         self.rewrites = 0
         self._root: ir.Operation | None = None
@@ -122,7 +121,7 @@ class PassRunner:
         settled: set[int] = set()
         changed = self.rewrites
         # Groups grow from their last op; a rewrite's result is the next one's operand.
-        groups = self._fusion.kind is not Kind.REWRITE
+        groups = self._fusion.groups
         for _, identity, root in reversed(roots) if groups else roots:
             if identity in settled or (self.rewrites != changed and ops.in_region(root)):
                 continue
@@ -197,7 +196,7 @@ class PassRunner:
         refusal = self._fusion.legal(match, context)
         if refusal is not None:
             return refusal
-        if self._fusion.kind is not Kind.REWRITE:
+        if self._fusion.groups:
             alone = context.single_op_groups or self._fusion.takes_single_op
             if not alone and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
@@ -241,9 +240,9 @@ class PassRunner:
     def _apply(self, match: Match, index: int, context: PassContext) -> None:
         observer = self._run.observer
         done = observer(self._fusion, match, index) if observer is not None else None
-        with analysis_cache.changing(slices.changed_by(match.ops) if self.contained else None):
+        with analysis_cache.rewriting(slices.changed_by(match.ops) if self.contained else None):
             new = self._fusion.rewrite(match, context)
-        if self._fusion.kind is not Kind.REWRITE:
+        if self._fusion.groups:
             mark(new, self._fusion.name, index)
         if done is not None:
             done()
@@ -253,7 +252,7 @@ class PassRunner:
     def _record(
         self, group: list[ir.Operation], verdict: NoMatch | None, index: int | None
     ) -> None:
-        shown = [op for op in group if not slices.is_cheap(op)]
+        shown = [op for op in group if not slices.is_clonable(op)]
         gain = cost.gain(group, self._run.target)
         places = tuple(op.location for op in shown)
         decision = Decision(
@@ -268,6 +267,7 @@ class PassRunner:
             detail="" if verdict is None else verdict.detail,
             bytes_saved=gain.bytes_saved,
             gain_us=round(gain.microseconds, 3),
+            forms_group=self._fusion.groups,
         )
         report = self._run.report
         report.decisions.append(decision)
@@ -288,4 +288,4 @@ def mark(group: ir.Operation, name: str, index: int) -> None:
 
 
 def _launches(group: list[ir.Operation]) -> int:
-    return sum(1 for op in group if not slices.is_cheap(op) and op.name not in ops.RESHAPES)
+    return sum(1 for op in group if not slices.is_clonable(op) and op.name not in ops.RESHAPES)

@@ -139,7 +139,7 @@ class _Search:
 
     def _producers(self, op: ir.Operation) -> set[int]:
         """Indices of the ops of the block that the op, or an op in its regions, reads."""
-        return {self.place[owner] for _, owner in ops.sources(op) if owner in self.place}
+        return {self.place[owner] for _, owner in ops.operand_producers(op) if owner in self.place}
 
     def _info(self, index: int, op: ir.Operation) -> OpInfo:
         inputs = {value: cost.num_bytes([value]) for value in slices.operands_of([op])}
@@ -228,8 +228,8 @@ class _Search:
         if bound > limit:
             text = f"{bound} operands and results, the limit is {limit}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
-        if len(group.members) > fusable_neighbors.MOST_OPS:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
+        if len(group.members) > fusable_neighbors.MAX_GROUP_OPS:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
         return None
 
     def _merge(self, first: int, last: int) -> None:

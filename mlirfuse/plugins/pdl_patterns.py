@@ -299,7 +299,7 @@ class _Matcher:
         if handle.kind == "operands":
             typed = handle.operands[0]
             return not typed or self.type(typed[0], tuple(value.type for value in values))
-        values = tuple(map(ops.computed, values))
+        values = tuple(map(ops.yielded_value, values))
         owner = ops.defining_op(values[0]) if values else None
         return (
             owner is not None
@@ -313,7 +313,7 @@ class _Matcher:
             return False
         if handle.kind == "operand":
             return not handle.operands[0] or self.type(handle.operands[0][0], value.type)
-        value = ops.computed(value)
+        value = ops.yielded_value(value)
         owner = ops.defining_op(value)
         if owner is None or handle.index is None or len(owner.results) <= handle.index:
             return False

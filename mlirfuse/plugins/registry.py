@@ -168,6 +168,8 @@ def _as_pass(found: Any, where: str) -> FusionPass:
     for field, kind in (("numerics", Numerics), ("kind", Kind)):
         if not isinstance(getattr(entry, field), kind):
             raise UsageError(f"{where}: its {field} is not a mlirfuse.core.{kind.__name__}")
+    if entry.forms_group not in (None, True, False):
+        raise UsageError(f"{where}: its forms_group is not True, False or None")
     for field in ("match", "rewrite", "legal", "profitable"):
         if not callable(getattr(entry, field)):
             raise UsageError(f"{where}: its {field} cannot be called")

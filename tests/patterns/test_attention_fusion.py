@@ -16,18 +16,13 @@ from mlirfuse.core import NoMatch, PassContext, Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    IndexOf,
-    delinearize,
-    linearize,
-)
+from mlirfuse.structured.expr import expressions
+from mlirfuse.structured.expr.expansion import delinearize, linearize
 from mlirfuse.structured.expr.loop_domains import common_domain, digits
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, IndexOf
 from mlirfuse.structured.expr.reshapes import step
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import attention, masks
+from mlirfuse.structured.recognize import attention, mask_analysis, masks
 from mlirfuse.support.subprocess import run_tool
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
@@ -100,7 +95,7 @@ def test_a_mask_over_two_row_dimensions_is_not_followed():
     parsed = Parsed(write("main", SMALL, mask="causal", zero=True)[0])
     key = parsed.found.domain.dims[parsed.found.key].base
     keep = Apply("arith.cmpi", (IndexOf(0), IndexOf(2)), "0 : i64", "i1", parsed.root)
-    assert masks.closed_rows(keep, key, parsed.found.domain.size_of) is not None
+    assert mask_analysis.closed_rows(keep, key, parsed.found.domain.size_of) is not None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +109,7 @@ def test_a_mask_over_two_row_dimensions_is_not_followed():
 )
 def test_masks_of_minus_infinity_are_boolean(mask, dtype, kind):
     text, _ = write("main", SMALL, mask=mask, dtype=dtype)
-    assert masks.type_of(Parsed(text).found.mask) == kind
+    assert expressions.type_of(Parsed(text).found.mask) == kind
 
 
 @given(st.floats(allow_nan=False, width=32))

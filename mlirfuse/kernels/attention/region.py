@@ -23,7 +23,7 @@ from mlirfuse.kernels.codegen.iteration_space import Axis, known_product
 from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.plan import Extent, Size
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.attention import KERNEL_HEADS
+from mlirfuse.structured.recognize.attention_matches import KERNEL_HEADS
 
 FOLDED = 32
 """Queries of a head up to which the heads that share keys are computed together."""

@@ -105,7 +105,7 @@ class _OpKinds:
     """
 
     def __init__(self, held: Sequence[ir.Operation]) -> None:
-        others = (place for place, op in enumerate(held) if op.name not in ops.DATA)
+        others = (place for place, op in enumerate(held) if op.name not in ops.CONSTANT_OPS)
         self.head = next(others, len(held))
         self.weights: dict[int, Place] = {}
         self._constants = {op.results[0]: place for place, op in enumerate(held[: self.head])}

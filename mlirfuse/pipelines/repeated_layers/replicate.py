@@ -117,7 +117,7 @@ class _Builder:
         for part in held:
             location = part.location
             if isinstance(part, ir.Operation):
-                if part.name in ops.DATA:
+                if part.name in ops.CONSTANT_OPS:
                     self._set_data(part, shift)
                 elif part.name == "util.global.load":
                     self._globals.load(part, shift, self._settle_global, copied=copied)

@@ -40,7 +40,7 @@ class ShortResult:
         self.position = {op: position for position, op in enumerate(self.held)}
         self.weights: dict[int, ir.Operation] = {}
         for op in self.held:
-            place = short.place(op) if op.name in ops.DATA else None
+            place = short.place(op) if op.name in ops.CONSTANT_OPS else None
             if place is None:
                 break
             self.weights[place] = op

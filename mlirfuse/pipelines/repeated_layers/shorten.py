@@ -120,7 +120,7 @@ class ShortModule:
         for index, part in enumerate(parts(op)):
             location = part.location
             tag = (place, 0 if location == own else index)
-            name = f"{ops.OWN_NAME}{tag[0]}.{tag[1]}"
+            name = f"{ops.INTERNAL_NAME_PREFIX}{tag[0]}.{tag[1]}"
             tagged = ir.Location.name(name, location, context=op.context)
             self._tags[tagged.attr] = tag
             relocate(part, tagged)
@@ -151,7 +151,7 @@ class ShortModule:
                 layer = self._layer_of(self._tags[key][0])
                 self._layers[key] = frozenset(() if layer is None else {layer})
             else:
-                inside, _ = ops.taken_apart(location)
+                inside, _ = ops.location_parts(location)
                 self._layers[key] = frozenset().union(*map(self.layers_of, inside))
         return self._layers[key]
 
@@ -173,7 +173,7 @@ class ShortModule:
         if location.attr in self._tags:
             place, index = self._tags[location.attr]
             return self.next_place(place) if shift else place, index
-        inside, name = ops.taken_apart(location)
+        inside, name = ops.location_parts(location)
         return name, *(self._sources(part, shift) for part in inside)
 
     def next_place(self, place: int) -> int:
@@ -221,7 +221,7 @@ class ShortModule:
         if location.attr in self._tags:
             place, index = self._tags[location.attr]
             return self.original(self.shifted(place, shift), index).location
-        inside, name = ops.taken_apart(location)
+        inside, name = ops.location_parts(location)
         shifted = [self.location(part, shift) for part in inside]
         if shifted == inside:
             return location

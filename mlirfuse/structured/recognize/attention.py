@@ -13,37 +13,25 @@ import itertools
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes, upstream_math
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Lin,
-    Loop,
-    number,
-    start,
-)
-from mlirfuse.structured.expr.loop_domains import Base, Domain, SizeOf, common_domain, holds
-from mlirfuse.structured.ir import analysis_cache, ops, slices
-from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.expr.arithmetic import constant_factor
+from mlirfuse.structured.expr.expressions import number, start
+from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, common_domain, holds
+from mlirfuse.structured.expr.nodes import Apply, Base, Element, Expr, Index, Lin, Loop
+from mlirfuse.structured.ir import analysis_cache, ops
+from mlirfuse.structured.recognize import mask_analysis, mask_logic, masks
 from mlirfuse.structured.recognize.scores import (
     NearScores,
     Product,
-    constant_factor,
     find_product,
     find_scores,
 )
 from mlirfuse.structured.recognize.softmax import Softmax, all_closed, find_softmax
-from mlirfuse.targets.base import Target
 
 VIEW_STEPS = 16
 """Ops between a contraction and the tensor in memory that are looked through."""
 
-KERNEL_HEADS = 256
-"""Largest head size of a kernel: q, the sums, and two blocks of k and v fit registers and workgroup
-memory."""
 
 _BITS = {"f16": 16, "bf16": 16, "f32": 32}
 
@@ -134,127 +122,13 @@ class NearAttention:
     refusal: NoMatch
 
 
-def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | None:
-    """The match of one of the attention passes at the contraction with v.
-
-    Args:
-      root: the contraction.
-      masked: whether the pass takes attention with a mask, or attention without.
-    """
-    if len(root.results) != 1 or not ops.is_contraction(root):
-        return None
-    found = find_attention(root)
-    if isinstance(found, NearAttention):
-        return found.refusal if found.masked == masked else None
-    if found is None or (found.mask is not None) != masked:
-        return None
-    core = _between(found.first, found.final)
-    for op in slices.in_order(core - {found.final}):
-        for user in (u for result in op.results for u in ops.users(result)):
-            if ops.ancestor_in(root.block, user) not in core:
-                return NoMatch(Reason.EXTRA_USERS, f"{op.name} is read by {user.name} too")
-    read = [o.value for o in (found.q, found.k, found.v)] + [e.value for e in found.mask_tensors]
-    read += [] if found.open is None else [found.open.value]
-    if any(ops.defining_op(value) in core for value in read):
-        return NoMatch(Reason.STRUCTURE, "the mask depends on the scores")
-    return Match(found.final, tuple(slices.in_order(core)), found)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the attention passes.
-
-    Attributes:
-      dynamic_keys: take a dynamic number of keys where no kernel takes it, too: IREE compiles it
-        slowly and badly.
-      any_size: take sizes for which the target is faster with the parts, too.
-    """
-
-    dynamic_keys: bool = False
-    any_size: bool = False
-
-
-def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `legal` of the attention passes: element types, head sizes, operands."""
-    found: Attention = match.data
-    for operand in (found.q, found.k, found.v, found.result):
-        if not ops.is_float(operand.value):
-            return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(operand.value))
-    for d in found.of_heads:
-        if found.domain.dims[d].size is None:
-            return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
-    bound = 4 + len({e.value for e in found.mask_tensors})
-    bound += (found.closed is not None) + (found.open is not None)
-    limit = ctx.target.max_operands
-    if bound > limit:
-        return NoMatch(
-            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
-        )
-    return None
-
-
-def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `profitable` of the attention passes: what the target's code is slow for, unless allowed.
-
-    IREE 3.13.0 tiles the keys' loop with whole tiles only. For a dynamic one it writes 20000 lines
-    of LLVM IR without matrix instructions, f16 and heads of 64: 9 s to compile for sm_80 and 66 to
-    111 s for gfx942, against 0.5 s for a static one.
-    """
-    found: Attention = match.data
-    target, allowed = ctx.target, ctx.options
-    if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
-        return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
-    few, most = target.attention_multiple, target.attention_heads
-    if allowed.any_size or target.kernels or few is None or most is None:
-        return None
-    sizes = [dim.size for dim in found.domain.dims]
-    heads = [sizes[d] or 0 for d in found.of_heads]
-    queries = max((sizes[d] or few for d in found.of_queries), default=1)
-    if queries < few:
-        return None
-    if max(heads) > most:
-        said = f"heads of more than {most} are faster in parts; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
-    if any(size is not None and size % few for size in (queries, sizes[found.key], *heads)):
-        said = f"sizes that {few} does not divide get no matrix instructions; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
-    return None
-
-
-def _may_get_kernel(found: Attention, target: Target) -> bool:
-    """Whether a kernel of a provider may take the place of IREE's code."""
-    heads = [found.domain.dims[d].size or 0 for d in found.of_heads]
-    return target.kernels and _bits(found.q.value) == 16 and max(heads) <= KERNEL_HEADS
-
-
-def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
-    """The ops that depend on `first` and that `last` depends on, both included."""
-    known: dict[ir.Operation, bool] = {first: True}
-    work = [last]
-    while work:
-        op = work[-1]
-        producers = [p for v in op.operands if (p := ops.defining_op(v)) is not None]
-        # What stands before `first` cannot depend on it; so the walk stays short.
-        near = [p for p in producers if p.block == first.block and not p.is_before_in_block(first)]
-        unknown = [p for p in near if p not in known]
-        if unknown:
-            work += unknown
-            continue
-        work.pop()
-        known.setdefault(op, any(known[p] for p in near))
-    return {op for op, depends in known.items() if depends}
-
-
-# --- the contraction with v ----------------------------------------------------------------------
-
-
 def may_end_attention(root: ir.Operation) -> bool:
     """Whether the op is a contraction with an exponential above it: most are not."""
     values = root.operands if ops.is_contraction(root) else ()
     return any(upstream_math.holds(value, upstream_math.EXPONENTIAL) for value in values)
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 
@@ -364,7 +238,7 @@ def _attention(
         if not all_closed(softmax.zero_if, softmax.scores, key):
             other = NoMatch(Reason.STRUCTURE, "the softmax is zeroed on other rows than -inf's")
             return NearAttention(mask is not None, other)
-        closed = None if mask is None else masks.closed_rows(mask, key, size_of)
+        closed = None if mask is None else mask_analysis.closed_rows(mask, key, size_of)
     indices += [] if open_at is None else open_at.index
     plan = _Plan(final, key, scores.loop, indices, size_of)
     kept_bits = min(_bits(final.results[0]), _bits(weights.value))
@@ -399,12 +273,9 @@ def _attention(
 
 def _mask(expr: Expr, size_of: SizeOf) -> Expr | None:
     """The mask as the group computes it: i1 where it only masks, else f32; None for nothing."""
-    found = masks.settled(expr, size_of)
+    found = mask_analysis.settled(expr, size_of)
     found = masks.kept(found) or masks.bounded(found)
-    return None if found == masks.TRUE else found
-
-
-# --- operands and dimensions ---------------------------------------------------------------------
+    return None if found == mask_logic.TRUE else found
 
 
 def _operand(domain: Domain, element: Element) -> Operand:

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions, gathers
+from mlirfuse.structured.recognize import epilogues, gathers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def normalized(first: ir.Operation, max_operands: int) -> list[ir.Operation] | N
     steps = _steps(first)
     if len(steps) < 2 or len({step.scales for step in steps}) < 2:
         return None
-    chain = contractions.epilogue(first, max_operands)
+    chain = epilogues.epilogue(first, max_operands)
     inside = {first, *chain}
     if any(step.op not in inside for step in steps):
         return NoMatch(Reason.EXTRA_USERS, "the channels in between are read elsewhere too")

@@ -7,8 +7,8 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured.ir import ops, slices, windows
-from mlirfuse.structured.recognize import channels, contractions
+from mlirfuse.structured.ir import ops, slices, strided_access
+from mlirfuse.structured.recognize import channels, epilogues
 
 NAMED = (
     "linalg.conv_1d_ncw_fcw",
@@ -70,7 +70,7 @@ class Epilogue:
 
     def unmerges(self) -> bool:
         """Whether the chain can be computed before the reshape: every op is on its own loops."""
-        return self.merged is None or contractions.in_place(
+        return self.merged is None or epilogues.reads_in_place(
             list(self.chain), set(self.merged.results), len(ops.shape(self.merged.results[0]))
         )
 
@@ -81,7 +81,7 @@ def with_epilogue(convolution: ir.Operation, max_operands: int) -> Epilogue | No
     None when no elementwise op is, or when the values in between are read elsewhere.
     """
     merged = _merged(convolution)
-    chain = contractions.epilogue(merged or convolution, max_operands)
+    chain = epilogues.epilogue(merged or convolution, max_operands)
     if not chain:
         return None
     ordered = slices.in_order({*_broadcasts(chain), *chain})
@@ -234,7 +234,7 @@ def _filter(root: ir.Operation, loops: tuple[int, ...]) -> int | NoMatch:
 
 def constant_root(value: ir.Value) -> ir.Value | None:
     """The constant data that the value is, or is a reshape of; None for anything else."""
-    root = ops.behind(value, ops.RESHAPES)
+    root = ops.strip_views(value, ops.RESHAPES)
     return root if ops.is_constant_data(root) else None
 
 
@@ -279,7 +279,7 @@ def sliding(op: ir.Operation) -> Sliding | str | None:
     else:
         return None
     number = 1 - image
-    terms = windows.sums(op, image)
+    terms = strided_access.strided_loops(op, image)
     out, weight = (ops.indexing_maps(op)[n] for n in (2, number))
     if terms is None or out is None or weight is None or None in (*out, *weight):
         return f"an indexing map of {op.name}"

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import epilogues
 
 NARROW = frozenset({"i4", "i8"})
 """Element types of a quantized weight."""
@@ -73,11 +73,11 @@ def dequantized(root: ir.Operation, number: int, limit: int) -> Dequantized | No
     for op in members - {root}:
         if any(reader not in members for r in op.results for reader in ops.users(r)):
             return NoMatch(Reason.EXTRA_USERS, "the dequantized weight is read elsewhere")
-    return Dequantized(number, whole[0], steps, reshape, contractions.epilogue(root, limit))
+    return Dequantized(number, whole[0], steps, reshape, epilogues.epilogue(root, limit))
 
 
 def _is_wide(value: ir.Value, weight: ir.Value) -> bool:
-    sizes = (ops.num_elements(v, ops.DYNAMIC_SIZE) for v in (value, weight))
+    sizes = (ops.num_elements(v, ops.ASSUMED_DYNAMIC_SIZE) for v in (value, weight))
     return next(sizes) >= next(sizes)
 
 

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import epilogues
 
 _SCALAR = ("arith.", "math.", "linalg.index", "linalg.yield", "tensor.extract", "cf.assert")
 
@@ -100,7 +100,7 @@ def gathered(
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
     users = ops.users(gather.results[0])
     reshape = _reshape(gather, users)
-    chain = contractions.epilogue(reshape or gather, max_operands)
+    chain = epilogues.epilogue(reshape or gather, max_operands)
     if not chain and len(users) > 1 and any(map(ops.is_elementwise, users)):
         return NoMatch(Reason.EXTRA_USERS, "what is gathered is read elsewhere too")
     splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
@@ -115,7 +115,7 @@ def gathered(
         return Gathered(gather, (*before, *merges), reshape, tuple(whole))
     values, rank = set(reshape.results), len(ops.shape(reshape.results[0]))
     for tail in (whole, chain):
-        if contractions.in_place(tail, values, rank):
+        if epilogues.reads_in_place(tail, values, rank):
             return Gathered(gather, tuple(before), reshape, tuple(tail))
     return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
 
@@ -128,7 +128,7 @@ def is_moved(gather: ir.Operation) -> bool:
     """
     for inner in ops.body(gather).operations:
         if inner.operation.name == "tensor.extract":
-            op = ops.defining_op(ops.behind(inner.operation.operands[0], ops.RESHAPES))
+            op = ops.defining_op(ops.strip_views(inner.operation.operands[0], ops.RESHAPES))
             if op is not None and ops.is_projection(op):
                 return True
     return False
@@ -171,31 +171,21 @@ def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
 
 
 def feeding(
-    readers: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
+    users: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
 ) -> list[ir.Operation]:
-    """The elementwise ops and gathers that only the readers read, directly or through another.
+    """The elementwise producers and gathers that only these ops use, also through one another.
 
     Args:
-      readers: ops of one block.
-      members: the readers, and ops that may read too.
+      users: ops of one block.
+      members: further ops that may use them.
       takes_epilogues: whether epilogues of contractions count.
     """
-    found: set[ir.Operation] = set()
-    work = list(readers)
-    while work:
-        for value in list(work.pop().operands):
-            op = ops.defining_op(value)
-            if op is None or op in found or op in members or not _joins(op, readers[0]):
-                continue
-            if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
-                continue
-            if all(user in found or user in members for user in ops.users(value)):
-                found.add(op)
-                work.append(op)
-    return slices.in_order(found) if found else []
 
+    def accepts(op: ir.Operation) -> bool:
+        if ops.in_region(op) or not ops.is_elementwise(op):
+            return False
+        if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
+            return False
+        return is_gather(op) or fusable_neighbors.has_scalar_body(op)
 
-def _joins(op: ir.Operation, reader: ir.Operation) -> bool:
-    if op.block != reader.block or ops.in_region(op) or not ops.is_elementwise(op):
-        return False
-    return len(op.results) == 1 and (is_gather(op) or fusable_neighbors.has_scalar_body(op))
+    return slices.exclusive_producers(users, accepts, members)

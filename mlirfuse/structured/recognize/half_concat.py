@@ -42,14 +42,16 @@ def halves(second: ir.Operation) -> Halves | NoMatch | None:
     first = ops.defining_op(second.operands[1])
     if first is None or first.name != "tensor.insert_slice" or first.block != second.block:
         return None
-    if ops.users(first.results[0]) != [second] or not (ops.is_box(first) and ops.is_box(second)):
+    if ops.users(first.results[0]) != [second] or not (
+        ops.has_unit_strides(first) and ops.has_unit_strides(second)
+    ):
         return None
     base = ops.defining_op(first.operands[1])
     axis = _axis(first, second)
     if base is None or base.name != "tensor.empty" or axis is None:
         return None
     parts = (first.operands[0], second.operands[0])
-    tree = _tree([first, second])
+    tree = set(slices.exclusive_producers([first, second], _is_free))
     if not all(ops.defining_op(part) in tree for part in parts):
         return None
     read = [_leaves(part, tree) for part in parts]
@@ -68,7 +70,7 @@ def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
     Either the parts are the halves of a dimension, or the elements of one of size two that their
     own type lacks.
     """
-    boxes = [ops.inserted(op) for op in (first, second)]
+    boxes = [ops.static_insert(op) for op in (first, second)]
     if None in boxes or first.operands[0].type != second.operands[0].type:
         return None
     (offsets, sizes), (later, _) = (box for box in boxes if box is not None)
@@ -88,25 +90,11 @@ def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
     return sum(d < axis for d in kept) if size == 1 and len(kept) == len(part) else None
 
 
-def _tree(readers: list[ir.Operation]) -> set[ir.Operation]:
-    """The elementwise ops that only the readers read, directly or through one another."""
-    found: set[ir.Operation] = set()
-    work = [value for op in readers for value in list(op.operands)[:1]]
-    while work:
-        value = work.pop()
-        op = ops.defining_op(value)
-        if op is None or op in found or op.block != readers[0].block or ops.in_region(op):
-            continue
-        if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_inits(op):
-            continue
-        if not fusable_neighbors.has_scalar_body(op) or not ops.num_inputs(op):
-            continue
-        if all(user in found or user in readers for user in ops.users(value)):
-            found.add(op)
-            work += ops.inputs(op)
-            # Its other reader may have been looked at before that was in the tree.
-            work += [v for member in found for v in ops.inputs(member)]
-    return found
+def _is_free(op: ir.Operation) -> bool:
+    """Whether the op is elementwise arithmetic on inputs, and in no group yet."""
+    if not ops.is_elementwise(op) or ops.in_region(op) or ops.reads_inits(op):
+        return False
+    return fusable_neighbors.has_scalar_body(op) and ops.num_inputs(op) > 0
 
 
 def _leaves(part: ir.Value, tree: set[ir.Operation]) -> list[Leaf] | None:

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import destination, fusable_neighbors, ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
-from mlirfuse.structured.ir.legality import unlowered
+from mlirfuse.structured.ir.legality import lowering_refusal
 from mlirfuse.targets.base import Target
 
 
@@ -36,7 +36,7 @@ def reduces_rows(region: ir.Operation) -> bool:
         return False
     sums = [op for op in inner if not ops.is_elementwise(op)]
     return bool(sums) and not any(
-        ops.is_contraction(op) or fusable_neighbors.is_window(op) for op in sums
+        ops.is_contraction(op) or fusable_neighbors.has_window(op) for op in sums
     )
 
 
@@ -51,11 +51,11 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
       It; why the first op that reads the value stays outside; None when no such op is elementwise.
     """
     inner = _inner(region)
-    ends = [v for v in region.results if ops.defining_op(ops.computed(v)) == inner[-1]]
+    ends = [v for v in region.results if ops.defining_op(ops.yielded_value(v)) == inner[-1]]
     if len(ends) != 1:
         return None
     limits = _Limits(
-        fusable_neighbors.MOST_OPS - len(inner), target.max_operands - len(region.results)
+        fusable_neighbors.MAX_GROUP_OPS - len(inner), target.max_operands - len(region.results)
     )
     found = _grown(region, ends[0], limits, through_reshapes=True)
     if not isinstance(found, list):
@@ -63,7 +63,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     if not any(op.name in ops.RESHAPES for op in found):
         return Epilogue(tuple(found), inner, None)
     space = common_space([*inner, region, *found])
-    refusal = unlowered(space, target) if isinstance(space, Space) else space
+    refusal = lowering_refusal(space, target) if isinstance(space, Space) else space
     if isinstance(space, Space) and refusal is None:
         return Epilogue(tuple(found), inner, space)
     found = _grown(region, ends[0], limits, through_reshapes=False)
@@ -73,7 +73,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
 def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
     """The ops of the group that compute."""
     held = [view.operation for view in ops.body(region).operations][:-1]
-    return tuple(op for op in held if not slices.is_cheap(op))
+    return tuple(op for op in held if not slices.is_clonable(op))
 
 
 def _grown(
@@ -92,8 +92,8 @@ def _grown(
     closed: list[ir.Operation] = []
     refusal: NoMatch | None = None
     while True:
-        following = _next_reader(values, taken)
-        if following is None or following.block != region.block:
+        following = slices.first_user(values, set(taken), region.block)
+        if following is None:
             break
         if following.name in ops.RESHAPES:
             if not through_reshapes:
@@ -131,22 +131,12 @@ class _Limits:
     def passed(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
         """Why the ops are too many for the group."""
         if len(epilogue) > self.ops:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
         count = len(slices.operands_of([region, *epilogue]))
         if count > self.operands:
             text = f"{count} operands, the limit beside the group's results is {self.operands}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
         return None
-
-
-def _next_reader(values: Iterable[ir.Value], taken: list[ir.Operation]) -> ir.Operation | None:
-    """The first op in the block that reads one of the values and is not taken."""
-    readers = {u for value in values for u in ops.users(value)} - set(taken)
-    first: ir.Operation | None = None
-    for reader in readers:
-        if first is None or reader.block != first.block or reader.is_before_in_block(first):
-            first = reader
-    return first
 
 
 def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
@@ -166,7 +156,7 @@ def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
 def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:
     """Why the op stays with what else it reads: a contraction that it can be the epilogue of."""
     for value in ops.inputs(op):
-        producer = ops.defining_op(ops.behind(value, ops.RESHAPES))
+        producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
         if producer is None or producer in members or producer.block != op.block:
             continue
         computes = fusable_neighbors.is_compute(

@@ -6,7 +6,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.structured.ir import ops, windows
+from mlirfuse.structured.ir import ops, strided_access
 
 ROOTS = ("linalg.generic",)
 """Names of the ops at which passes look for a pooling; IREE makes generics of the named ones."""
@@ -44,7 +44,7 @@ def pooling(op: ir.Operation) -> Pooling | None:
         return None
     if sorted(d for d in out if d is not None) != [n for n in range(len(kinds)) if n not in summed]:
         return None
-    terms = windows.sums(op, 0)
+    terms = strided_access.strided_loops(op, 0)
     body = ops.body(op)
     _, shape, total = body.arguments
     yielded = list(body.operations)[-1].operation.operands[0]

@@ -15,11 +15,9 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.comparison import same
 from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
     define,
     loops,
     number,
@@ -28,14 +26,10 @@ from mlirfuse.structured.expr.expressions import (
     tensors,
     uncast,
 )
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.norms import (
-    Norm,
-    form_match,
-    last_scalar_op,
-    legal_norm,
-    norm_of,
-)
+from mlirfuse.structured.recognize.norm_matches import form_match, last_scalar_op, legal_norm
+from mlirfuse.structured.recognize.norms import Norm, norm_of
 
 QUANTIZE = "iree_linalg_ext.quantize_affine"
 
@@ -204,11 +198,8 @@ _BOUNDS = {
 }
 """Op -> whether it is an upper bound."""
 
-_BELOW, _ABOVE = (
-    frozenset({"4 : i64", "5 : i64", "11 : i64", "12 : i64"}),
-    frozenset({"2 : i64", "3 : i64", "9 : i64", "10 : i64"}),
-)
-"""The predicates of `arith.cmpf` that say less and greater, ordered or not, as they print."""
+_LESS = frozenset({predicates.OLT, predicates.OLE, predicates.ULT, predicates.ULE})
+_GREATER = frozenset({predicates.OGT, predicates.OGE, predicates.UGT, predicates.UGE})
 
 
 def _clamp(node: Apply) -> tuple[Expr, bool, float] | None:
@@ -222,10 +213,10 @@ def _clamp(node: Apply) -> tuple[Expr, bool, float] | None:
         return None
     condition, chosen, other = node.args
     test = uncast(condition)
-    if not isinstance(test, Apply) or test.predicate not in _BELOW | _ABOVE:
+    if not isinstance(test, Apply) or test.predicate not in _LESS | _GREATER:
         return None
     bound, inner = number(test.args[1]), test.args[0]
     # `x < c ? c : x` bounds from below, `x > c ? c : x` from above.
     if test.op != "arith.cmpf" or bound is None or number(chosen) != bound:
         return None
-    return (inner, test.predicate in _ABOVE, float(bound)) if same(inner, other) else None
+    return (inner, test.predicate in _GREATER, float(bound)) if same(inner, other) else None

@@ -16,8 +16,8 @@ from typing import TypeAlias
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions, gathers
+from mlirfuse.structured.ir import equivalence, ops, slices
+from mlirfuse.structured.recognize import gathers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ _Part: TypeAlias = tuple[int, int, int]
 def _part(value: ir.Value) -> _Part | None:
     """Axis, offset and size of a static slice along one axis, else None."""
     op = ops.defining_op(value)
-    cut = None if op is None else ops.slice_of(op)
+    cut = None if op is None else ops.static_slice(op)
     if op is None or cut is None or len(cut) != len(ops.shape(value)):
         return None
     whole = ops.shape(op.operands[0])
@@ -223,7 +223,7 @@ def _are_alike(one: Rotation, other: Rotation) -> bool:
             read = zip(ops.inputs(a), ops.inputs(b), strict=True)
             if ops.num_inputs(a) != ops.num_inputs(b) or any(known.get(v, v) != w for v, w in read):
                 return False
-            if not contractions.are_alike(a, b, known):
+            if not equivalence.are_equivalent(a, b, known):
                 return False
         known.update(zip(a.results, b.results, strict=True))
     return True

@@ -13,35 +13,28 @@ from collections.abc import Iterable, Mapping
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured.expr import upstream_math
+from mlirfuse.structured.expr import predicates, upstream_math
+from mlirfuse.structured.expr.arithmetic import quotients
 from mlirfuse.structured.expr.comparison import Binding, same
+from mlirfuse.structured.expr.expansion import step_through
 from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
+    CASTS,
     define,
     number,
     start,
-    step_through,
     tensors,
+    type_of,
     uncast,
 )
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.fusable_neighbors import has_scalar_body, is_epilogue_of_compute
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.softmax import (
     MAXIMA,
-    OEQ,
     all_closed,
     initial_numbers,
     without_floor,
 )
-
-_CASTS = ("arith.extf", "arith.truncf")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,7 +131,7 @@ def _under_epilogue(root: ir.Operation, outer: list[tuple[Apply, int]]) -> Eleme
             expr = step
         elif not isinstance(expr, Apply):
             return None
-        elif expr.op in _CASTS:
+        elif expr.op in CASTS:
             expr = expr.args[0]
         elif expr.op == "arith.select" and len(outer) < _SELECTS:
             kept = 2 if number(expr.args[1]) is not None else 1
@@ -167,7 +160,9 @@ def _assemble(
         condition = select.args[0]
         if _tells_closed_rows(parts, condition):
             minus_infinity = Const(-math.inf, type_of(parts.highest.init))
-            closed = Apply("arith.cmpf", (parts.highest, minus_infinity), OEQ, "i1", select.owner)
+            closed = Apply(
+                "arith.cmpf", (parts.highest, minus_infinity), predicates.OEQ, "i1", select.owner
+            )
             given[condition] = closed
             tests_maximum = True
         else:
@@ -202,7 +197,7 @@ def _parts_of_op(op: ir.Operation, result: Element, given: dict[Expr, Expr]) -> 
     """What a `linalg.softmax` computes, in the parts that IREE decomposes it into."""
     axis = ops.softmax_axis(op)
     kind = ops.element_type(op.results[0])
-    scores = Element(op.operands[0], result.index, result.memo)
+    scores = Element(op.operands[0], result.index, result.cache)
     along = (Loop(op, axis, ops.shape(op.results[0])[axis]),)
     highest = Reduce("arith.maximumf", scores, along, Const(-math.inf, kind), op)
     shifted = Apply("arith.subf", (scores, highest), "", kind, op)
@@ -214,7 +209,7 @@ def _parts_of_op(op: ir.Operation, result: Element, given: dict[Expr, Expr]) -> 
 
 def _parts(node: Apply) -> _Parts | NoMatch | None:
     """The parts of `p / sum(p)`, `p * (1 / sum(p))` or `(s - max(s)) - log(sum(p))`."""
-    for numerator, denominator in _quotients(node):
+    for numerator, denominator in quotients(node):
         power, total = uncast(numerator), uncast(denominator)
         if isinstance(power, Apply) and power.op == "math.exp" and isinstance(total, Reduce):
             return _exponentials(power, total)
@@ -226,20 +221,6 @@ def _parts(node: Apply) -> _Parts | NoMatch | None:
                 power = Apply("math.exp", (node.args[0],), "", logarithm.type, node.owner)
                 return _exponentials(power, total)
     return None
-
-
-def _quotients(node: Apply) -> list[tuple[Expr, Expr]]:
-    if node.op == "arith.divf":
-        return [(node.args[0], node.args[1])]
-    found = []
-    if node.op == "arith.mulf":
-        for a, b in (node.args, node.args[::-1]):
-            inverse = uncast(b)
-            if not isinstance(inverse, Apply) or inverse.op != "arith.divf":
-                continue
-            if number(inverse.args[0]) == 1:
-                found.append((a, inverse.args[1]))
-    return found
 
 
 def _exponentials(power: Apply, total: Reduce) -> _Parts | NoMatch:
@@ -280,25 +261,16 @@ def group_of(found: RowSoftmax, *, fuse_prologue: bool) -> list[ir.Operation]:
       found: the softmax.
       fuse_prologue: whether to take elementwise ops that a contraction could take as its epilogue.
     """
-    block = found.root.block
     group = dict.fromkeys(slices.backward_slice(found.root, found.stops))
     for element in found.given:
         op = ops.defining_op(element.value) if isinstance(element, Element) else None
         if op is not None and op.name == "linalg.softmax":
             group[op] = None
-    work = list(group)
-    while work:
-        for value in work.pop().operands:
-            op = ops.defining_op(value)
-            if op is None or op in group or op.block != block or not _fits(op, found):
-                continue
-            if any(user not in group for user in ops.users(value)):
-                continue
-            if not fuse_prologue and is_epilogue_of_compute(op):
-                continue
-            group[op] = None
-            work.append(op)
-    return slices.in_order(group)
+
+    def accepts(op: ir.Operation) -> bool:
+        return _fits(op, found) and (fuse_prologue or not is_epilogue_of_compute(op))
+
+    return slices.in_order([*group, *slices.exclusive_producers(group, accepts)])
 
 
 def _fits(op: ir.Operation, found: RowSoftmax) -> bool:
@@ -367,7 +339,7 @@ def at_column(reduce: Reduce, column: int) -> Expr:
     def move(expr: Expr) -> Expr:
         if isinstance(expr, Element):
             index = tuple(column if i in loops else i for i in expr.index)
-            return Element(expr.value, index, expr.memo)
+            return Element(expr.value, index, expr.cache)
         if isinstance(expr, Apply):
             args = tuple(move(a) for a in expr.args)
             return Apply(expr.op, args, expr.predicate, expr.type, expr.owner)
@@ -383,10 +355,6 @@ def without_nans(reduce: Reduce, term: Expr) -> Expr:
     exponential of zero, and the NaN makes the sum one.
     """
     kind = type_of(reduce.init)
-    is_nan = Apply("arith.cmpf", (term, term), _UNO, "i1", reduce.owner)
+    is_nan = Apply("arith.cmpf", (term, term), predicates.UNO, "i1", reduce.owner)
     infinity = Const(math.inf, kind)
     return Apply("arith.select", (is_nan, infinity, term), "", kind, reduce.owner)
-
-
-_UNO = "14 : i64"
-"""`unordered` as a predicate of `arith.cmpf`."""

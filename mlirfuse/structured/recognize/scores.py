@@ -9,19 +9,12 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-)
+from mlirfuse.structured.expr.arithmetic import constant_factor
+from mlirfuse.structured.expr.expressions import CASTS, number
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.recognize import mask_logic, masks
 
 SCORE_NODES = 64
 """Nodes between the softmax and the first contraction that are looked at; usual are five."""
@@ -29,8 +22,6 @@ SCORE_NODES = 64
 NEUTRAL = 1024.0
 """Largest constant whose addition to all scores is dropped. It costs a score in f32 2^-14 at most;
 a constant far above would swallow the scores, and softmax would no longer be what it is without."""
-
-_CASTS = ("arith.extf", "arith.truncf")
 
 
 # --- contractions --------------------------------------------------------------------------------
@@ -68,7 +59,7 @@ def find_product(element: Element) -> Product | None:
             return None
         indices[loop] = index
     a, b = (
-        Element(value, tuple(None if d is None else indices[d] for d in m), element.memo)
+        Element(value, tuple(None if d is None else indices[d] for d in m), element.cache)
         for value, m in zip(op.operands, (a_map, b_map), strict=False)
     )
     return Product(a, b, summed, op)
@@ -83,7 +74,7 @@ def _multiplies(element: Element, op: ir.Operation) -> bool:
         return False
     read = []
     for arg in total.arg.args:
-        while isinstance(arg, Apply) and arg.op in _CASTS:
+        while isinstance(arg, Apply) and arg.op in CASTS:
             arg = arg.args[0]
         read.append(arg.value if isinstance(arg, Element) else None)
     inputs = ops.inputs(op)
@@ -167,7 +158,7 @@ class _Reader:
                 if step is None:
                     return None
                 expr = step
-            elif isinstance(expr, Apply) and expr.op in _CASTS:
+            elif isinstance(expr, Apply) and expr.op in CASTS:
                 expr = expr.args[0]
             else:
                 return self._computed(expr) if isinstance(expr, Apply) else None
@@ -236,9 +227,9 @@ class _Reader:
                 Reason.STRUCTURE, f"scores that a select set to {inner.fill:g} are added to"
             )
         if node.op == "arith.subf":
-            wide = masks.combine("arith.negf", wide)
+            wide = mask_logic.combine("arith.negf", wide)
         if inner.mask is not None:
-            wide = masks.combine("arith.addf", inner.mask, wide)
+            wide = mask_logic.combine("arith.addf", inner.mask, wide)
         return dataclasses.replace(inner, mask=wide)
 
     def _selected(self, node: Apply) -> Scores | NoMatch | None:
@@ -262,7 +253,7 @@ class _Reader:
         closed = Const(-math.inf if math.isinf(fill) else masks.MASKED, "f32")
         opened = Const(0.0, "f32") if inner.mask is None else inner.mask
         first, second = (opened, closed) if other is no else (closed, opened)
-        return dataclasses.replace(inner, mask=masks.select(keep, first, second), fill=finite)
+        return dataclasses.replace(inner, mask=mask_logic.select(keep, first, second), fill=finite)
 
 
 def _no_fill(fill: float | None) -> NoMatch:
@@ -271,15 +262,3 @@ def _no_fill(fill: float | None) -> NoMatch:
         Reason.CONSTANT_UNVERIFIED,
         f"masked scores are set to {written}; -inf or at most {masks.MASKING:g} masks",
     )
-
-
-def constant_factor(node: Apply) -> tuple[Expr, float] | None:
-    """What a product or quotient scales, and by which finite number; None without a number."""
-    left, right = node.args
-    by = number(right)
-    if by is None and node.op == "arith.mulf":
-        left, by = right, number(left)
-    if by is None or (node.op == "arith.divf" and by == 0):
-        return None
-    factor = 1.0 / by if node.op == "arith.divf" else float(by)
-    return (left, factor) if math.isfinite(factor) else None

@@ -10,23 +10,13 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from mlirfuse.structured.expr import reshapes
+from mlirfuse.structured.expr import predicates, reshapes
+from mlirfuse.structured.expr.arithmetic import quotients
 from mlirfuse.structured.expr.comparison import Binding, same
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-    uncast,
-)
+from mlirfuse.structured.expr.expressions import CASTS, number, type_of, uncast
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.masks import type_of
-
-_CASTS = ("arith.extf", "arith.truncf")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +42,7 @@ def find_softmax(weights: Element, key: Loop) -> Softmax | None:
             expr = step
         elif not isinstance(expr, Apply):
             return None
-        elif expr.op in _CASTS:
+        elif expr.op in CASTS:
             expr = expr.args[0]
         elif expr.op == "arith.select" and zero_if is None and number(expr.args[1]) == 0:
             zero_if, _, expr = expr.args
@@ -69,22 +59,12 @@ def _softmax_op(element: Element, key: Loop) -> Element | None:
     others = (index for number, index in enumerate(element.index) if number != axis)
     if element.index[axis] != key or any(holds(index, key) for index in others):
         return None
-    return Element(op.operands[0], element.index, element.memo)
+    return Element(op.operands[0], element.index, element.cache)
 
 
 def _decomposed(node: Apply, key: Loop) -> Expr | None:
     """The scores of `exp(s - max(s)) / sum(exp(s - max(s)))`, or times the sum's reciprocal."""
-    pairs: list[tuple[Expr, Expr]] = []
-    if node.op == "arith.divf":
-        pairs.append((node.args[0], node.args[1]))
-    elif node.op == "arith.mulf":
-        for a, b in (node.args, node.args[::-1]):
-            inverse = uncast(b)
-            if not isinstance(inverse, Apply) or inverse.op != "arith.divf":
-                continue
-            if number(inverse.args[0]) == 1:
-                pairs.append((a, inverse.args[1]))
-    for numerator, denominator in pairs:
+    for numerator, denominator in quotients(node):
         total = uncast(denominator)
         if not _reduces(total, ("arith.addf",), numerator, key):
             continue
@@ -126,11 +106,8 @@ def initial_numbers(node: Reduce) -> tuple[float | None, ...]:
     """The numbers that a sum or a maximum may start from without changing its result."""
     if node.combiner == "arith.addf":
         return (0.0,)
-    return (-math.inf, _LOWEST.get(type_of(node.init)))
-
-
-_LOWEST = {"f16": -65504.0, "bf16": -3.3895313892515355e38, "f32": -3.4028234663852886e38}
-"""Lowest finite number of each type; a maximum may start from it or from -inf."""
+    largest = ops.MAX_FINITE.get(type_of(node.init))
+    return (-math.inf, None if largest is None else -largest)
 
 
 def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
@@ -143,7 +120,7 @@ def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
     if not isinstance(node, Reduce) or (node.combiner, number(node.init)) != wanted:
         return False
     test, negated = _without_not(node.arg)
-    predicate = OEQ if negated == some else _UNE
+    predicate = predicates.OEQ if negated == some else predicates.UNE
     if not isinstance(test, Apply) or (test.op, test.predicate) != ("arith.cmpf", predicate):
         return False
     binding: Binding = {}
@@ -154,21 +131,13 @@ def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
     )
 
 
-OEQ, _UNE = "1 : i64", "13 : i64"
-"""`ordered equal` and `unordered or not equal` as predicates of `arith.cmpf`."""
-
-
 def _without_not(condition: Expr) -> tuple[Expr, bool]:
     """The i1 expression under its negations, and whether their number is odd."""
     node, odd = uncast(condition), False
     while isinstance(node, Apply) and len(node.args) == 2 and type_of(node.args[0]) == "i1":
         flips = node.op == "arith.xori" and number(node.args[1]) == 1
-        equals = node.op == "arith.cmpi" and node.predicate == _EQ
+        equals = node.op == "arith.cmpi" and node.predicate == predicates.EQ
         if not flips and not (equals and number(node.args[1]) == 0):
             break
         node, odd = uncast(node.args[0]), not odd
     return node, odd
-
-
-_EQ = "0 : i64"
-"""`equal` as a predicate of `arith.cmpi`."""
