@@ -148,7 +148,7 @@ def _groups_of(
 
     from mlirfuse import cost
     from mlirfuse.backend.compiler import Compiler
-    from mlirfuse.debug.outline import Recorder
+    from mlirfuse.debug.outline import Outliner
     from mlirfuse.frontends import import_model
     from mlirfuse.options import FusionOptions
     from mlirfuse.pipelines import engine
@@ -158,11 +158,11 @@ def _groups_of(
     imported = import_model(*make())
     assert imported.workdir is not None
     times: dict[tuple[str, int], float] = {}
-    recorder = Recorder(lambda fusion, number: fusion.groups)
+    outliner = Outliner(lambda fusion, match: fusion.groups)
 
     def observe(fusion, match, number):  # type: ignore[no-untyped-def]
         times[fusion.name, number] = cost.work(list(match.ops)).microseconds(target)
-        return recorder(fusion, match, number)
+        return outliner(fusion, match, number)
 
     groups = []
     with imported.workdir as workdir:
@@ -171,31 +171,31 @@ def _groups_of(
         with ir.Context():
             module = ir.Module.parseFile(str(normalized))
             engine.run(module, target=target, options=options, observer=observe)
-        for piece in recorder.pieces:
+        for outlined in outliner.outlined:
             # The tools do not read bits.
-            bits = any(spec.dtype == "i1" for spec in piece.signature.inputs)
-            if not piece.after or piece.key in seen or bits:
+            bits = any(spec.dtype == "i1" for spec in outlined.signature.inputs)
+            if not outlined.after or outlined.key in seen or bits:
                 continue
-            seen.add(piece.key)
-            source = Path(workdir, "piece.mlir")
-            source.write_text(piece.after, encoding="utf-8")
+            seen.add(outlined.key)
+            source = Path(workdir, "outlined.mlir")
+            source.write_text(outlined.after, encoding="utf-8")
             name = f"{first + len(groups)}.vmfb"
             try:
                 compiler.generate(source, folder / name, fused=True)
             except MlirfuseError as error:
-                _log.info("  %s left out: %s", piece.pass_name, error)
+                _log.info("  %s left out: %s", outlined.pass_name, error)
                 continue
             inputs = tuple(
                 f"{'x'.join([*map(str, spec.shape), spec.dtype])}=1"
-                for spec in piece.signature.inputs
+                for spec in outlined.signature.inputs
             )
-            modelled = times[piece.pass_name, piece.match]
+            modelled = times[outlined.pass_name, outlined.match]
             groups.append(
                 Group(
                     work,
-                    piece.pass_name,
+                    outlined.pass_name,
                     name,
-                    piece.signature.function,
+                    outlined.signature.function,
                     target.device,
                     inputs,
                     modelled,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import Report, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.runtime.module import FusedModule, Image
+from mlirfuse.runtime.image import Image
+from mlirfuse.runtime.module import FusedModule
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:

@@ -137,7 +137,7 @@ def _work(argv: Sequence[str]) -> int:
             seed=args.seed,
             jobs=args.jobs,
             state=folder / STATE,
-            say=_say if args.verbose or sys.stderr.isatty() else lambda text: None,
+            log=_log if args.verbose or sys.stderr.isatty() else lambda text: None,
         )
         found = search.find()
         _report(args, options, search, found, folder)
@@ -145,12 +145,12 @@ def _work(argv: Sequence[str]) -> int:
 
 
 def _failure(args: argparse.Namespace) -> Failure:
-    """The failure to look for.
+    """The failure to search for.
 
     Raises:
       UsageError: none or two are given, or a value that belongs to another kind.
     """
-    from mlirfuse.debug.oracle import FACTOR, Failure
+    from mlirfuse.debug.oracle import DEFAULT_FACTOR, Failure
 
     if (args.failure is None) == (args.command is None):
         raise UsageError(f"give --failure={'|'.join(_KINDS)} or --command, one of them")
@@ -165,7 +165,7 @@ def _failure(args: argparse.Namespace) -> Failure:
     return Failure(
         kind=args.failure or "command",
         tolerance=args.tolerance,
-        factor=FACTOR if args.factor is None else args.factor,
+        factor=DEFAULT_FACTOR if args.factor is None else args.factor,
         command=args.command or "",
     )
 
@@ -178,7 +178,7 @@ def _inputs(args: argparse.Namespace) -> list[Array] | None:
     return [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.input)]
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -195,10 +195,10 @@ def _report(
             write("\n")
         write(culprit.text())
         place = folder if len(found.culprits) == 1 else folder / str(index)
-        case = search.reduce(culprit)
-        script = case.write(place)
-        extent = "this match alone" if case.alone else "the whole model up to this match"
-        write(f"shown:  {script} ({extent})\n")
+        reproducer = search.reduce(culprit)
+        script = reproducer.write(place)
+        scope = "this match alone" if reproducer.alone else "the whole model up to this match"
+        write(f"repro:  {script} ({scope})\n")
     words = ["mlirfuse-compile", args.model, "-o", "OUT.vmfb", f"--target={args.target}"]
     if args.function:
         words.append(f"--function={args.function}")

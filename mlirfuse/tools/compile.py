@@ -180,7 +180,7 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
     """
     from mlirfuse.compilation import open_model
     from mlirfuse.debug import verify
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
     with open_model(
         args.model,

@@ -226,7 +226,7 @@ def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-    rates.store(target, calibrate.measure(target, device=device, say=_say(verbose)))
+    rates.store(target, calibrate.measure(target, device=device, log=_say(verbose)))
 
 
 def _table(target: Target) -> str:
