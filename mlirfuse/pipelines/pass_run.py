@@ -267,6 +267,7 @@ class PassRunner:
             detail="" if verdict is None else verdict.detail,
             bytes_saved=gain.bytes_saved,
             gain_us=round(gain.microseconds, 3),
+            forms_group=self._fusion.groups,
         )
         report = self._run.report
         report.decisions.append(decision)

@@ -224,7 +224,7 @@ def test_each_layer_keeps_its_weights_and_lines(source):
     grouped, report = run(ir.Module.parse(source), FusionOptions())
     assert "weight_packing_rewrite" in report.counts()
     shown = printed(grouped)
-    assert shorten.ops.OWN_NAME not in shown
+    assert shorten.ops.INTERNAL_NAME_PREFIX not in shown
     packed = re.findall(r"\bweight(\d)\b", shown)
     assert packed == [str(n) for n in range(COUNT)]
     read = re.findall(r"global.load immutable @(packed_weight\w*)", shown)
