@@ -115,7 +115,7 @@ def _model(row: Row, axes: Mapping[str, Sequence[int]], inputs: Sequence[torch.T
     imported = frontends.import_model(program, inputs)
     with imported.workdir or contextlib.nullcontext(), ir.Context():
         module = ir.Module.parse(imported.path.read_bytes())
-    parameters.hold(module, row.inputs)
+    parameters.weights_to_parameters(module, row.inputs)
     return module
 
 

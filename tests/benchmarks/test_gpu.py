@@ -476,7 +476,7 @@ def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
     imported = mlirfuse.frontends.import_model(program, tuple(arguments))
     with ir.Context():
         module = ir.Module.parse(imported.path.read_bytes())
-    parameters.hold(module, row.inputs)
+    parameters.weights_to_parameters(module, row.inputs)
     mlirfuse.compile(module, cache=False).save(tmp_path / "held.vmfb")
     image = (tmp_path / "held.vmfb").read_bytes()
     instance, device = rt.VmInstance(), open_device("local-task")
