@@ -275,7 +275,7 @@ def test_page_shows_ir_without_locations_and_cuts_what_is_too_long(tmp_path):
     body = '%1 = "a.b"(%0) : (i1) -> i1'
     located = f'{body} loc(callsite("x"("f)":1:2) at #loc3))\n#loc3 = loc("g":1:1)\n}}\n'
     assert data_of(written(tmp_path, report(), before=located))["before"] == f"{body}\n}}\n"
-    long = "x" * (page._IR_CHARACTERS + 5)
+    long = "x" * (page._MAX_IR_CHARACTERS + 5)
     assert data_of(written(tmp_path, report(), before=long))["before"].endswith(
         "// cut: 5 more characters\n"
     )
@@ -294,8 +294,8 @@ def test_difference_ignores_renumbering():
 
 
 def test_difference_of_long_modules_is_not_computed():
-    lines = page.difference("x\n" * page._DIFF_LINES, "y\n")
-    assert lines == [f"@@ too long to compare: {page._DIFF_LINES} lines before, 1 after @@"]
+    lines = page.difference("x\n" * page._MAX_DIFF_LINES, "y\n")
+    assert lines == [f"@@ too long to compare: {page._MAX_DIFF_LINES} lines before, 1 after @@"]
 
 
 @pytest.mark.parametrize("name", ["", "missing/report.html", "file/report.html", "folder"])
