@@ -510,9 +510,7 @@ def _driver() -> Any:
     try:
         from cuda.bindings import driver
     except ImportError:
-        raise NotRecorded(
-            "cuda-bindings is not installed: pip install 'mlirfuse[cuda]'"
-        ) from None
+        raise NotRecorded("cuda-bindings is not installed: pip install 'mlirfuse[cuda]'") from None
     return driver
 
 
