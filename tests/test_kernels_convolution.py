@@ -15,7 +15,7 @@ from mlirfuse.kernels.convolution import planner as convolution
 from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
+from mlirfuse.structured.recognize import convolution_loops, convolutions
 from mlirfuse.tuning import kernel_search
 
 interpreter = test_kernels.interpreter
@@ -347,7 +347,7 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
     with ir.Context():
         module = ir.Module.parse(output.read_bytes())
         _, second = [
-            convolutions.sliding(view.operation)
+            convolution_loops.sliding(view.operation)
             for function in ops.functions(module)
             for block in ops.blocks(function)
             for view in block.operations

@@ -32,8 +32,8 @@ from mlirfuse.kernels.matmul import persistent
 from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, Tiling, placed
 from mlirfuse.kernels.plan import Extent, Key, Plan
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize.convolution_loops import Sliding
 from mlirfuse.targets.base import Target
 
 ENTRY = "conv_kernel"
@@ -137,7 +137,7 @@ def _tiling(target: Target, key: Key, allowed: Callable[[Tiling], bool]) -> Tili
 
 def takes(op: ir.Operation) -> bool:
     """Whether an op alone is a convolution of a kernel's types and loops."""
-    found = convolutions.sliding(op)
+    found = convolution_loops.sliding(op)
     if not isinstance(found, Sliding) or _refused(op) is not None:
         return False
     sizes = ops.loop_sizes(op)
@@ -162,7 +162,7 @@ def filter_order(op: ir.Operation) -> FilterOrder | None:
 
     Terms side by side, or output channels, where few channels make no aligned blocks of terms.
     """
-    found = convolutions.sliding(op)
+    found = convolution_loops.sliding(op)
     if not isinstance(found, Sliding) or found.channel is None:
         return None
     if found.terms[-1] != ((found.channel, 1),):
@@ -183,7 +183,7 @@ def supports(
       tiling: instead of the chosen one.
     """
     group = computing(region)
-    found = [(op, s) for op in group if (s := convolutions.sliding(op)) is not None]
+    found = [(op, s) for op in group if (s := convolution_loops.sliding(op)) is not None]
     if not found:
         return None
     if len(found) > 1:

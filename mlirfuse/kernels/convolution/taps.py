@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize.convolution_loops import Sliding
 
 PAIR = 2
 """Elements of 16 bits that are loaded together at least, if they start at 4 bytes."""

@@ -47,8 +47,8 @@ def start(value: ir.Value) -> Element:
 def define(expr: Expr) -> Expr:
     """Expands an element to a computation, a constant or a leaf.
 
-    Skips broadcasts, transposes and reshapes. The result is an `Element` only when the analysis does
-    not understand the op that defines its value.
+    Skips broadcasts, transposes and reshapes. The result is an `Element` only when the analysis
+    does not understand the op that defines its value.
     """
     while isinstance(expr, Element):
         step = step_through(expr)
