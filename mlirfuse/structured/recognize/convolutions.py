@@ -69,7 +69,7 @@ class Epilogue:
         return slices.in_order({*self.init, self.convolution, *merged, *self.chain})
 
     def unmerges(self) -> bool:
-        """Whether the epilogue can be computed before the collapse: each op reads at its own loops."""
+        """Whether the epilogue can be computed before the collapse: ops read at their own loops."""
         return self.merged is None or epilogues.reads_in_place(
             list(self.chain), set(self.merged.results), len(ops.shape(self.merged.results[0]))
         )
