@@ -12,16 +12,16 @@ from mlirfuse.structured.recognize.convolutions import is_convolution
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sliding:
-    """What the loops of a convolution, or of a product of an image and a filter, are.
+    """Loops of a convolution, or of a contraction of an image and a filter.
 
     Attributes:
-      image: number of the operand that is the image.
-      filter: number of the operand that is the filter.
-      rows: the loops of the image and the result, in the result's order: batch, places.
-      column: the loop of the filter and the result: output channels.
-      windows: the loops of the filter and the image's sums, in the filter's order.
-      channel: the loop of both that is summed; None where there is but one channel.
-      terms: for each dimension of the image the loops that it adds up, with their factors.
+      image: index of the image operand.
+      filter: index of the filter operand.
+      rows: M loops, in the result's order: batch and output positions.
+      column: N loop: output channels.
+      windows: K loops over filter taps, in the filter's order.
+      channel: K loop over input channels; None with a single channel.
+      terms: for each dimension of the image, the loops that index it, with their strides.
     """
 
     image: int
@@ -30,53 +30,56 @@ class Sliding:
     column: int
     windows: tuple[int, ...]
     channel: int | None
-    terms: tuple[tuple[tuple[int, int], ...], ...]
+    terms: tuple[strided_access.StridedDim, ...]
 
 
 def sliding(op: ir.Operation) -> Sliding | str | None:
-    """Sorts the loops of an image times a filter; what is in the way, or None for another op.
+    """Classifies the loops of a convolution.
 
-    A contraction counts where its image has several loops of its own: a 1x1 convolution.
+    A contraction is a 1x1 convolution if one operand, the image, has several loops of its own.
+
+    Returns:
+      The loops; a text that says why they cannot be classified; None for any other op.
     """
     if is_convolution(op):
         image = 0
     elif ops.is_contraction(op) and ops.is_generic(op):
-        own = [_own(op, number) for number in range(2)]
+        own = [_own(op, operand) for operand in range(2)]
         image = 0 if len(own[0]) >= len(own[1]) else 1
         if len(own[image]) < 2 or len(own[1 - image]) != 1:
             return None
     else:
         return None
-    number = 1 - image
+    weight = 1 - image
     terms = strided_access.strided_loops(op, image)
-    out, weight = (ops.indexing_maps(op)[n] for n in (2, number))
-    if terms is None or out is None or weight is None or None in (*out, *weight):
+    out, taps = (ops.indexing_maps(op)[n] for n in (2, weight))
+    if terms is None or out is None or taps is None or None in (*out, *taps):
         return f"an indexing map of {op.name}"
     kinds = ops.iterator_types(op)
-    read = {loop for sums in terms for loop, _ in sums}
+    read = {loop for dim in terms for loop, _ in dim}
     loops = [d for d in out if d is not None]
-    columns = [d for d in loops if d in weight and d not in read]
-    summed = [d for d in weight if d is not None and kinds[d] == "reduction"]
-    alone = [sums[0][0] for sums in terms if len(sums) == 1]
-    channels = [d for d in summed if d in alone]
-    if any(d in weight and d in read for d in loops):
+    output_channels = [d for d in loops if d in taps and d not in read]
+    reduced = [d for d in taps if d is not None and kinds[d] == "reduction"]
+    alone = [dim[0][0] for dim in terms if len(dim) == 1]
+    channels = [d for d in reduced if d in alone]
+    if any(d in taps and d in read for d in loops):
         return "a grouped convolution"
-    if len(columns) != 1 or any(d not in read for d in summed) or len(channels) > 1:
-        return "a convolution without one loop each of output channels and channels"
-    if any(d not in (*loops, *summed) for d in read):
-        return "a sum over what the filter has no loop of"
+    if len(output_channels) != 1 or any(d not in read for d in reduced) or len(channels) > 1:
+        return "a convolution without one loop each of input and output channels"
+    if any(d not in (*loops, *reduced) for d in read):
+        return "a reduction over a loop that the filter lacks"
     return Sliding(
         image,
-        number,
+        weight,
         tuple(d for d in loops if d in read),
-        columns[0],
-        tuple(d for d in summed if d not in channels),
+        output_channels[0],
+        tuple(d for d in reduced if d not in channels),
         channels[0] if channels else None,
         terms,
     )
 
 
-def _own(op: ir.Operation, number: int) -> set[int | None]:
-    """The loops of an operand that only the result has too."""
+def _own(op: ir.Operation, operand: int) -> set[int | None]:
+    """The loops that an operand shares with the result alone."""
     maps = ops.plain_maps(op)
-    return set(maps[number]) & set(maps[2]) - set(maps[1 - number])
+    return set(maps[operand]) & set(maps[2]) - set(maps[1 - operand])
