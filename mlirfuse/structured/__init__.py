@@ -1,1 +1,1 @@
-"""Typed questions about linalg on tensors: what an op is, what a value computes."""
+"""Typed questions about linalg on tensors: structure of ops, and recognition of the values they compute."""

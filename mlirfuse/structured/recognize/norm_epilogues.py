@@ -92,21 +92,21 @@ def _grown(
     fusable: list[ir.Operation] = []
     refusal: NoMatch | None = None
     while True:
-        following = slices.first_user(values, set(taken), region.block)
-        if following is None:
+        user = slices.first_user(values, set(taken), region.block)
+        if user is None:
             break
-        if following.name in ops.RESHAPES:
+        if user.name in ops.RESHAPES:
             if not through_reshapes:
                 break
         else:
-            if not _in_place(following, values):
+            if not _in_place(user, values):
                 break
-            refusal = _refusal(following, {region, *taken})
+            refusal = _refusal(user, {region, *taken})
             if refusal is not None:
                 break
-        taken.append(following)
-        values.append(following.results[0])
-        if not _ends(following, values) or not _all_inside(values[:-1], {region, *taken}):
+        taken.append(user)
+        values.append(user.results[0])
+        if not _ends(user, values) or not _all_inside(values[:-1], {region, *taken}):
             continue
         whole = _with_feeders(taken)
         refusal = limits.refusal(region, whole)

@@ -147,7 +147,8 @@ def find_scores(expr: Expr, key: Loop) -> Scores | NearScores | None:
     if found is not None and found.fill is not None and not found.fill <= masks.MAX_MASKED_SCORE:
         return NearScores(True, _no_fill(found.fill))
     if found is not None and not abs(found.offset) <= MAX_NEUTRAL_OFFSET:
-        detail = f"{found.offset:g} is added to all scores; only {MAX_NEUTRAL_OFFSET:g} or less is ignored"
+        limit = f"only {MAX_NEUTRAL_OFFSET:g} or less is ignored"
+        detail = f"{found.offset:g} is added to all scores; {limit}"
         return NearScores(search.masked, NoMatch(Reason.CONSTANT_UNVERIFIED, detail))
     return found
 
