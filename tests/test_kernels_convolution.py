@@ -347,7 +347,7 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
     with ir.Context():
         module = ir.Module.parse(output.read_bytes())
         _, second = [
-            convolution_loops.sliding(view.operation)
+            convolution_loops.classify(view.operation)
             for function in ops.functions(module)
             for block in ops.blocks(function)
             for view in block.operations

@@ -1,1 +1,1 @@
-"""Typed questions about linalg on tensors: structure of ops, and recognition of the values they compute."""
+"""Typed questions about linalg on tensors: the structure of ops, the values that they compute."""

@@ -11,29 +11,29 @@ from mlirfuse.structured.recognize.convolutions import is_convolution
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sliding:
+class ConvolutionLoops:
     """Loops of a convolution, or of a contraction of an image and a filter.
 
     Attributes:
       image: index of the image operand.
       filter: index of the filter operand.
-      rows: M loops, in the result's order: batch and output positions.
-      column: N loop: output channels.
-      windows: K loops over filter taps, in the filter's order.
-      channel: K loop over input channels; None with a single channel.
-      terms: for each dimension of the image, the loops that index it, with their strides.
+      m_loops: M loops, in the result's order: batch and output positions.
+      n_loop: N loop: output channels.
+      tap_loops: K loops over filter taps, in the filter's order.
+      channel_loop: K loop over input channels; None with a single channel.
+      image_dims: for each dimension of the image, the loops that index it, with their strides.
     """
 
     image: int
     filter: int
-    rows: tuple[int, ...]
-    column: int
-    windows: tuple[int, ...]
-    channel: int | None
-    terms: tuple[strided_access.StridedDim, ...]
+    m_loops: tuple[int, ...]
+    n_loop: int
+    tap_loops: tuple[int, ...]
+    channel_loop: int | None
+    image_dims: tuple[strided_access.StridedDim, ...]
 
 
-def sliding(op: ir.Operation) -> Sliding | str | None:
+def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a convolution.
 
     A contraction is a 1x1 convolution if one operand, the image, has several loops of its own.
@@ -68,7 +68,7 @@ def sliding(op: ir.Operation) -> Sliding | str | None:
         return "a convolution without one loop each of input and output channels"
     if any(d not in (*loops, *reduced) for d in read):
         return "a reduction over a loop that the filter lacks"
-    return Sliding(
+    return ConvolutionLoops(
         image,
         weight,
         tuple(d for d in loops if d in read),

@@ -17,14 +17,14 @@ class Pooling:
     """A recognized pooling.
 
     Attributes:
-      windows: loops over the window.
-      terms: for each dimension of the image, the loops that index it, with their strides.
+      window_loops: loops over the window.
+      image_dims: for each dimension of the image, the loops that index it, with their strides.
       combine: the combiner in the scalar body, e.g. `arith.maximumf`.
       term: the combined value in the scalar body.
     """
 
-    windows: tuple[int, ...]
-    terms: tuple[strided_access.StridedDim, ...]
+    window_loops: tuple[int, ...]
+    image_dims: tuple[strided_access.StridedDim, ...]
     combine: ir.Operation
     term: ir.Value
 
