@@ -77,8 +77,8 @@ class _Builder:
             result = self._attention(mask, init)
             if masked is not None:
                 result = self._zeroed(masked, result, init, when=True)
-            if self.found.open is not None:
-                kept = self._without_units(self._operand(self.found.open))
+            if self.found.nonzero is not None:
+                kept = self._without_units(self._operand(self.found.nonzero))
                 result = self._zeroed(kept, result, init, when=False)
             ir.Operation.create(ops.RETURN, operands=[result])
         return region, self._final_shape(region.results[0])
@@ -126,7 +126,7 @@ class _Builder:
         IREE 3.13.0 maps the innermost of them to M of matrix instructions, and uses none where it
         is small, as the number of query heads per key head is.
         """
-        alone = sorted(self.found.of_queries)
+        alone = sorted(self.found.query_dims)
         by_size = sorted(alone, key=lambda d: self.dims[d].size or math.inf)
         loops = list(range(len(self.dims)))
         for dim, loop in zip(by_size, alone, strict=True):
@@ -169,7 +169,7 @@ class _Builder:
 
     def _masked_rows(self) -> tuple[ir.Value, list[int]] | None:
         """The rows that are fully masked: a reduction of its own, over the keys."""
-        closed = self.found.closed
+        closed = self.found.masked
         if closed is None:
             return None
         dims = self._dims_of(closed)

@@ -9,14 +9,14 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.channels import Step
-from mlirfuse.structured.recognize.convolutions import Scaled
+from mlirfuse.structured.recognize.channels import ChannelOp
+from mlirfuse.structured.recognize.convolutions import ScaledChannels
 
 _MEMOIZED = "linalg.memoized_indexing_maps"
 """The attribute in which linalg stores a copy of the maps."""
 
 
-def fold(found: Scaled) -> ir.Operation:
+def fold(found: ScaledChannels) -> ir.Operation:
     """Scales the filter when the program is loaded, and adds the channels' shifts as one bias.
 
     Args:
@@ -26,9 +26,9 @@ def fold(found: Scaled) -> ir.Operation:
     Returns:
       The op that adds the bias.
     """
-    root, last = found.root, found.steps[-1].op
-    vectors = [step.vector for step in found.steps]
-    scales = [step for step in found.steps if step.scales]
+    root, last = found.root, found.channel_ops[-1].op
+    vectors = [step.vector for step in found.channel_ops]
+    scales = [step for step in found.channel_ops if step.scales]
     with ir.InsertionPoint(root), root.location:
         weight = root.operands[found.filter]
         source = convolutions.constant_root(weight)
@@ -46,10 +46,10 @@ def fold(found: Scaled) -> ir.Operation:
             merged = found.merged.clone(ir.InsertionPoint.current).operation
             merged.operands[0] = result
             result = merged.results[0]
-    places = [op.location for op in (step.op for step in found.steps)]
+    places = [op.location for op in (step.op for step in found.channel_ops)]
     with ir.InsertionPoint(last), ir.Location.fused(places, context=last.context):
         bias = builders.at_load_time(
-            vectors, lambda parts: _shift(parts, found.steps), "shifted_bias"
+            vectors, lambda parts: _shift(parts, found.channel_ops), "shifted_bias"
         )
         rank = len(ops.shape(result))
         whole = tuple(range(rank))
@@ -61,7 +61,7 @@ def fold(found: Scaled) -> ir.Operation:
             lambda a: [builders.scalar("arith.addf", a[:2], ops.element_type(result))],
         )
     last.results[0].replace_all_uses_with(added.results[0])
-    for op in reversed([root, *([found.merged] if found.merged else []), *_ops(found.steps)]):
+    for op in reversed([root, *([found.merged] if found.merged else []), *_ops(found.channel_ops)]):
         op.erase()
     return added
 
@@ -107,7 +107,7 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
     return new
 
 
-def _ops(steps: Sequence[Step]) -> list[ir.Operation]:
+def _ops(steps: Sequence[ChannelOp]) -> list[ir.Operation]:
     return [step.op for step in steps]
 
 
@@ -123,7 +123,7 @@ def reshaped(value: ir.Value, source: ir.Value) -> ir.Value:
 
 
 def _scaled(
-    weight: ir.Value, vectors: Sequence[ir.Value], steps: Sequence[Step], found: Scaled
+    weight: ir.Value, vectors: Sequence[ir.Value], steps: Sequence[ChannelOp], found: ScaledChannels
 ) -> ir.Value:
     """The filter with each channel scaled as the steps scale it."""
     kind = ops.element_type(weight)
@@ -140,7 +140,7 @@ def _scaled(
     return weight
 
 
-def _shift(vectors: Sequence[ir.Value], steps: Sequence[Step]) -> ir.Value:
+def _shift(vectors: Sequence[ir.Value], steps: Sequence[ChannelOp]) -> ir.Value:
     """The result of the steps for a channel that is zero."""
     kind, (size,) = ops.element_type(vectors[0]), ops.shape(vectors[0])
     zero = builders.scalar_constant(0, kind)

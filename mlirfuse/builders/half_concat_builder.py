@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.half_concat import Halves, Leaf, below
+from mlirfuse.structured.recognize.half_concat import Halves, Leaf, reads_of
 
 
 def merged(found: Halves) -> ir.Operation:
@@ -60,7 +60,7 @@ def _scalar(leaf: Leaf, tree: set[ir.Operation], known: dict[Leaf, ir.Value]) ->
     """The value of one element, built at the current insertion point; each is built once."""
     if leaf not in known:
         op = ops.defining_op(leaf[0])
-        inner = below(leaf, tree)
+        inner = reads_of(leaf, tree)
         assert op is not None
         assert inner
         arguments = [_scalar(one, tree, known) for one in inner]

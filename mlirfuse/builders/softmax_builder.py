@@ -97,10 +97,10 @@ class _Builder:
         self.element = ops.element_type(found.root.results[0])
         self.final = start(found.root.results[0])
         self.terms = {
-            reduce: at_column(reduce, found.column) for reduce in (found.highest, found.total)
+            reduce: at_column(reduce, found.column) for reduce in (found.maximum, found.denominator)
         }
         if max_skips_nan and found.tests_maximum:
-            self.terms[found.highest] = without_nans(found.highest, self.terms[found.highest])
+            self.terms[found.maximum] = without_nans(found.maximum, self.terms[found.maximum])
         self.sizes = ops.shape(found.root.results[0])
         values = iter(builders.dynamic_sizes(found.root.results[0]))
         self.size_values = {d: next(values) for d, s in enumerate(self.sizes) if s is None}
@@ -129,8 +129,8 @@ class _Builder:
         )
         with ir.InsertionPoint(region.regions[0].blocks.append()):
             known: dict[Expr, _Operand] = {}
-            self._reduce(self.found.highest, known)
-            self._reduce(self.found.total, known, self.keeps_power)
+            self._reduce(self.found.maximum, known)
+            self._reduce(self.found.denominator, known, self.keeps_power)
             ir.Operation.create(ops.RETURN, operands=[self._quotient(known)])
         return region, self._final_shape(region.results[0])
 
@@ -138,9 +138,9 @@ class _Builder:
 
     def _power_is_shared(self) -> bool:
         """Whether both the sum and the result are made of the exponentials."""
-        power = frozenset({self.found.power})
-        both = (self.terms[self.found.total], self.final)
-        return all(self.found.power in self.body.leaves(expr, power) for expr in both)
+        power = frozenset({self.found.numerator})
+        both = (self.terms[self.found.denominator], self.final)
+        return all(self.found.numerator in self.body.leaves(expr, power) for expr in both)
 
     def _splits_result(self) -> bool:
         # IREE would collapse the lanes again where nothing in the region keeps them apart.
@@ -157,7 +157,7 @@ class _Builder:
         return reads
 
     def _elements(self, expr: Expr) -> list[Element]:
-        cuts = frozenset({self.found.highest, self.found.total})
+        cuts = frozenset({self.found.maximum, self.found.denominator})
         return [e for e in self.body.leaves(expr, cuts) if isinstance(e, Element)]
 
     def _collapsed_rows(self) -> list[list[int]]:
@@ -250,7 +250,7 @@ class _Builder:
         read = [known.get(e) or self.operands[e, lanes] for e in body.leaves]  # type: ignore[index]
         inits = [self._start(reduce, lanes=lanes)]
         maps: list[ops.IndexMap] = [(*self.rows, *columns[1:])]
-        power = self.found.power
+        power = self.found.numerator
         if keeps:
             inits.append(builders.empty(self._shape(split=lanes), power.type, self.dynamic))
             maps.append((*self.rows, *columns))
@@ -380,7 +380,7 @@ class _Scalars:
         values: dict[Expr, ir.Value] = dict(zip(self.leaves, arguments, strict=False))
 
         def build(expr: Expr) -> ir.Value:
-            node = self.body.open(expr)
+            node = self.body.expand(expr)
             if node not in values:
                 if isinstance(node, Const):
                     values[node] = builders.scalar_constant(node.number, node.type)

@@ -28,7 +28,7 @@ from mlirfuse.structured.recognize import channels
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds channels that are scaled and shifted."""
-    group = channels.normalized(root, ctx.target.max_operands)
+    group = channels.batch_norm_group(root, ctx.target.max_operands)
     if group is None or isinstance(group, NoMatch):
         return group
     return Match(root, tuple(group))

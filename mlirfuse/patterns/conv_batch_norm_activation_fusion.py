@@ -32,11 +32,11 @@ from mlirfuse.structured.recognize import convolutions
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the constants that scale and shift the channels."""
-    found = convolutions.scaled(root)
+    found = convolutions.scaled_channels(root)
     if found is None or isinstance(found, NoMatch):
         return found
     merged = [] if found.merged is None else [found.merged]
-    return Match(root, (root, *merged, *(step.op for step in found.steps)), found)
+    return Match(root, (root, *merged, *(step.op for step in found.channel_ops)), found)
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:

@@ -50,7 +50,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     found = convolutions.with_epilogue(root, ctx.target.max_operands)
     if found is None:
-        if not convolutions.is_read_elementwise(root):
+        if not convolutions.has_elementwise_user(root):
             return None
         return NoMatch(Reason.EXTRA_USERS, "the convolution has users outside its epilogue")
     pad = strided_access.sole_padding(root) if ctx.options.fuse_padding else None
@@ -77,9 +77,9 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         after = {found.merged, *found.chain}
         kept = [op for op in group if op not in after]
         group = [*kept, *unmerge(found.merged, found.chain)]
-    if len(found.start) == 2:
-        kept = [op for op in group if op not in found.start]
-        group = [widen(*found.start), *kept]
+    if len(found.init) == 2:
+        kept = [op for op in group if op not in found.init]
+        group = [widen(*found.init), *kept]
     return form_region(group)
 
 

@@ -36,7 +36,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     group = [root] if found is None else found.ops
     pad = strided_access.sole_padding(root)
     group = slices.in_order([*([] if pad is None else [pad]), *group])
-    return Match(root, tuple(convolutions.with_channels(group, limit)))
+    return Match(root, tuple(convolutions.with_channel_producers(group, limit)))
 
 
 PASS = FusionPass(

@@ -25,7 +25,7 @@ from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
+from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
 
 MIN_M = {"i4": 256, "i8": 512}
 """Smallest M for which writing weights out pays, by their element type: 4096x4096 and 14336x4096
@@ -47,7 +47,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = dequantized(user, list(user.operands).index(value), ctx.target.max_operands)
     if not isinstance(found, Dequantized):
         return None
-    return Match(root, tuple(found.steps), (found, user))
+    return Match(root, tuple(found.ops), (found, user))
 
 
 def _only_user(value: ir.Value) -> ir.Operation | None:
@@ -57,7 +57,7 @@ def _only_user(value: ir.Value) -> ir.Operation | None:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that the group's code generation was not tested for."""
-    return legal_float(match, INTEGERS)
+    return legal_float(match, INTEGER_TYPES)
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -66,7 +66,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     maps, sizes = ops.plain_maps(contraction), ops.loop_sizes(contraction)
     m = 1
     for loop in maps[-1]:
-        if loop is not None and loop not in maps[found.number]:
+        if loop is not None and loop not in maps[found.operand]:
             size = sizes[loop]
             if size is None:
                 return NoMatch(Reason.DYNAMIC_SHAPE, "M is dynamic")

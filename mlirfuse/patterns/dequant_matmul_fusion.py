@@ -32,7 +32,7 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import contractions
-from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
+from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -45,14 +45,14 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return plan
         if plan is not None:
             reshape = [] if plan.reshape is None else [plan.reshape]
-            group = slices.in_order([*plan.steps, *reshape, root, *plan.epilogue])
+            group = slices.in_order([*plan.ops, *reshape, root, *plan.epilogue])
             return Match(root, tuple(group), plan)
     return None
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that the group's code generation was not tested for."""
-    return legal_float(match, INTEGERS)
+    return legal_float(match, INTEGER_TYPES)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -61,11 +61,11 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     if plan.reshape is None:
         return builders.form_region(list(match.ops))
     with ir.InsertionPoint(match.root), match.root.location:
-        split = contraction_builder.split_reduction(match.root, plan.number, plan.reshape)
+        split = contraction_builder.split_reduction(match.root, plan.operand, plan.reshape)
     match.root.results[0].replace_all_uses_with(split.results[0])
     match.root.erase()
     plan.reshape.erase()
-    return builders.form_region([*plan.steps, split, *plan.epilogue])
+    return builders.form_region([*plan.ops, split, *plan.epilogue])
 
 
 PASS = FusionPass(

@@ -46,7 +46,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return Match(root, tuple(pair.ops), pair)
     if not gathers.is_rotation(root):
         return None
-    if gathers.is_moved(root):
+    if gathers.reads_transposed(root):
         turned = rotations(root, ctx.target.max_operands)
         return turned if isinstance(turned, NoMatch) else Match(root, tuple(turned.ops), turned)
     found = gathers.gathered(root, ctx.target.max_operands, takes_epilogues=True)

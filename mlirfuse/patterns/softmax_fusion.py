@@ -74,7 +74,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
         return NoMatch(Reason.EXTRA_USERS, "-" if owner is None else owner.name)
     if ops.shape(results[0])[found.column] is None:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the row's length is dynamic")
-    types = [type_of(found.highest.init), type_of(found.total.init)]
+    types = [type_of(found.maximum.init), type_of(found.denominator.init)]
     leaves = _leaves(found, group)
     bound = _VIEWS * sum(isinstance(leaf, Element) for leaf in leaves) + len(results)
     if bound > ctx.target.max_operands:
@@ -86,7 +86,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
             index = [d for d in leaf.index if isinstance(d, int)]
             if len(index) != len(leaf.index) or index != sorted(set(index)):
                 return NoMatch(Reason.INDEXING_MAP, f"an operand is indexed by {leaf.index}")
-        elif leaf not in (found.highest, found.total):
+        elif leaf not in (found.maximum, found.denominator):
             return NoMatch(Reason.STRUCTURE, "reads a loop index or a scalar from outside its op")
     wrong = [t for t in (*types, ops.element_type(results[0])) if t == "f64"]
     if wrong:
@@ -100,8 +100,8 @@ _VIEWS = 2
 
 def _leaves(found: RowSoftmax, group: list[ir.Operation]) -> list[Expr]:
     body = Body(found, group)
-    cuts = frozenset({found.highest, found.total})
-    exprs = [at_column(r, found.column) for r in (found.highest, found.total)]
+    cuts = frozenset({found.maximum, found.denominator})
+    exprs = [at_column(r, found.column) for r in (found.maximum, found.denominator)]
     leaves = [e for expr in (*exprs, start(found.root.results[0])) for e in body.leaves(expr, cuts)]
     return [e for e in dict.fromkeys(leaves) if not isinstance(e, Const)]
 

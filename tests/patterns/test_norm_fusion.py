@@ -512,7 +512,7 @@ def test_long_rows_over_two_axes_with_a_kept_sum():
     _, report = fuse(f.finish(y, total), f"{V3},layer_norm_fusion", "cuda:sm_80")
     assert report.counts() == {"layer_norm_fusion": 1}
     (refused,) = (d for d in report.decisions if d.reason is not None)
-    assert refused.detail == "kept rows of 12288 elements, the limit is 4096"
+    assert refused.detail == "buffered rows of 12288 elements, the limit is 4096"
 
 
 # --- lifetime ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ OEQ, OGT, OGE, OLT, OLE = (f"{value} : i64" for value in range(1, 6))
 """Ordered predicates of `arith.cmpf`: false if an operand is NaN."""
 
 UGT, UGE, ULT, ULE, UNE, UNO = (f"{value} : i64" for value in range(9, 15))
-"""Unordered predicates of `arith.cmpf`: true if an operand is NaN; `UNO` says no more."""
+"""Unordered predicates of `arith.cmpf`: true if an operand is NaN, `UNO` only then."""
 
 EQ, NE, SLT, SLE, SGT, SGE = (f"{value} : i64" for value in range(6))
 """Predicates of `arith.cmpi`, those on signed integers."""

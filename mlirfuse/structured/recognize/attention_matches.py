@@ -11,9 +11,9 @@ from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize.attention import Attention, NearAttention, find_attention
 from mlirfuse.targets.base import Target
 
-KERNEL_HEADS = 256
-"""Largest head size of a kernel: q, the sums, and two blocks of k and v fit registers and workgroup
-memory."""
+MAX_KERNEL_HEAD_SIZE = 256
+"""Largest head size of a kernel: q and the accumulators fit registers, two blocks of k and v fit
+shared memory."""
 
 
 def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | None:
@@ -21,7 +21,7 @@ def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | No
 
     Args:
       root: the contraction.
-      masked: whether the pass takes attention with a mask, or attention without.
+      masked: whether the pass takes attention with a mask or without one.
     """
     if len(root.results) != 1 or not ops.is_contraction(root):
         return None
@@ -30,13 +30,13 @@ def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | No
         return found.refusal if found.masked == masked else None
     if found is None or (found.mask is not None) != masked:
         return None
-    core = _between(found.first, found.final)
+    core = _between(found.qk, found.final)
     for op in slices.in_order(core - {found.final}):
         for user in (u for result in op.results for u in ops.users(result)):
             if ops.ancestor_in(root.block, user) not in core:
-                return NoMatch(Reason.EXTRA_USERS, f"{op.name} is read by {user.name} too")
+                return NoMatch(Reason.EXTRA_USERS, f"{op.name} is also used by {user.name}")
     read = [o.value for o in (found.q, found.k, found.v)] + [e.value for e in found.mask_tensors]
-    read += [] if found.open is None else [found.open.value]
+    read += [] if found.nonzero is None else [found.nonzero.value]
     if any(ops.defining_op(value) in core for value in read):
         return NoMatch(Reason.STRUCTURE, "the mask depends on the scores")
     return Match(found.final, tuple(slices.in_order(core)), found)
@@ -47,9 +47,9 @@ class Options:
     """The options of the attention passes.
 
     Attributes:
-      dynamic_keys: take a dynamic number of keys where no kernel takes it, too: IREE compiles it
-        slowly and badly.
-      any_size: take sizes for which the target is faster with the parts, too.
+      dynamic_keys: whether to take a dynamic number of keys without a kernel for it, which IREE
+        compiles slowly to slow code.
+      any_size: whether to take sizes for which the target is faster with the separate ops.
     """
 
     dynamic_keys: bool = False
@@ -62,11 +62,11 @@ def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     for operand in (found.q, found.k, found.v, found.result):
         if not ops.is_float(operand.value):
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(operand.value))
-    for d in found.of_heads:
+    for d in found.head_dims:
         if found.domain.dims[d].size is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
     bound = 4 + len({e.value for e in found.mask_tensors})
-    bound += (found.closed is not None) + (found.open is not None)
+    bound += (found.masked is not None) + (found.nonzero is not None)
     limit = ctx.target.max_operands
     if bound > limit:
         return NoMatch(
@@ -76,38 +76,38 @@ def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `profitable` of the attention passes: what the target's code is slow for, unless allowed.
+    """The `profitable` of the attention passes: refuses sizes that are slow on the target.
 
-    IREE 3.13.0 tiles the keys' loop with whole tiles only. For a dynamic one it writes 20000 lines
-    of LLVM IR without matrix instructions, f16 and heads of 64: 9 s to compile for sm_80 and 66 to
-    111 s for gfx942, against 0.5 s for a static one.
+    IREE 3.13.0 tiles the loop over keys with whole tiles only. For a dynamic number of keys, f16
+    and heads of 64, it generates 20000 lines of LLVM IR without matrix instructions, which take 9 s
+    to compile for sm_80 and 66 to 111 s for gfx942, against 0.5 s for a static number.
     """
     found: Attention = match.data
     target, allowed = ctx.target, ctx.options
     if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
         return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
-    few, most = target.attention_multiple, target.attention_heads
-    if allowed.any_size or target.kernels or few is None or most is None:
+    multiple, max_head = target.attention_multiple, target.attention_heads
+    if allowed.any_size or target.kernels or multiple is None or max_head is None:
         return None
     sizes = [dim.size for dim in found.domain.dims]
-    heads = [sizes[d] or 0 for d in found.of_heads]
-    queries = max((sizes[d] or few for d in found.of_queries), default=1)
-    if queries < few:
+    heads = [sizes[d] or 0 for d in found.head_dims]
+    queries = max((sizes[d] or multiple for d in found.query_dims), default=1)
+    if queries < multiple:
         return None
-    if max(heads) > most:
-        said = f"heads of more than {most} are faster in parts; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
-    if any(size is not None and size % few for size in (queries, sizes[found.key], *heads)):
-        said = f"sizes that {few} does not divide get no matrix instructions; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
+    if max(heads) > max_head:
+        detail = f"heads larger than {max_head} are faster as separate ops; see any_size"
+        return NoMatch(Reason.NOT_PROFITABLE, detail)
+    if any(size is not None and size % multiple for size in (queries, sizes[found.key], *heads)):
+        detail = f"no matrix instructions for sizes that {multiple} does not divide; see any_size"
+        return NoMatch(Reason.NOT_PROFITABLE, detail)
     return None
 
 
 def _may_get_kernel(found: Attention, target: Target) -> bool:
-    """Whether a kernel of a provider may take the place of IREE's code."""
-    heads = [found.domain.dims[d].size or 0 for d in found.of_heads]
+    """Whether a provider's kernel may replace IREE's code."""
+    heads = [found.domain.dims[d].size or 0 for d in found.head_dims]
     narrow = ops.element_type(found.q.value) in ("f16", "bf16")
-    return target.kernels and narrow and max(heads) <= KERNEL_HEADS
+    return target.kernels and narrow and max(heads) <= MAX_KERNEL_HEAD_SIZE
 
 
 def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
@@ -117,7 +117,7 @@ def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
     while work:
         op = work[-1]
         producers = [p for v in op.operands if (p := ops.defining_op(v)) is not None]
-        # What stands before `first` cannot depend on it; so the walk stays short.
+        # An op before `first` in the block cannot depend on it, which keeps the walk short.
         near = [p for p in producers if p.block == first.block and not p.is_before_in_block(first)]
         unknown = [p for p in near if p not in known]
         if unknown:

@@ -1,4 +1,4 @@
-"""Recognition of group norms: layer norms that are scaled or shifted by channel."""
+"""Recognition of group norms: layer norms with a scale or shift per channel."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mlirfuse.structured.recognize.norms import Norm, norm_of, scaled_norm, vary
 
 
 def find_group_norm(value: ir.Value) -> frozenset[ir.Value] | None:
-    """Recognizes a layer norm that is scaled or shifted by channel, in its own shape or another.
+    """Recognizes a layer norm with a scale or shift per channel, in the norm's shape or another.
 
-    Each scale and shift depends on some, not on all dimensions of the result; where the shape is
-    the norm's own, one of them depends on a dimension that is not normalized.
+    Each scale and shift varies over some but not all dimensions of the result. In the norm's own
+    shape, one of them varies over a dimension that is not normalized.
 
     Returns:
-      The tensors that it is computed from; None when the value is something else.
+      The tensors that the group norm reads; None for any other computation.
     """
     result = start(value)
-    everything = set(range(len(ops.shape(value))))
+    all_axes = set(range(len(ops.shape(value))))
     for product, beta in [(result, None), *addends(result)]:
         shift = () if beta is None else (beta,)
-        stops = _in_one_shape(product, shift) or _behind_reshape(product, shift, everything)
+        stops = _in_one_shape(product, shift) or _through_reshape(product, shift, all_axes)
         if stops is not None:
             return stops
     return None
@@ -42,40 +42,40 @@ def _in_one_shape(product: Expr, shift: tuple[Expr, ...]) -> frozenset[ir.Value]
         return None
     normalized = set(norm.axes)
     over = [varying_loops(part) for part in (*norm.gamma, *shift)]
-    # A layer norm's own scale, or one by batch and normalized axis.
+    # The scale of a plain layer norm, or one over batch and a normalized axis.
     if any(axes & normalized and (axes <= normalized or 0 in axes) for axes in over):
         return None
     return _stops(norm, shift) if any(over) else None
 
 
-def _behind_reshape(
-    product: Expr, shift: tuple[Expr, ...], everything: set[int]
+def _through_reshape(
+    product: Expr, shift: tuple[Expr, ...], all_axes: set[int]
 ) -> frozenset[ir.Value] | None:
     for inner, others in factors(product):
         value = _reshaped(inner)
         if value is None:
             continue
         scales = [o for o in others if not isinstance(o, Divisor)]
-        # Loops, since weights that were not trained are one number throughout.
+        # `loops`, not `varying_loops`: untrained weights are splats.
         over = [loops(part) for part in (*scales, *shift)]
-        if len(scales) < len(others) or any(o >= everything for o in over):
+        if len(scales) < len(others) or any(o >= all_axes for o in over):
             continue
         norm = norm_of(start(value), len(ops.shape(value)), trailing=False)
         if not isinstance(norm, Norm) or not norm.centered or any(map(varying_loops, norm.gamma)):
             continue
-        if any(over) or _is_cast_behind_reshape(norm.x, ops.shape(value)):
+        if any(over) or _is_cast_after_reshape(norm.x, ops.shape(value)):
             return _stops(norm, (*scales, *shift))
     return None
 
 
-def _is_cast_behind_reshape(expr: Expr, shape: tuple[int | None, ...]) -> bool:
-    """Whether the element is one of narrow tensors in another shape."""
+def _is_cast_after_reshape(expr: Expr, shape: tuple[int | None, ...]) -> bool:
+    """Whether the element is computed from narrow tensors of another shape."""
     narrow = tensors(_narrow_source(expr))
     return any(ops.shape(v) != shape and ops.element_type(v) in _NARROW for v in narrow)
 
 
 def _reshaped(expr: Expr) -> ir.Value | None:
-    """The computed tensor that the element is read from, when a reshape lies between."""
+    """The computed tensor from which the element is read through a reshape; else None."""
     reshaped = False
     while isinstance(expr, Element):
         step = step_through(expr)
@@ -99,14 +99,14 @@ def _stops(norm: Norm, parts: tuple[Expr, ...]) -> frozenset[ir.Value]:
 
 
 def _narrow_source(expr: Expr) -> Expr:
-    """The element under the lowest cast, reshapes above it passed over."""
-    lowest = source(expr)
+    """The element under the innermost cast, through the reshapes above it."""
+    innermost = source(expr)
     while isinstance(expr, Element):
         step = step_through(expr)
         if isinstance(step, Apply) and step.op in CASTS:
-            lowest = source(step.args[0])
+            innermost = source(step.args[0])
             step = step.args[0]
         if not isinstance(step, Element):
             break
         expr = step
-    return lowest
+    return innermost

@@ -1,4 +1,4 @@
-"""Facts about masks that are known at compile time."""
+"""Compile-time analysis of masks: constant comparisons, rows that can be masked entirely."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from mlirfuse.structured.expr.nodes import (
 )
 from mlirfuse.structured.recognize.mask_logic import (
     FALSE,
+    LOGIC_OPS,
     TRUE,
     both,
     is_minus_infinity,
@@ -30,17 +31,17 @@ from mlirfuse.structured.recognize.mask_logic import (
     negated,
     select,
 )
-from mlirfuse.structured.recognize.masks import _LOGIC, leaves
+from mlirfuse.structured.recognize.masks import leaves
 
 
-def settled(expr: Expr, size_of: SizeOf) -> Expr:
-    """The expression without the comparisons of indices that come out one way for all of them.
+def simplified(expr: Expr, size_of: SizeOf) -> Expr:
+    """The mask with index comparisons folded that have the same result at every index.
 
-    `transformers` masks by `position >= 0` where nothing is to be masked.
+    `transformers` uses `position >= 0` as the condition of an empty mask.
 
     Args:
       expr: a mask.
-      size_of: trip counts.
+      size_of: trip count of each base loop.
     """
     if not isinstance(expr, Apply):
         return expr
@@ -48,11 +49,11 @@ def settled(expr: Expr, size_of: SizeOf) -> Expr:
         decided = _decided(expr, size_of)
         return expr if decided is None else TRUE if decided else FALSE
     if expr.op == "arith.select":
-        condition, a, b = (settled(arg, size_of) for arg in expr.args)
+        condition, a, b = (simplified(arg, size_of) for arg in expr.args)
         return select(condition, a, b)
-    if expr.type != "i1" or expr.op not in _LOGIC:
+    if expr.type != "i1" or expr.op not in LOGIC_OPS:
         return expr
-    a, b = (settled(arg, size_of) for arg in expr.args)
+    a, b = (simplified(arg, size_of) for arg in expr.args)
     if expr.op == "arith.andi":
         return both(a, b)
     if expr.op == "arith.ori":
@@ -65,7 +66,7 @@ def _one_is_known(a: Expr, b: Expr) -> bool:
 
 
 def _decided(comparison: Apply, size_of: SizeOf) -> bool | None:
-    """What a comparison of integers says wherever it is computed; None when that differs."""
+    """The constant result of an integer comparison; None when it varies."""
     a, b = (_range(arg, size_of) for arg in comparison.args)
     if a is None or b is None:
         return None
@@ -81,7 +82,7 @@ def _decided(comparison: Apply, size_of: SizeOf) -> bool | None:
 
 
 def _range(expr: Expr, size_of: SizeOf) -> tuple[float, float] | None:
-    """The least and the largest value of an integer expression; None when it is not known."""
+    """The smallest and the largest value of an integer expression; None if unknown."""
     if isinstance(expr, Const):
         return expr.number, expr.number
     if isinstance(expr, IndexOf):
@@ -103,7 +104,7 @@ def _range(expr: Expr, size_of: SizeOf) -> tuple[float, float] | None:
 
 
 def _extent(index: Index, size_of: SizeOf) -> int | None:
-    """How many values an index has; None when that is dynamic."""
+    """The number of values of an index; None when it is dynamic."""
     if index is None:
         return 1
     if isinstance(index, int | Loop):
@@ -113,18 +114,18 @@ def _extent(index: Index, size_of: SizeOf) -> int | None:
     return index.sizes[index.position]
 
 
-def closed_rows(mask: Expr, key: Loop, size_of: SizeOf) -> Expr | None:
-    """Where a score is -inf because of the mask, as i1; None when no row can be so throughout."""
+def masked_rows(mask: Expr, key: Loop, size_of: SizeOf) -> Expr | None:
+    """The i1 expression that is true where a score is masked; None if no row is masked entirely."""
     if type_of(mask) != "i1":
         return is_minus_infinity(mask) if may_be_minus_infinity(mask) else None
-    return None if _never_closes_a_row(mask, key, size_of) else negated(mask)
+    return None if _keeps_a_key_in_each_row(mask, key, size_of) else negated(mask)
 
 
-def _never_closes_a_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
-    """Whether it is certain that every row keeps a key.
+def _keeps_a_key_in_each_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
+    """Whether every row certainly has an unmasked key.
 
-    Certain means: the mask depends on loop indices alone, with static sizes, and each row keeps
-    its first, its own or its last key.
+    This is proven only for a mask of loop indices with static sizes, where the first, the diagonal
+    or the last key of each row is unmasked.
     """
     import numpy as np
 
@@ -139,13 +140,13 @@ def _never_closes_a_row(keep: Expr, key: Loop, size_of: SizeOf) -> bool:
     if count is None:
         return False
     row = np.arange(count)
-    open_rows = np.zeros(count, dtype=bool)
+    has_unmasked = np.zeros(count, dtype=bool)
     for chosen in (np.zeros_like(row), np.minimum(row, keys - 1), np.full_like(row, keys - 1)):
         values = _evaluate(keep, {key: chosen, **dict.fromkeys(rows, row)})
         if values is None:
             return False
-        open_rows |= np.broadcast_to(values, count).astype(bool)
-    return bool(open_rows.all())
+        has_unmasked |= np.broadcast_to(values, count).astype(bool)
+    return bool(has_unmasked.all())
 
 
 _INTEGER: dict[str, Callable[..., Any]] = {
@@ -161,7 +162,7 @@ _INTEGER: dict[str, Callable[..., Any]] = {
 
 
 def _evaluate(expr: Expr, indices: Mapping[Base, Any]) -> Any:
-    """The value of an integer expression at arrays of indices; None when an op is not known."""
+    """The value of an integer expression at arrays of indices; None for an unknown op."""
     if isinstance(expr, Const):
         return expr.number
     if isinstance(expr, IndexOf):

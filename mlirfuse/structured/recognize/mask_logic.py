@@ -1,4 +1,4 @@
-"""Construction of mask expressions: constants fold, conditions simplify."""
+"""Construction of mask expressions, with constants folded and conditions simplified."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ TRUE = Const(1, "i1")
 FALSE = Const(0, "i1")
 MINUS_INFINITY = Const(-math.inf, "f32")
 
+LOGIC_OPS = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
 INTEGER_TO_FLOAT = frozenset({"arith.sitofp", "arith.uitofp"})
 
 
@@ -31,7 +32,7 @@ _FOLDED: dict[str, Callable[..., Any]] = {
 
 
 def combine(op: str, *args: Expr, predicate: str = "", type_: str = "f32") -> Expr:
-    """A scalar op on expressions, or the number that it gives when they are numbers."""
+    """A scalar op on expressions, folded to a constant if they are constants."""
     owner = next((o for o in map(_owner, args) if o is not None), None)
     if owner is None:
         return Const(_FOLDED[op](*(a.number for a in args if isinstance(a, Const))), type_)
@@ -62,7 +63,7 @@ def may_be_minus_infinity(expr: Expr) -> bool:
 
 
 def negated(condition: Expr) -> Expr:
-    """The opposite of an i1 expression."""
+    """The negation of an i1 expression."""
     if isinstance(condition, Apply) and condition.op == "arith.xori" and TRUE in condition.args:
         return condition.args[0] if condition.args[1] == TRUE else condition.args[1]
     return combine("arith.xori", condition, TRUE, type_="i1")

@@ -1,12 +1,12 @@
-"""What an attention mask is, as an expression that a group can compute for itself.
+"""Attention masks as expressions that a group computes itself.
 
-A mask is an expression (see `expressions`) whose elements are tensors in memory: what is worth
-reading from there is left to be read, and index comparisons, selects and logic are taken apart, so
-that no mask of the size of the scores is written out. Floating-point parts are f32.
+A mask is an expression (see `expressions`) of index comparisons, selects and logic, whose elements
+are tensors in memory. The group reads these and computes the rest, so that no mask of the size of
+the scores is written to memory. Floating-point subexpressions are f32.
 
-The numbers count. `iree_linalg_ext.attention` multiplies an additive mask by log2(e) in f32, so
-that the lowest finite number of f32 or bf16, which PyTorch and JAX use to mask, becomes -inf; and
-a row that is -inf throughout comes out as NaN. `bounded` keeps finite numbers finite.
+`iree_linalg_ext.attention` multiplies an additive mask by log2(e) in f32. The lowest finite number
+of f32 or bf16, with which PyTorch and JAX mask, becomes -inf, and a row of -inf alone gives NaN.
+`bounded` keeps finite numbers finite.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.mask_logic import (
     FALSE,
     INTEGER_TO_FLOAT,
+    LOGIC_OPS,
     MINUS_INFINITY,
     TRUE,
     both,
@@ -30,21 +31,20 @@ from mlirfuse.structured.recognize.mask_logic import (
     select,
 )
 
-MASKING = -1e4
-"""Largest finite score that stands for "masked" when a select writes it: what GPT-2 used. A score
-that low has probability zero in f32 beside any score above -9896."""
+MAX_MASKED_SCORE = -1e4
+"""Largest finite score that a select may write for "masked"; GPT-2 uses it. Such a score has
+probability zero in f32 next to any score above -9896."""
 
-MASKED = -1e30
-"""What a finite mask value becomes: it swallows a score when added to it in f32, so that a row
-that is masked throughout has equal probabilities, and stays finite when multiplied by log2(e)."""
+FINITE_MASK_VALUE = -1e30
+"""Replacement of a finite mask value. It absorbs a score when added to it in f32, so that a fully
+masked row has equal probabilities, and remains finite when multiplied by log2(e)."""
 
-LOWEST = -2.3e38
-"""Lowest number that stays finite in f32 when multiplied by log2(e); the bound is -2.358e38."""
+MIN_MASK_VALUE = -2.3e38
+"""Lowest mask value that remains finite in f32 when multiplied by log2(e), down to -2.358e38."""
 
-EXPANDED_NODES = 64
+MAX_MASK_NODES = 64
 """Nodes of a mask's expression; a causal mask with padding has about twenty."""
 
-_LOGIC = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
 _FLOAT_ARITHMETIC = frozenset(
     {"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.negf"}
     | {"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"}
@@ -52,29 +52,29 @@ _FLOAT_ARITHMETIC = frozenset(
 
 
 def read(expr: Expr) -> Expr | None:
-    """The expression down to the tensors that are worth reading from memory.
+    """Expands a mask down to the tensors that a group should read from memory.
 
     Returns:
-      None when it is made of something that cannot be computed again elsewhere.
+      The expression; None when a group cannot recompute it.
     """
-    return _Reader().mask(expr)
+    return _MaskExpansion().mask(expr)
 
 
-class _Reader:
-    """One reading; `left` counts down the nodes that may still be taken apart."""
+class _MaskExpansion:
+    """One expansion; `left` counts down the nodes that may still be expanded."""
 
     def __init__(self) -> None:
-        self.left = EXPANDED_NODES
+        self.left = MAX_MASK_NODES
 
     def mask(self, expr: Expr) -> Expr | None:
         self.left -= 1
-        computed = _IndexReader().read(expr)
+        computed = _IndexExpansion().read(expr)
         if computed is not None:
             return computed
         if not isinstance(expr, Element):
             return self.apply(expr) if isinstance(expr, Apply) and self.left > 0 else None
         element, definition = _deepest(expr)
-        if isinstance(definition, Apply) and definition.op in _LOGIC and self.left > 0:
+        if isinstance(definition, Apply) and definition.op in LOGIC_OPS and self.left > 0:
             return self.apply(definition) or element
         return element
 
@@ -82,11 +82,11 @@ class _Reader:
         return _with_args(node, [self.mask(a) for a in node.args])
 
 
-class _IndexReader:
-    """Reads an expression that depends on loop indices and constants alone."""
+class _IndexExpansion:
+    """Expands an expression of loop indices and constants alone."""
 
     def __init__(self) -> None:
-        self.left = EXPANDED_NODES
+        self.left = MAX_MASK_NODES
 
     def read(self, expr: Expr) -> Expr | None:
         self.left -= 1
@@ -115,7 +115,7 @@ def _with_args(node: Apply, args: list[Expr | None]) -> Apply | None:
 
 
 def _deepest(element: Element) -> tuple[Element, Expr | None]:
-    """The element behind reshapes, transposes and broadcasts, and what computes it."""
+    """The element under reshapes, transposes and broadcasts, and its definition."""
     while True:
         step = reshapes.step(element)
         if not isinstance(step, Element):
@@ -124,13 +124,13 @@ def _deepest(element: Element) -> tuple[Element, Expr | None]:
 
 
 def _initial_value(element: Element) -> Element | None:
-    """What an initializer of the module stores in the global that the element is loaded from."""
+    """The element that an initializer of the module stores in the global of this element."""
     stored = ops.initializer_value(element.value)
     return None if stored is None else Element(stored, element.index, element.cache)
 
 
 def leaves(expr: Expr) -> Iterator[Element | IndexOf]:
-    """The elements and loop indices that the expression is made of."""
+    """The elements and loop indices in the expression."""
     if isinstance(expr, Apply):
         for arg in expr.args:
             yield from leaves(arg)
@@ -139,7 +139,7 @@ def leaves(expr: Expr) -> Iterator[Element | IndexOf]:
 
 
 def indices(expr: Expr) -> Iterator[Index]:
-    """The indices that the expression depends on."""
+    """The indices on which the expression depends."""
     for leaf in leaves(expr):
         if isinstance(leaf, Element):
             yield from leaf.index
@@ -148,7 +148,7 @@ def indices(expr: Expr) -> Iterator[Index]:
 
 
 def widen(expr: Expr) -> Expr | None:
-    """The expression with its floating-point parts in f32; None when it is not of floats."""
+    """The expression with f32 subexpressions; None if it is no floating-point expression."""
     kind = type_of(expr)
     if isinstance(expr, Const) and kind in _FLOATS:
         return Const(float(expr.number), "f32")
@@ -188,21 +188,23 @@ def scaled(expr: Expr, factor: float) -> Expr:
 
 
 def bounded(expr: Expr) -> Expr:
-    """The f32 expression with finite numbers no lower than what the target's arithmetic can take.
+    """The f32 expression with finite values that remain finite in IREE's attention.
 
-    Constants below `MASKED` become it; a tensor that may hold lower numbers is limited to `LOWEST`,
-    its -inf left as they are.
+    Constants below `FINITE_MASK_VALUE` are replaced by it. A tensor that may have lower finite
+    elements is clamped to `MIN_MASK_VALUE`, except for its -inf.
     """
     expr = _bounded_constants(expr)
-    if _magnitude(expr) <= -LOWEST:
+    if _magnitude(expr) <= -MIN_MASK_VALUE:
         return expr
-    lifted = combine("arith.maximumf", expr, Const(LOWEST, "f32"))
+    lifted = combine("arith.maximumf", expr, Const(MIN_MASK_VALUE, "f32"))
     return select(is_minus_infinity(expr), MINUS_INFINITY, lifted)
 
 
 def _bounded_constants(expr: Expr) -> Expr:
     if isinstance(expr, Const):
-        return expr if math.isinf(expr.number) else Const(max(expr.number, MASKED), "f32")
+        return (
+            expr if math.isinf(expr.number) else Const(max(expr.number, FINITE_MASK_VALUE), "f32")
+        )
     if isinstance(expr, Apply) and expr.op == "arith.select":
         condition, a, b = expr.args
         return select(condition, _bounded_constants(a), _bounded_constants(b))
@@ -210,7 +212,7 @@ def _bounded_constants(expr: Expr) -> Expr:
 
 
 def _magnitude(expr: Expr) -> float:
-    """The largest finite magnitude that the expression can have; inf when it is not known."""
+    """Upper bound on the magnitude of the expression's finite values; inf if unknown."""
     if isinstance(expr, Const):
         return 0.0 if math.isinf(expr.number) else abs(float(expr.number))
     if isinstance(expr, Element):
@@ -226,19 +228,19 @@ def _magnitude(expr: Expr) -> float:
     return math.inf
 
 
-def kept(expr: Expr) -> Expr | None:
-    """Where the f32 expression is 0, as i1, if it is 0 or -inf everywhere; else None."""
+def as_boolean(expr: Expr) -> Expr | None:
+    """The i1 expression that is true where an additive mask of 0 and -inf is 0; else None."""
     if isinstance(expr, Const):
         return TRUE if expr.number == 0 else FALSE if expr.number == -math.inf else None
     if not isinstance(expr, Apply):
         return None
     if expr.op == "arith.addf":
-        parts = [kept(a) for a in expr.args]
+        parts = [as_boolean(a) for a in expr.args]
         return None if None in parts else both(*(p for p in parts if p is not None))
     if expr.op != "arith.select":
         return None
     condition = expr.args[0]
-    yes, no = kept(expr.args[1]), kept(expr.args[2])
+    yes, no = as_boolean(expr.args[1]), as_boolean(expr.args[2])
     if yes is None or no is None:
         return None
     if yes == TRUE and no == FALSE:

@@ -1,4 +1,4 @@
-"""Matches of the norm passes: the group of ops, guards, element types."""
+"""Matches of the norm passes: their groups of ops, filters and guards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from mlirfuse.structured.recognize.norms import NearNorm, Norm, find_norm, varyi
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Residual:
-    """The add of two tensors of the result's shape that a norm reads."""
+    """The add of two tensors of the result's shape that feeds a norm.
+
+    Attributes:
+      op: the add.
+      parts: the two tensors.
+    """
 
     op: ir.Operation
     parts: frozenset[ir.Value]
@@ -37,13 +42,13 @@ def residual(norm: Norm) -> Residual | None:
     return Residual(total.owner, parts) if len(parts) >= 2 else None
 
 
-# What the last scalar op of a norm can be: a scale, a shift, a quotient, or a cast of one.
+# Last scalar ops of a norm: a scale, a shift, a quotient, or a cast.
 _LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "arith.extf"})
 
 
 @analysis_cache.per_op
 def last_scalar_op(op: ir.Operation) -> str:
-    """Name of the op that the scalar body yields; empty where there is none."""
+    """Name of the scalar op whose result the body yields; empty without one."""
     if not ops.is_generic(op):
         return ""
     scalars = ops.body(op).operations
@@ -52,9 +57,10 @@ def last_scalar_op(op: ir.Operation) -> str:
 
 
 def may_end_norm(root: ir.Operation) -> bool:
-    """Whether the op's last scalar op can be a norm's, and a square root is computed above it.
+    """Whether the op may be the last one of a norm: a fast filter before `find_norm`.
 
-    Most ops end here, at a tenth of the cost of asking what they compute.
+    Its last scalar op fits, and a square root is computed upstream. The filter rejects most ops at
+    a tenth of the cost of recognition.
     """
     if not upstream_math.computes(root, upstream_math.ROOT) or len(root.results) != 1:
         return False
@@ -62,18 +68,18 @@ def may_end_norm(root: ir.Operation) -> bool:
 
 
 def may_end_layer_norm(root: ir.Operation) -> bool:
-    """`may_end_norm`, where a difference is computed above too: a mean is taken off."""
+    """`may_end_norm` with a subtraction upstream, as that of a mean."""
     return may_end_norm(root) and upstream_math.computes(root, upstream_math.DIFFERENCE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NormGroup:
-    """What a norm pass found.
+    """The data of a norm pass's match.
 
     Attributes:
       norm: the normalization.
-      space: what the group's ops are written over when reshapes lie between its add and its norm;
-        None when none do.
+      space: common iteration space of the group, if reshapes separate its add and its norm; else
+        None.
     """
 
     norm: Norm
@@ -85,8 +91,8 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
 
     Args:
       root: the op whose result may be a norm.
-      centered: a layer norm if true, else an RMS norm.
-      add: whether the residual add belongs to the group; a norm without one is then no match.
+      centered: whether the pass takes layer norms or RMS norms.
+      add: whether the group includes the residual add; a norm without one is then no match.
     """
     if not may_end_norm(root):
         return None
@@ -101,23 +107,23 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
 def form_match(
     root: ir.Operation, norm: Norm, stops: frozenset[ir.Value], *, add: bool
 ) -> Match | None:
-    """The match of a norm and what follows it up to the root.
+    """The match of a norm and its epilogue up to the root.
 
     Args:
       root: the group's last op.
-      norm: what was found.
-      stops: the tensors at which the group ends when it has no add.
-      add: whether the residual add belongs to the group.
+      norm: the norm.
+      stops: the tensors at which the group ends without an add.
+      add: whether the group includes the residual add.
 
     Returns:
-      The match with its `NormGroup`; None when the add is asked for and cannot be had.
+      The match with its `NormGroup`; None when the group cannot include the required add.
     """
     if not add:
         return Match(root, tuple(slices.backward_slice(root, stops)), NormGroup(norm))
     total = residual(norm)
     if total is None:
         return None
-    between = _above_sum(norm.x) | set(total.op.results)
+    between = _between_add_and_norm(norm.x) | set(total.op.results)
     group = slices.backward_slice(root, (stops - between) | total.parts)
     if total.op not in group:
         return None
@@ -128,10 +134,10 @@ def form_match(
     return Match(root, tuple(group), NormGroup(norm, space)) if isinstance(space, Space) else None
 
 
-def _above_sum(expr: Expr) -> frozenset[ir.Value]:
-    """The tensors between a norm and the sum that it reads, that sum's result among them.
+def _between_add_and_norm(expr: Expr) -> frozenset[ir.Value]:
+    """The tensors between a residual add and the norm that reads it, with the add's result.
 
-    None where a transpose or a broadcast lies between: those stay outside.
+    Empty if a transpose or a broadcast separates them, since those stay outside the group.
     """
     between: set[ir.Value] = set()
     while True:
@@ -150,15 +156,15 @@ def _above_sum(expr: Expr) -> frozenset[ir.Value]:
 
 
 def is_whole(match: Match) -> bool:
-    """Whether the norm ends at the match's root: no reader of it is a later op of the same norm."""
-    for reader in ops.users(match.root.results[0]):
-        if may_end_norm(reader) and isinstance(find_norm(reader.results[0]), Norm):
+    """Whether the norm ends at the match's root: no user of it is a later op of the same norm."""
+    for user in ops.users(match.root.results[0]):
+        if may_end_norm(user) and isinstance(find_norm(user.results[0]), Norm):
             return False
     return True
 
 
 def has_plain_affine(norm: Norm) -> bool:
-    """Whether scale and shift are both there, in the element type of what is normalized."""
+    """Whether the norm has scale and shift, both in the element type of its input."""
     scales = [g for g in norm.gamma if varying_loops(g)]
     if not scales or norm.beta is None or not varying_loops(norm.beta):
         return False
@@ -167,7 +173,7 @@ def has_plain_affine(norm: Norm) -> bool:
 
 
 def _types(expr: Expr) -> frozenset[str]:
-    """Element types under the casts: of the tensor in memory, or of those that a sum reads."""
+    """Element types of the tensors in memory under the casts."""
     return frozenset(ops.element_type(value) for value in tensors(source(expr)))
 
 
@@ -175,15 +181,15 @@ _NARROW = frozenset({"f16", "bf16"})
 
 
 def may_end_narrow_norm(root: ir.Operation) -> bool:
-    """`may_end_norm`, for one that writes narrow tensors."""
+    """`may_end_norm` for norms with f16 or bf16 results."""
     narrow = all(ops.element_type(value) in _NARROW for value in root.results)
     return narrow and may_end_norm(root)
 
 
 def is_narrow_outside(match: Match) -> bool:
-    """Whether a norm with its residual add reads narrow tensors and computes in f32."""
-    sums = [op for op in match.ops if ops.is_generic(op) and not ops.is_elementwise(op)]
-    if {ops.element_type(op.results[0]) for op in sums} != {"f32"}:
+    """Whether a norm with its residual add reads f16 or bf16 tensors and computes in f32."""
+    reductions = [op for op in match.ops if ops.is_generic(op) and not ops.is_elementwise(op)]
+    if {ops.element_type(op.results[0]) for op in reductions} != {"f32"}:
         return False
     total = residual(match.data.norm)
     ends = () if total is None else total.parts
@@ -193,12 +199,12 @@ def is_narrow_outside(match: Match) -> bool:
 def legal_norm(
     match: Match, ctx: PassContext, integers: frozenset[str] = frozenset()
 ) -> NoMatch | None:
-    """The `legal` of all norm passes: element types of the tensors and of the scalars.
+    """The `legal` of all norm passes: element types of tensors and scalars.
 
     Args:
-      match: of a norm.
-      ctx: of the pass.
-      integers: further element types of tensors that are allowed.
+      match: the match of a norm.
+      ctx: context of the pass.
+      integers: further legal element types of tensors.
     """
     refusal = legal_float(match, integers)
     if refusal is not None:

@@ -1,9 +1,9 @@
-"""Recognition of normalizations over rows: layer norm and RMS norm, in any writing.
+"""Recognition of normalizations over rows: layer norm and RMS norm, however they are written.
 
 A norm is `y = c * rstd * gamma + beta` with `rstd = rsqrt(mean(c * c) + epsilon)` or the division
 by the square root; `c = x - mean(x)` for a layer norm and `c = x` for an RMS norm. The variance of
-a layer norm may also be `mean(x * x) - mean(x) * mean(x)`. Factors and addends come in any order
-and association; casts between them do not matter.
+a layer norm may also be `mean(x * x) - mean(x) * mean(x)`. Factors and addends may have any order
+and association, with casts between them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Norm:
 
     Attributes:
       centered: True for a layer norm, False for an RMS norm.
-      x: what is normalized, as an expression at the result's loops.
-      read: the same x where mean and variance read it, at their own loops.
-      gamma: the scales; empty when there are none.
-      beta: the shift, or None.
-      epsilon: the number added to the variance.
-      axes: the result's dimensions that are normalized, ascending.
+      x: input, as an expression at the result's loops.
+      read: the same input at the loops of the mean and the variance.
+      gamma: scales; empty without one.
+      beta: shift, or None.
+      epsilon: constant added to the variance.
+      axes: normalized dimensions of the result, ascending.
     """
 
     centered: bool
@@ -61,7 +61,12 @@ class Norm:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NearNorm:
-    """A computation that is a norm up to one fact; `centered` when a mean is taken off."""
+    """A computation that is a norm except for one fact.
+
+    Attributes:
+      centered: whether a mean is subtracted.
+      refusal: the fact.
+    """
 
     centered: bool
     refusal: NoMatch
@@ -72,8 +77,8 @@ def find_norm(value: ir.Value) -> Norm | NearNorm | None:
     """Recognizes the normalization whose result the value is.
 
     Returns:
-      The norm; a refusal when the value is a norm up to a constant or an axis; None when it is
-      something else.
+      The norm; a refusal when the value is a norm except for a constant or an axis; None for any
+      other computation.
     """
     return norm_of(start(value), len(ops.shape(value)))
 
@@ -83,8 +88,8 @@ def norm_of(result: Expr, rank: int, *, trailing: bool = True) -> Norm | NearNor
 
     Args:
       result: an element at the loops of a tensor.
-      rank: of that tensor.
-      trailing: whether the normalized axes have to be the last ones.
+      rank: rank of that tensor.
+      trailing: whether the normalized axes must be the last ones.
     """
     near: NearNorm | None = None
     for product, beta in [(result, None), *addends(result)]:
@@ -106,7 +111,7 @@ def norm_of(result: Expr, rank: int, *, trailing: bool = True) -> Norm | NearNor
 
 
 def varying_loops(expr: Expr) -> set[int]:
-    """The loops that the expression depends on: none for a tensor that is one number throughout."""
+    """The loops over which the expression varies: none for a splat."""
     return set() if number(expr) is not None else loops(expr)
 
 
@@ -132,7 +137,7 @@ def scaled_norm(product: Expr, *, by_channel: bool = False) -> Norm | NearNorm |
 
 
 def _variances(product: Expr) -> Iterator[tuple[Expr, tuple[Factor, ...]]]:
-    """What a product divides by the square root of, with the other factors."""
+    """The variances by whose square root a product is divided, each with the other factors."""
     for inner, others in factors(product):
         variance = _under_reciprocal_root(inner)
         rest = others
@@ -175,7 +180,7 @@ def _match_moment(
         return _near(
             squared.centered,
             Reason.CONSTANT_UNVERIFIED,
-            "the epsilon under the square root is not a constant",
+            "the epsilon under the square root is not constant",
         )
     for position, factor in enumerate(rest):
         if isinstance(factor, Divisor):
@@ -190,13 +195,19 @@ def _match_moment(
                 continue
             return found
     return _near(
-        squared.centered, Reason.STRUCTURE, "what is scaled is not what the variance was taken of"
+        squared.centered, Reason.STRUCTURE, "the scaled value is not the one in the variance"
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Squared:
-    """What a second moment is the mean square of; `raw` when the mean was taken off afterwards."""
+    """A second moment.
+
+    Attributes:
+      arg: the squared expression.
+      average: the mean of the squares.
+      raw: whether the squared mean is subtracted from the moment, not the mean from `arg`.
+    """
 
     arg: Expr
     average: Mean
@@ -227,7 +238,7 @@ def _squared(moment: Expr) -> _Squared | NearNorm | None:
             return _near(
                 _is_centered(base),
                 Reason.CONSTANT_UNVERIFIED,
-                f"the sum of {total.count} squares is scaled by what is not a constant",
+                f"the sum of {total.count} squares is scaled by a value that is not constant",
             )
         if total.type:
             return _near(
@@ -266,7 +277,7 @@ def _difference_of_moments(moment: Expr) -> _Squared | NearNorm | None:
         binding.get(loop) for loop in first.loops
     } != set(second.average.loops):
         return _near(
-            True, Reason.STRUCTURE, "the mean in the variance is the mean of something else"
+            True, Reason.STRUCTURE, "the mean in the variance is not the mean of the squared value"
         )
     return _Squared(second.arg, second.average, raw=True)
 
@@ -277,7 +288,7 @@ def _minuend(expr: Expr) -> Expr:
 
 
 def _is_centered(expr: Expr) -> bool:
-    """Whether a scaled sum is subtracted last: the mean of a layer norm, or what stands for it."""
+    """Whether the expression subtracts a scaled sum: a mean, or a wrongly scaled one."""
     node = uncast(expr)
     if not isinstance(node, Apply) or node.op != "arith.subf":
         return False
@@ -308,16 +319,16 @@ def _assemble(
     node = uncast(inner)
     if not _is_centered(inner) or not isinstance(node, Apply):
         return Norm(False, inner, (squared.arg,), tuple(gamma), None, epsilon, normalized)
-    x, taken_off = node.args
-    average = mean(taken_off)
+    x, subtracted = node.args
+    average = mean(subtracted)
     if average is None:
         return _near(
-            True, Reason.CONSTANT_UNVERIFIED, "what is taken off is not divided by its size"
+            True, Reason.CONSTANT_UNVERIFIED, "the subtracted sum is not divided by its size"
         )
     bound: Binding = {}
     if not same(average.arg, x, bound):
-        return _near(True, Reason.STRUCTURE, "the mean taken off is the mean of something else")
+        return _near(True, Reason.STRUCTURE, "the subtracted mean is not the mean of the input")
     if {bound.get(loop) for loop in average.loops} != set(normalized):
-        return _near(True, Reason.WRONG_AXIS, "mean and variance are taken over other axes")
+        return _near(True, Reason.WRONG_AXIS, "mean and variance are taken over different axes")
     read = (squared.arg if squared.raw else _minuend(squared.arg), average.arg)
     return Norm(True, x, read, tuple(gamma), None, epsilon, normalized)

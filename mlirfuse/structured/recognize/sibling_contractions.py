@@ -30,11 +30,9 @@ def are_siblings(one: ir.Operation, other: ir.Operation) -> bool:
     )
 
 
-UNWRITABLE_DETAIL = (
-    "a contraction of dynamic shape without an epilogue cannot be one of several results"
-)
-"""IREE 3.13.0 gives several contractions without epilogues one accumulator, which its code
-generation for GPUs fails to bufferize where the shape is dynamic."""
+UNWRITABLE_DETAIL = "a dynamic contraction without an epilogue, as one of several results"
+"""IREE 3.13.0 gives several contractions without epilogues one accumulator, which its GPU code
+generation fails to bufferize where the shape is dynamic."""
 
 
 def siblings(contraction: ir.Operation) -> list[ir.Operation]:
