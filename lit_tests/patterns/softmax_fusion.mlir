@@ -1117,7 +1117,7 @@ func.func @no_fusion_sum_from_one(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) 
 // CHECK-LABEL: @no_fusion_f64
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the pass does not take this element type
+// WHY-DAG: the pass does not support this element type
 func.func @no_fusion_f64(%x: tensor<96x64xf64>) -> (tensor<96x64xf64>) {
   %0 = tensor.empty() : tensor<96x64xf64>
   %1 = linalg.softmax dimension(1) ins(%x : tensor<96x64xf64>) outs(%0 : tensor<96x64xf64>) -> tensor<96x64xf64>

@@ -26,7 +26,7 @@ _HALF_BELOW = 0x7FFF
 
 
 def round_integers_to_bf16(module: ir.Module) -> bool:
-    """Rewrites each conversion of a scalar integer to bf16 in place; returns whether there is any."""
+    """Rewrites each conversion of a scalar integer to bf16; returns whether there was any."""
     found = [
         op
         for op in ops.nested_ops(module.operation)
