@@ -18,10 +18,16 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
 from mlirfuse.structured.recognize.attention import Attention, Operand
+
+
+def fuse_attention(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of the attention passes: the mask and the attention op in a dispatch region."""
+    return form_attention(match.data, match.ops)
 
 
 def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import destination_builder
+from mlirfuse.builders.slice_builder import take
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions
 
@@ -52,30 +54,6 @@ def _init(op: ir.Operation, right: ir.Value) -> ir.Value:
     sizes = [*ops.shape(op.results[0])[:-1], ops.shape(right)[read.index(out[-1])]]
     wide = builders.empty(sizes, kind, builders.dynamic_sizes(op.results[0]))
     return builders.fill(builders.scalar_constant(start, kind), wide)
-
-
-def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
-    """`tensor.extract_slice` of `size` indices of one axis from `offset` on."""
-    sizes = list(ops.shape(value))
-    dynamic = builders.dynamic_sizes(value)
-    sizes[axis] = size
-    return ir.Operation.create(
-        "tensor.extract_slice",
-        results=[builders.tensor_type(sizes, ops.element_type(value))],
-        operands=[value, *dynamic],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(
-                [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes]
-            ),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
-        },
-    )
-
-
-def _numbers(numbers: Sequence[int]) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get(list(numbers))
 
 
 def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
@@ -211,26 +189,11 @@ def _concatenated(values: Sequence[ir.Value], axis: int, name: str) -> ir.Value:
     def build(parts: list[ir.Value]) -> ir.Value:
         whole = builders.empty(shape, ops.element_type(values[0]))
         for part, offset in zip(parts, itertools.accumulate(widths, initial=0), strict=False):
-            whole = _inserted(part, whole, axis, offset)
+            offsets = [offset if d == axis else 0 for d in range(len(shape))]
+            whole = destination_builder.insert(part, whole, offsets).results[0]
         return whole
 
     return builders.at_load_time(values, build, name)
-
-
-def _inserted(part: ir.Value, whole: ir.Value, axis: int, offset: int) -> ir.Value:
-    """`tensor.insert_slice` of the part at `offset` of one axis."""
-    sizes = [size or 0 for size in ops.shape(part)]
-    return ir.Operation.create(
-        "tensor.insert_slice",
-        results=[whole.type],
-        operands=[part, whole],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(sizes),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
-        },
-    ).results[0]
 
 
 def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> ir.Value:

@@ -82,16 +82,9 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
     assert source is not None
     assert own is not None
     read = tuple(loops.index(loop) for loop in own if loop is not None)
-    sizes = [ops.shape(weight)[own.index(loop)] for loop in loops]
 
     def transposed(parts: list[ir.Value]) -> ir.Value:
-        return builders.generic(
-            [reshaped(weight, parts[0])],
-            [builders.empty(sizes, ops.element_type(weight))],
-            [read, tuple(range(len(loops)))],
-            ["parallel"] * len(loops),
-            lambda arguments: arguments[:1],
-        ).results[0]
+        return builders.transpose(reshaped(weight, parts[0]), read)
 
     with ir.InsertionPoint(root), root.location:
         stored = builders.at_load_time([source], transposed, "filter")

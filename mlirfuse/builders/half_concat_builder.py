@@ -74,8 +74,7 @@ def _whole(value: ir.Value, root: ir.Operation, found: Halves) -> ir.Value:
     sizes = ops.shape(root.results[0])
     rank, k = len(ops.shape(value)), found.axis
     if len(sizes) == len(ops.shape(found.parts[0])):
-        groups = [[d] for d in range(k)] + [[k, k + 1]] + [[d] for d in range(k + 2, rank)]
-        return builders.collapse(value, groups)
+        return builders.collapse(value, builders.split_axis(rank - 1, k))
     if len(sizes) == rank:
         return value
     kept = [d for d, size in enumerate(sizes) if size != 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -130,15 +130,20 @@ def _clone_into(
             if slices.is_cheap(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
-        for user in (new, *ops.nested_ops(new)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(new, copies)
         copies.update(zip(op.results, new.results, strict=True))
 
     for op in group:
         copy(op)
     return copies
+
+
+def _replace_operands(op: ir.Operation, new: Mapping[ir.Value, ir.Value]) -> None:
+    """Replaces operands of the op, and of the ops inside it."""
+    for user in (op, *ops.nested_ops(op)):
+        for number, value in enumerate(user.operands):
+            if value in new:
+                user.operands[number] = new[value]
 
 
 def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
@@ -158,10 +163,7 @@ def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir
         copies.update(zip(op.results, new.results, strict=True))
         made.append(new)
     for op in (*made, *group):
-        for user in (op, *ops.nested_ops(op)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(op, copies)
     return slices.in_order([*made, *group])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders import contraction_builder, reshape_builder
+from mlirfuse.builders import reshape_builder, slice_builder
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.rotations import Rotation, Rotations
 
@@ -42,7 +42,7 @@ def _parts(found: Rotations, whole: ir.Value) -> list[ir.Value]:
     for member in found.members:
         size = ops.shape(member.source)[found.axis]
         assert size is not None
-        parts.append(contraction_builder.take(whole, axis, offset, size).results[0])
+        parts.append(slice_builder.take(whole, axis, offset, size).results[0])
         offset += size
     return parts
 
@@ -93,7 +93,7 @@ class _Builder:
             before = sum(len(self._loops(n)) for n in range(d))
             size = self.wide[loop]
             assert size is not None
-            whole = contraction_builder.take(whole, before, offset, size).results[0]
+            whole = slice_builder.take(whole, before, offset, size).results[0]
         return whole
 
     def _expanded(self, value: ir.Value) -> ir.Value:

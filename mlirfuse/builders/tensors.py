@@ -189,6 +189,29 @@ def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     return merged
 
 
+def transpose(value: ir.Value, read: Sequence[int]) -> ir.Value:
+    """A copy of a static tensor with its dimensions permuted.
+
+    Args:
+      value: the tensor.
+      read: for each of its dimensions the dimension of the result.
+    """
+    rank, sizes = len(read), ops.shape(value)
+    result = [sizes[read.index(d)] for d in range(rank)]
+    return generic(
+        [value],
+        [empty(result, ops.element_type(value))],
+        [tuple(read), tuple(range(rank))],
+        ["parallel"] * rank,
+        lambda arguments: arguments[:1],
+    ).results[0]
+
+
+def split_axis(rank: int, axis: int) -> list[list[int]]:
+    """The reassociation that splits one axis of a tensor of that rank in two, or merges the two."""
+    return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)

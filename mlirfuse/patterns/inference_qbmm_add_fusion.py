@@ -23,9 +23,8 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.expr.arithmetic import Divisor, Factor, factors
 from mlirfuse.structured.expr.expressions import Apply, Element, Expr, define, source, start, uncast
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import contractions
-
-_TYPES = frozenset({"i8", "i32", "f16", "bf16", "f32"})
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -77,11 +76,7 @@ def _is_narrow(factor: Factor) -> bool:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that the group's code generation was not tested for."""
-    for op in match.ops:
-        for value in (*op.operands, *op.results):
-            if ops.ranked(value) is not None and ops.element_type(value) not in _TYPES:
-                return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
-    return None
+    return legal_float(match, also=("i8", "i32"))
 
 
 PASS = FusionPass(

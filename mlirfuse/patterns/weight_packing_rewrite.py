@@ -112,7 +112,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     last = match.ops[-1]
     result = wide[last.results[0]]
     with ir.InsertionPoint(last), last.location:
-        groups = _groups(len(ops.shape(last.results[0])), column[last.results[0]])
+        groups = builders.split_axis(len(ops.shape(last.results[0])), column[last.results[0]])
         builders.replace_collapsed(last.results[0], result, groups)
     for op in reversed(match.ops):
         op.erase()
@@ -147,14 +147,7 @@ def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
     width = plan.tile.columns
     split = _expanded(weight, 0 if plan.n_first else 1, width)
     read = (0, 2, 1) if plan.n_first else (1, 0, 2)
-    sizes = ops.shape(split)
-    return builders.generic(
-        [split],
-        [builders.empty([sizes[read.index(d)] for d in range(3)], "f32")],
-        [read, (0, 1, 2)],
-        ["parallel"] * 3,
-        lambda arguments: arguments[:1],
-    ).results[0]
+    return builders.transpose(split, read)
 
 
 def _tiling(rows: int, tiles: int, plan: _Plan) -> ir.Attribute:
@@ -221,16 +214,9 @@ def _expanded(value: ir.Value, axis: int, width: int) -> ir.Value:
     sizes = list(ops.shape(value))
     size = sizes[axis]
     assert size is not None
-    groups = _groups(len(sizes), axis)
+    groups = builders.split_axis(len(sizes), axis)
     sizes[axis : axis + 1] = [size // width, width]
     return builders.expand(value, groups, sizes, builders.dynamic_sizes(value))
-
-
-def _groups(rank: int, axis: int) -> list[list[int]]:
-    """The reassociation of a tensor whose axis is split in two."""
-    return (
-        [[d] for d in range(axis)] + [[axis, axis + 1]] + [[d] for d in range(axis + 2, rank + 1)]
-    )
 
 
 PASS = FusionPass(
