@@ -184,11 +184,11 @@ def _is_special(name: str) -> bool:
 
 def num_bytes(values: Iterable[ir.Value]) -> int:
     """Bytes of the tensors among the values."""
-    total = 0
+    count = 0
     for value in values:
         if ops.ranked(value) is not None:
-            total += ops.num_bytes(value, ops.DYNAMIC_SIZE)
-    return total
+            count += ops.num_bytes(value, ops.DYNAMIC_SIZE)
+    return count
 
 
 def is_cheap_value(value: ir.Value) -> bool:

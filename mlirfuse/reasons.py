@@ -135,7 +135,7 @@ class Reason(enum.Enum):
     )
     LEFT_TO_PRODUCER = (
         "left_to_producer",
-        "IREE or another pass fuses the op with its producer or consumer",
+        "the op is the epilogue of a contraction, convolution or pooling, and is fused with it",
         "use a pass that forms a group of both, or skip the op kind of the producer",
     )
     STACK_LIMIT = (

@@ -97,28 +97,28 @@ def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]
     before = root.results[0]
     for op in split.chain:
         others = [v for v in ops.inputs(op) if v != before]
-        for number, value in enumerate(values):
-            slices = {v: take(v, 0, number * width, width) for v in others}
+        for i, value in enumerate(values):
+            slices = {v: take(v, 0, i * width, width) for v in others}
             replaced = {before: value, **{v: s.results[0] for v, s in slices.items()}}
             new = elementwise(op, replaced)
             made += [*slices.values(), new]
-            values[number] = new.results[0]
+            values[i] = new.results[0]
         before = op.results[0]
     return made, values
 
 
 def split_reduction(
-    contraction: ir.Operation, number: int, collapse_shape: ir.Operation
+    contraction: ir.Operation, operand: int, collapse_shape: ir.Operation
 ) -> ir.Operation:
     """The contraction on the source of an operand's reshape: one reduction loop becomes several.
 
     Args:
       contraction: a user of the reshape's result.
-      number: index of that operand.
+      operand: index of that operand.
       collapse_shape: the reshape; it merges static dimensions that the contraction reduces.
     """
     maps = ops.plain_maps(contraction)
-    split = dict(zip(maps[number], ops.reassociation(collapse_shape), strict=True))
+    split = dict(zip(maps[operand], ops.reassociation(collapse_shape), strict=True))
     sizes = ops.shape(collapse_shape.operands[0])
     kinds = ops.iterator_types(contraction)
     first = list(
@@ -142,7 +142,7 @@ def split_reduction(
         return builders.expand(value, groups, wide, builders.dynamic_sizes(value))
 
     inputs = [
-        collapse_shape.operands[0] if i == number else expanded(value, maps[i])
+        collapse_shape.operands[0] if i == operand else expanded(value, maps[i])
         for i, value in enumerate(ops.inputs(contraction))
     ]
     return builders.generic(
@@ -171,9 +171,9 @@ def concatenated(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]
     made = [several_results([(roots[0], weight)])]
     for before, step in itertools.pairwise(zip(*chains, strict=True)):
         known = {before[0].results[0]: made[-1].results[0]}
-        for number, value in enumerate(ops.inputs(step[0])):
+        for operand, value in enumerate(ops.inputs(step[0])):
             if value not in known:
-                parts = [op.operands[number] for op in step]
+                parts = [op.operands[operand] for op in step]
                 known[value] = _concatenated(parts, 0, "joined_bias")
         made.append(elementwise(step[0], known))
     return made
@@ -214,10 +214,10 @@ def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> i
 def _kept(sizes: Sequence[int | None], kept: Sequence[int | None]) -> list[list[int]]:
     """The reassociation that drops the unit dimensions that are missing in `kept`."""
     groups: list[list[int]] = [[] for _ in kept]
-    place = -1
+    position = -1
     for d, size in enumerate(sizes):
-        missing = len(sizes) - d > len(kept) - place - 1
+        missing = len(sizes) - d > len(kept) - position - 1
         if not (missing and size == 1):
-            place += 1
-        groups[max(place, 0)].append(d)
+            position += 1
+        groups[max(position, 0)].append(d)
     return groups

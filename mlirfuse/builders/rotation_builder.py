@@ -20,9 +20,9 @@ def unmoved(found: Rotations) -> list[ir.Operation]:
       read reshapes of the last op's result, or of slices of it.
     """
     first = found.members[0]
-    place = builders.make_room(found.ops)
-    location = ir.Location.fused([op.location for op in found.ops], context=place.context)
-    with ir.InsertionPoint(place), location:
+    anchor = builders.make_room(found.ops)
+    location = ir.Location.fused([op.location for op in found.ops], context=anchor.context)
+    with ir.InsertionPoint(anchor), location:
         made = _Builder(found).build()
         whole = made[-1].results[0]
         groups = ops.reassociation(first.reshape)
@@ -117,8 +117,8 @@ class _Builder:
             if extract.name == "tensor.extract":
                 _, *index = list(extract.operands)
                 moved = [index[n] for d in range(len(self.permutation)) for n in self._loops(d)]
-                for number, value in enumerate([self.heads, *moved]):
-                    extract.operands[number] = value
+                for i, value in enumerate([self.heads, *moved]):
+                    extract.operands[i] = value
         return new
 
     def _elementwise(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:

@@ -55,7 +55,7 @@ def extract_slice(
     sizes: Sequence[int | ir.Value],
     strides: Sequence[int | ir.Value] = (),
 ) -> ir.Operation:
-    """`tensor.extract_slice` of the value; a number that is a value is dynamic.
+    """`tensor.extract_slice` of the tensor; SSA values among the numbers are dynamic.
 
     Args:
       value: the tensor.

@@ -190,8 +190,8 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the one contraction and its epilogue."""
     plan: _SeveralResults | _Concatenated = match.data
-    place = builders.make_room(plan.ops)
-    with ir.InsertionPoint(place), match.root.location:
+    anchor = builders.make_room(plan.ops)
+    with ir.InsertionPoint(anchor), match.root.location:
         if isinstance(plan, _SeveralResults):
             made = _build_several(plan)
         else:
