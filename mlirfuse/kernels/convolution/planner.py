@@ -31,12 +31,10 @@ from mlirfuse.kernels.convolution import halo
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.convolution.taps import FEW_CHANNELS, Terms
 from mlirfuse.kernels.matmul import persistent_sm90
-from mlirfuse.kernels.matmul.heuristics import (
-    DEFAULT_DYNAMIC_M,
-    fills_device,
-    persistent_configs,
-)
+from mlirfuse.kernels.matmul.heuristics import fills_device
 from mlirfuse.kernels.matmul.placement import tile_placement
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
+from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
