@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import PAIR, Terms
-from mlirfuse.kernels.matmul.persistent import BLOCK
-from mlirfuse.kernels.matmul.tilings import PROGRAMS
+from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K as BLOCK
 
 HIGH = 64
 """Rows of a matrix instruction, those of a tile that a group of warps computes."""
@@ -60,7 +59,12 @@ class Windows:
 
 
 def windows(
-    terms: Terms, rows: Sequence[int], columns: int, tiling: ConvolutionConfig, memory: int
+    terms: Terms,
+    rows: Sequence[int],
+    columns: int,
+    tiling: ConvolutionConfig,
+    memory: int,
+    num_sms: int,
 ) -> Windows | None:
     """How a convolution of 64 channels uses workgroup memory; None where it cannot.
 
@@ -70,9 +74,10 @@ def windows(
       columns: output channels.
       tiling: its tiles.
       memory: bytes of workgroup memory.
+      num_sms: multiprocessors of the device.
     """
     moves, height, across = terms.moves(), tiling.block_m, columns // tiling.block_n
-    if terms.channels != BLOCK or len(moves) == 1 or across > PROGRAMS:
+    if terms.channels != BLOCK or len(moves) == 1 or across > num_sms:
         return None
     if (height, tiling.consumer_warpgroups) != (HIGH * _GROUPS, _GROUPS):
         return None
@@ -80,7 +85,7 @@ def windows(
     if reach is None or reach > _FARTHEST * height:
         return None
     tiles = -(-math.prod(rows) // height) * across
-    programs = min(tiles, PROGRAMS // across * across)
+    programs = min(tiles, num_sms // across * across)
     room = memory - _ASIDE - len(moves) * tiling.block_n * LINE
     most = min(_PLACES, -(-tiles // programs))
     places = min(most, room // (reach * LINE))

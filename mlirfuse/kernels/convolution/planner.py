@@ -26,11 +26,15 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.scalar_ops import WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.convolution import halo
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.convolution.taps import FEW_CHANNELS, Terms
-from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.matmul import persistent_sm90
+from mlirfuse.kernels.matmul.heuristics import fills_device
+from mlirfuse.kernels.matmul.placement import tile_placement
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
+from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops
@@ -68,14 +72,6 @@ _SHAPES = (
     (256, 64, 64, 8, 3),
 )
 
-_STAYING = (
-    # height, width, stages, groups, alternate
-    (128, 64, 8, 2, 0),
-    (128, 64, 8, 2, 1),
-    (128, 128, 6, 2, 0),
-)
-"""Tiles of workgroups that stay, beside those of products."""
-
 _ONCE = (128, 64, 2)
 """Rows and columns of tiles that load the image once for all places of a window, and their groups
 of warps."""
@@ -90,7 +86,7 @@ FEWEST = 60
 """Workgroups below which a tile is too large to be worth a measurement: half of a device."""
 
 
-def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
+def candidates(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
     """The tilings that a search measures."""
     rows, columns, channels, taps = problem.sizes
     found = []
@@ -105,9 +101,9 @@ def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
         ):
             found.append(ConvolutionConfig(*numbers))
     if problem.k_contiguous:
-        staying = persistent.candidates(rows, columns, channels * taps, 1, _STAYING)
+        staying = persistent_configs(rows, columns, channels * taps, 1, target)
         found += [ConvolutionConfig.from_dict(config.to_dict()) for config in staying]
-        found += [_once(*_ONCE)] if taps > 1 and channels == persistent.BLOCK else []
+        found += [_once(*_ONCE)] if taps > 1 and channels == persistent_sm90.BLOCK_K else []
     if channels < FEW_CHANNELS:
         height, groups = _ONCE_FEW
         found.append(_once(height, columns, groups))
@@ -116,7 +112,13 @@ def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
 
 def _once(height: int, width: int, groups: int) -> ConvolutionConfig:
     return ConvolutionConfig(
-        height, width, persistent.BLOCK, persistent.WARPS, 1, consumer_warpgroups=groups, halo=True
+        height,
+        width,
+        persistent_sm90.BLOCK_K,
+        persistent_sm90.WARPGROUP_WARPS,
+        1,
+        consumer_warpgroups=groups,
+        halo=True,
     )
 
 
@@ -135,7 +137,7 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     for tiling in _ESTIMATES:
         width = min(tiling.block_n, max(16, power_of_two(columns)))
         found = dataclasses.replace(tiling, block_n=width)
-        if -(-rows // tiling.block_m) * -(-columns // width) >= FILLED:
+        if fills_device(-(-rows // tiling.block_m) * -(-columns // width), target):
             return found
     return found
 
@@ -280,7 +282,7 @@ class _Planner:
         self.terms = Terms(self.op, loops, self.image, self.padded, self.windows, channels)
         dynamic = rows[0] is None
         known = known_product(rows)
-        self.problem = self._problem((UNKNOWN_ROWS if dynamic else 1) * known, columns)
+        self.problem = self._problem((DEFAULT_DYNAMIC_M if dynamic else 1) * known, columns)
         chosen = tiling or _tiling(target, self.problem, lambda t: self._can_have(t, target))
         if not self._can_have(chosen, target):
             return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
@@ -305,7 +307,7 @@ class _Planner:
         if chosen.halo:
             return self._once(image, weight, target)
         if chosen.consumer_warpgroups:
-            return self._staying(image, weight, known, columns)
+            return self._staying(image, weight, known, columns, target)
         return self._finished(known, dynamic, columns)
 
     def _can_have(self, tiling: ConvolutionConfig, target: Target) -> bool:
@@ -315,7 +317,7 @@ class _Planner:
         columns, places = self.problem.out_channels, known_product(self.windows)
         values = (self.image, self.filter, *self.results)
         if (
-            not persistent.supports(target)
+            not persistent_sm90.has_persistent(target)
             or None in self.sizes
             or ops.constant(ops.inits(self.op)[0]) != 0
             or max(map(ops.num_elements, values)) >= MAX_INDEX
@@ -325,7 +327,9 @@ class _Planner:
             return self._lines(tiling, target) is not None
         return (
             self.problem.k_contiguous
-            and persistent.fits(_narrowed(tiling, columns).block_n, columns, self.channels, 1)
+            and persistent_sm90.tiles_divide(
+                _narrowed(tiling, columns).block_n, columns, self.channels, 1
+            )
             and places <= MOST_PLACES
             and (not tiling.halo or self._pixels(tiling, target) is not None)
         )
@@ -350,7 +354,12 @@ class _Planner:
         """How the pixels of a tile lie in workgroup memory."""
         columns = self.problem.out_channels
         return halo.windows(
-            self.terms, self._rows(), columns, _narrowed(tiling, columns), target.shared_memory or 0
+            self.terms,
+            self._rows(),
+            columns,
+            _narrowed(tiling, columns),
+            target.shared_memory or 0,
+            gpu_of(target).num_sms,
         )
 
     def _once(self, image: str, weight: str, target: Target) -> Plan:
@@ -361,7 +370,7 @@ class _Planner:
         numbers: tuple[object, ...] = ()
         if lines is not None:
             called, given = ("convolution_stem_sm90", "lines"), "at"
-            programs = min(PROGRAMS, lines.tiles)
+            programs = min(gpu_of(target).num_sms, lines.tiles)
             functions = {"at(line, element, column)": self.terms.at_element()}
             numbers = (columns, *dataclasses.astuple(lines), programs)
         elif pixels is not None:
@@ -372,39 +381,45 @@ class _Planner:
             count = ops.num_elements(self.image) // self.channels
             sizes = (known_product(rows), columns, count, self.terms.moves())
             numbers = (*sizes, masked, tiling.block_n, *dataclasses.astuple(pixels))
-        return persistent.staying(
-            self.tiles,
-            ENTRY,
-            self.results,
-            self.problem,
-            tiling,
-            f"{self._note()}, of which the image is loaded once.",
-            called=called,
+        call = persistent_sm90.DeviceCall(
+            module=called[0],
+            function=called[1],
+            arguments=(
+                image,
+                weight,
+                persistent_sm90.OTHERS,
+                given,
+                "epilogue",
+                f"{called[0]}.shaped({', '.join(map(str, numbers))})",
+            ),
             functions=functions,
-            given=(image, weight, persistent.OTHERS, given, "epilogue"),
-            numbers=numbers,
-            programs=programs,
-            groups=(ROWS, COLUMNS),
+            num_ctas=programs,
+        )
+        note = f"{self._note()}, of which the image is loaded once."
+        return persistent_sm90.plan_around_epilogue(self.tiles, self._outline(), call, note)
+
+    def _outline(self) -> persistent_sm90.KernelOutline:
+        return persistent_sm90.KernelOutline(
+            ENTRY, self.results, self.problem, self.tiling, ROWS, COLUMNS
         )
 
-    def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:
+    def _staying(self, image: str, weight: str, rows: int, columns: int, target: Target) -> Plan:
         """The plan of a kernel whose workgroups stay, when its epilogue is written."""
         depth = known_product(self.windows) * self.channels
         begin, masked = self.terms.begin(self.space, self.axes)
-        return persistent.planned(
-            self.tiles,
-            ENTRY,
-            self.results,
-            self.problem,
-            self.tiling,
-            (image, [weight]),
-            sizes=(rows, columns, depth),
-            step=str(depth),
-            begin=begin,
-            at=self.terms.at(persistent.BLOCK),
-            groups=(ROWS, COLUMNS),
+        matmul = persistent_sm90.PersistentMatmul(
+            image,
+            [weight],
+            rows,
+            columns,
+            depth,
+            b_stride=str(depth),
+            row_start=begin,
+            block_start=self.terms.at(persistent_sm90.BLOCK_K),
+            num_ctas=gpu_of(target).num_sms,
             masked=masked,
         )
+        return persistent_sm90.plan_persistent(self.tiles, self._outline(), matmul)
 
     def _finished(self, known: int, dynamic: bool, columns: int) -> Plan:
         tiles, chosen = self.tiles, self.tiling
@@ -437,7 +452,7 @@ class _Planner:
         inside = self.loops.channel_loop is not None and last == ((self.loops.channel_loop, 1),)
         summed = (*self.loops.tap_loops, self.loops.channel_loop)
         read = ops.indexing_maps(self.op)[self.loops.filter]
-        blocks = self.channels % persistent.BLOCK == 0
+        blocks = self.channels % persistent_sm90.BLOCK_K == 0
         return ConvolutionProblem(
             rows,
             columns,
@@ -463,7 +478,7 @@ class _Planner:
         written = {result: main, init: main}
         named.update(loop_axes(self.space, around, main, written=written))
         short = all(ops.element_type(v) in TYPES for v in self.results)
-        layout = persistent.LAYOUT if self.tiling.consumer_warpgroups else ""
+        layout = persistent_sm90.LAYOUT if self.tiling.consumer_warpgroups else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.image_dims]
         self.tiles.axes[self.image] = tuple(plain)
@@ -473,7 +488,7 @@ class _Planner:
         """The lines that place the tile."""
         whole = max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
         wide = dynamic or whole >= MAX_INDEX
-        return placed(self.space, ROWS, COLUMNS, self.tiling, wide=wide)
+        return tile_placement(self.space, ROWS, COLUMNS, self.tiling, wide=wide)
 
     def _sums(self, image: str, weight: str) -> list[str]:
         """The lines that compute the sums of the tile."""
@@ -490,7 +505,7 @@ class _Planner:
         lines = [
             *first,
             f"filter_first = column * {stride}",
-            f"total0 = tl.zeros([{chosen.block_m}, {chosen.block_n}], tl.float32)",
+            f"accumulator0 = tl.zeros([{chosen.block_m}, {chosen.block_n}], tl.float32)",
             f"for step in {steps_of}(0, {steps}):",
         ]
         inner = terms.numbered(block, blocks)
@@ -505,7 +520,7 @@ class _Planner:
             inner.append("a = tl.where(belongs[None, :], a, 0)")
             masks.append("belongs[:, None]")
         inner.append(f"b = tl.load({weight} + (filter_first + {right}){_guard(masks)})")
-        inner.append("total0 = tl.dot(a, b, total0)")
+        inner.append("accumulator0 = tl.dot(a, b, accumulator0)")
         return [*lines, *(f"    {line}" for line in inner)]
 
     def _around(self) -> None:
@@ -515,8 +530,8 @@ class _Planner:
             tiles.elementwise(op)
         init = ops.inits(self.op)[0]
         if ops.constant(init) != 0:
-            tiles.body.lines.append(f"total0 = total0 + {tiles.read(init, self.main)}")
-        tiles.define(self.op.results[0], "total0")
+            tiles.body.lines.append(f"accumulator0 = accumulator0 + {tiles.read(init, self.main)}")
+        tiles.define(self.op.results[0], "accumulator0")
         for op in self.after:
             tiles.elementwise(op)
 

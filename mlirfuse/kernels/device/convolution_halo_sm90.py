@@ -14,7 +14,9 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
 from mlirfuse.kernels.device import matmul_sm90
-from mlirfuse.kernels.device.matmul_sm90 import BLOCK, HIGH, WARPS
+from mlirfuse.kernels.device.matmul_sm90 import BLOCK_K as BLOCK
+from mlirfuse.kernels.device.matmul_sm90 import MMA_M as HIGH
+from mlirfuse.kernels.device.matmul_sm90 import WARPGROUP_WARPS as WARPS
 
 GROUPS = gl.constexpr(2)
 """Groups of warps that compute."""
@@ -201,7 +203,7 @@ def windows(
     blocks = gl.allocate_shared_memory(dtype, [pieces, FEW, BLOCK], few)
     held = gl.allocate_shared_memory(dtype, [filters, shape.width, BLOCK], wide)
     zeros = gl.allocate_shared_memory(dtype, [FEW, BLOCK], few)
-    zeros.store(gl.zeros([FEW, BLOCK], dtype, matmul_sm90.copied()))
+    zeros.store(gl.zeros([FEW, BLOCK], dtype, matmul_sm90.load_layout()))
     loaded = mbarrier.allocate_mbarrier(batch=count)
     free = mbarrier.allocate_mbarrier(batch=count)
     ready = mbarrier.allocate_mbarrier(batch=filters)
@@ -240,10 +242,10 @@ def _load(image, weight, places, barriers, begin: gl.constexpr, shape: gl.conste
     columns: gl.constexpr = _columns(shape)
     depth: gl.constexpr = len(shape.moves) * BLOCK
     pieces: gl.constexpr = shape.reach // FEW
-    copied: gl.constexpr = matmul_sm90.copied()
+    copied: gl.constexpr = matmul_sm90.load_layout()
     pixel = gl.arange(0, FEW, layout=gl.SliceLayout(1, copied))[:, None]
     column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, copied))[:, None]
-    column = matmul_sm90.ordered(column)
+    column = matmul_sm90.permuted_columns(column)
     term = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, copied))[None, :]
     place = 0
     phase = 1
@@ -286,7 +288,7 @@ def _compute(
     loaded, free, ready = barriers
     columns: gl.constexpr = _columns(shape)
     pieces: gl.constexpr = shape.reach // FEW
-    summed: gl.constexpr = matmul_sm90.summed(shape.width)
+    summed: gl.constexpr = matmul_sm90.accumulator_layout(shape.width)
     kind: gl.constexpr = "bf16" if blocks.dtype == gl.bfloat16 else "f16"
     row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, _read()))[:, None] + group * HIGH
     turn = 0
@@ -321,4 +323,4 @@ def _compute(
         fresh = 0
         there = start + group * HIGH
         column = number % columns * shape.width
-        matmul_sm90.finish(total, there, column, 0, others, epilogue, 1, shape.width)
+        matmul_sm90.run_epilogue(total, there, column, 0, others, epilogue, 1, shape.width)

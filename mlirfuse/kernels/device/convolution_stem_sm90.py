@@ -14,7 +14,9 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
 from mlirfuse.kernels.device import matmul_sm90
-from mlirfuse.kernels.device.matmul_sm90 import BLOCK, HIGH, WARPS
+from mlirfuse.kernels.device.matmul_sm90 import BLOCK_K as BLOCK
+from mlirfuse.kernels.device.matmul_sm90 import MMA_M as HIGH
+from mlirfuse.kernels.device.matmul_sm90 import WARPGROUP_WARPS as WARPS
 
 PIECE = gl.constexpr(512)
 """Elements in which workgroup memory is counted."""
@@ -317,7 +319,7 @@ def _filter(weight, filters, at: gl.constexpr, shape: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([8, 1], [8, 4], [1, 4], [0, 1])
     deep: gl.constexpr = (_steps(shape) + 3) // 4
     column = gl.arange(0, shape.columns, layout=gl.SliceLayout(1, layout))[:, None]
-    column = matmul_sm90.ordered(column)
+    column = matmul_sm90.permuted_columns(column)
     for block in range(deep):
         term = block * BLOCK + gl.arange(0, BLOCK, layout=gl.SliceLayout(0, layout))[None, :]
         line = term // (2 * pairs)
@@ -350,7 +352,7 @@ def _compute(
     held, filters = places
     loaded, free, ready = barriers
     blocks: gl.constexpr = _blocks(shape)
-    summed: gl.constexpr = matmul_sm90.summed(shape.columns)
+    summed: gl.constexpr = matmul_sm90.accumulator_layout(shape.columns)
     kind: gl.constexpr = "bf16" if filters.dtype == gl.bfloat16 else "f16"
     row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, _read()))[:, None]
     pair = gl.arange(0, 4, layout=gl.SliceLayout(0, _read()))[None, :]
@@ -378,6 +380,6 @@ def _compute(
                 is_pure=False,
             )
             begin = number * (blocks * HIGH) + block * HIGH
-            matmul_sm90.finish(total, begin, 0, 0, others, epilogue, 1, shape.columns)
+            matmul_sm90.run_epilogue(total, begin, 0, 0, others, epilogue, 1, shape.columns)
         gl.inline_asm(ARRIVED, "r", [free.index(place)], is_pure=False)
         turn += 1  # noqa: SIM113
