@@ -10,8 +10,8 @@ from helpers.kernel_runner import close, draw, needs_triton, planned, run
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
@@ -108,9 +108,9 @@ def test_convolution_builds(arch):
 @needs_triton
 def test_candidates_fit_the_columns():
     _, plan = plan_of(conv_text(CASES[0]))
-    tilings = convolution.candidates(plan.key)
-    assert tilings
-    assert all(isinstance(t, Tiling) and t.width <= 64 for t in tilings)
+    configs = CONVOLUTION.configs(plan.problem, kernel_runner.TARGET)
+    assert configs
+    assert all(isinstance(c, ConvolutionConfig) and c.block_n <= 64 for c in configs)
 
 
 @needs_triton

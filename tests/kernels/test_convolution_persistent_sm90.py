@@ -12,19 +12,20 @@ from helpers.kernel_runner import close, needs_triton
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import Tiling
-from mlirfuse.kernels.plan import Extent, Key
+from mlirfuse.kernels.plan import Extent
 
 HOPPER = targets.parse("cuda:sm_90")
-STAYING = Tiling(64, 64, 64, 4, 8, 8, 1, 3, 1)
+PING_PONG = ConvolutionConfig(64, 64, 64, 4, 8, consumer_warpgroups=3, ping_pong=True)
+COOPERATIVE = ConvolutionConfig(192, 64, 64, 4, 6, consumer_warpgroups=3)
 CASE = Conv(2, 9, 7, 64, 64, low=1, high=1, filter="fijc")
 
 pytestmark = needs_triton
 
 
-def plan(case, tiling=STAYING, target=HOPPER, text=None):
+def plan(case, tiling=PING_PONG, target=HOPPER, text=None):
     """The plan of a convolution's kernel, or why there is none."""
     return supported(text or conv_text(case), tiling, target)
 
@@ -142,34 +143,43 @@ def test_the_table_lets_them_stay():
     assert "True, 1, 1, 128, 128, 6, 2, 0, 8, 98" in plan(case, None).program.source
     wide = dataclasses.replace(case, outputs=320)
     assert "matmul_sm90" not in plan(wide, None).program.source
+    square = dataclasses.replace(case, height=56, width=56, channels=64, outputs=64)
+    assert "matmul_sm90" in plan(square, None).program.source
+    few = dataclasses.replace(
+        case, height=224, width=224, channels=3, outputs=64, side=(7, 7), stride=2, low=3, high=3
+    )
+    assert "tl.dot(" in plan(few, None).program.source
 
 
-def test_the_form_says_where_blocks_of_terms_are():
-    """What is not in blocks takes the tiles of other convolutions, as images of channels first."""
-    forms = {
-        plan(case, None).key.form
+def test_the_problem_says_where_k_is_contiguous():
+    """Without blocks of K the problem is that of other convolutions with channels last."""
+    problems = [
+        plan(case, None).problem
         for case in (
             dataclasses.replace(CASE, channels=96),
             dataclasses.replace(CASE, filter="ijcf"),
             dataclasses.replace(CASE, filter="ficj"),
         )
-    }
-    assert forms == {"channels inside"}
-    assert plan(CASE).key.form == convolution.TERMS_INSIDE
+    ]
+    assert {(p.channels_last, p.k_contiguous) for p in problems} == {(True, False)}
+    assert plan(CASE).problem.channels_last
+    assert plan(CASE).problem.k_contiguous
 
 
 def test_candidates():
-    sizes = (6272, 256, 256, 9)
-    found = convolution.candidates(Key("convolution", convolution.TERMS_INSIDE, sizes))
-    shapes = {(t.height, t.width, t.groups, t.alternate) for t in found if t.groups}
+    problem = ConvolutionProblem(6272, 256, 256, 9)
+    found = CONVOLUTION.configs(problem, HOPPER)
+    shapes = {
+        (c.block_m, c.block_n, c.consumer_warpgroups, c.ping_pong)
+        for c in found
+        if c.consumer_warpgroups
+    }
     assert {(64, 256, 2, 1), (128, 128, 2, 0), (128, 64, 2, 1), (192, 128, 3, 0)} <= shapes
-    plain = convolution.candidates(Key("convolution", "channels inside", sizes))
-    assert not any(t.groups for t in plain)
+    plain = CONVOLUTION.configs(dataclasses.replace(problem, k_contiguous=False), HOPPER)
+    assert not any(c.consumer_warpgroups for c in plain)
 
 
-@pytest.mark.parametrize(
-    ("kind", "tiling"), [("f16", STAYING), ("bf16", Tiling(192, 64, 64, 4, 6, 8, 1, 3, 0))]
-)
+@pytest.mark.parametrize(("kind", "tiling"), [("f16", PING_PONG), ("bf16", COOPERATIVE)])
 def test_it_builds(kind, tiling):
     found = plan(CASE, tiling, text=conv_text(CASE, kind))
     kernel = triton_compiler.build(found.program, "sm_90")

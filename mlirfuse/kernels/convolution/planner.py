@@ -26,11 +26,10 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.scalar_ops import WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.convolution import halo
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.convolution.taps import FEW_CHANNELS, Terms
 from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.matmul.tilings import FILLED, UNKNOWN_ROWS, placed
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
@@ -76,13 +75,6 @@ _STAYING = (
 )
 """Tiles of workgroups that stay, beside those of products."""
 
-_ONCE = (128, 64, 2)
-"""Rows and columns of tiles that load the image once for all places of a window, and their groups
-of warps."""
-
-_ONCE_FEW = (256, 3)
-"""The least rows of tiles that load lines of few channels, and their groups."""
-
 MOST_PLACES = 31
 """Of a window, for which one number of 32 bits says which are in the image."""
 
@@ -107,17 +99,7 @@ def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
     if problem.k_contiguous:
         staying = persistent.candidates(rows, columns, channels * taps, 1, _STAYING)
         found += [ConvolutionConfig.from_dict(config.to_dict()) for config in staying]
-        found += [_once(*_ONCE)] if taps > 1 and channels == persistent.BLOCK else []
-    if channels < FEW_CHANNELS:
-        height, groups = _ONCE_FEW
-        found.append(_once(height, columns, groups))
     return found
-
-
-def _once(height: int, width: int, groups: int) -> ConvolutionConfig:
-    return ConvolutionConfig(
-        height, width, persistent.BLOCK, persistent.WARPS, 1, consumer_warpgroups=groups, halo=True
-    )
 
 
 def _tiling(
@@ -284,7 +266,7 @@ class _Planner:
         chosen = tiling or _tiling(target, self.problem, lambda t: self._can_have(t, target))
         if not self._can_have(chosen, target):
             return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
-        chosen = self.tiling = self._sized(chosen, target)
+        chosen = self.tiling = _narrowed(chosen, columns)
         exact = not dynamic and known % chosen.block_m == 0
         self.space = Space(
             (
@@ -302,8 +284,6 @@ class _Planner:
         self._around()
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
-        if chosen.halo:
-            return self._once(image, weight, target)
         if chosen.consumer_warpgroups:
             return self._staying(image, weight, known, columns)
         return self._finished(known, dynamic, columns)
@@ -321,70 +301,10 @@ class _Planner:
             or max(map(ops.num_elements, values)) >= MAX_INDEX
         ):
             return False
-        if tiling.halo and self.terms.few:
-            return self._lines(tiling, target) is not None
         return (
             self.problem.k_contiguous
             and persistent.fits(_narrowed(tiling, columns).block_n, columns, self.channels, 1)
             and places <= MOST_PLACES
-            and (not tiling.halo or self._pixels(tiling, target) is not None)
-        )
-
-    def _sized(self, tiling: ConvolutionConfig, target: Target) -> ConvolutionConfig:
-        """A tiling whose tiles are as large as they will be."""
-        found = self._lines(tiling, target) if tiling.halo and self.terms.few else None
-        if found is not None:
-            return dataclasses.replace(tiling, block_m=found.together * found.width)
-        return _narrowed(tiling, self.problem.out_channels)
-
-    def _rows(self) -> list[int]:
-        return [self.sizes[loop] or 0 for loop in self.loops.rows]
-
-    def _lines(self, tiling: ConvolutionConfig, target: Target) -> halo.Lines | None:
-        """How few channels lie in workgroup memory."""
-        return halo.lines(
-            self.terms, self._rows(), self.problem.out_channels, tiling, target.shared_memory or 0
-        )
-
-    def _pixels(self, tiling: ConvolutionConfig, target: Target) -> halo.Windows | None:
-        """How the pixels of a tile lie in workgroup memory."""
-        columns = self.problem.out_channels
-        return halo.windows(
-            self.terms, self._rows(), columns, _narrowed(tiling, columns), target.shared_memory or 0
-        )
-
-    def _once(self, image: str, weight: str, target: Target) -> Plan:
-        """The plan of a kernel whose tiles load the image once, when its epilogue is written."""
-        rows, columns, tiling = self._rows(), self.problem.out_channels, self.tiling
-        lines = self._lines(tiling, target) if self.terms.few else None
-        pixels = None if self.terms.few else self._pixels(tiling, target)
-        numbers: tuple[object, ...] = ()
-        if lines is not None:
-            called, given = ("convolution_stem_sm90", "lines"), "at"
-            programs = min(PROGRAMS, lines.tiles)
-            functions = {"at(line, element, column)": self.terms.at_element()}
-            numbers = (columns, *dataclasses.astuple(lines), programs)
-        elif pixels is not None:
-            called, given = ("convolution_halo_sm90", "windows"), "begin"
-            programs = pixels.programs
-            begin, masked = self.terms.begin(self.space, self.axes)
-            functions = {"begin(row)": begin}
-            count = ops.num_elements(self.image) // self.channels
-            sizes = (known_product(rows), columns, count, self.terms.moves())
-            numbers = (*sizes, masked, tiling.block_n, *dataclasses.astuple(pixels))
-        return persistent.staying(
-            self.tiles,
-            ENTRY,
-            self.results,
-            self.problem,
-            tiling,
-            f"{self._note()}, of which the image is loaded once.",
-            called=called,
-            functions=functions,
-            given=(image, weight, persistent.OTHERS, given, "epilogue"),
-            numbers=numbers,
-            programs=programs,
-            groups=(ROWS, COLUMNS),
         )
 
     def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:

@@ -39,10 +39,4 @@ class ConvolutionProblem(Problem):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionConfig(MatmulConfig):
-    """How CTAs compute the tiles of a convolution.
-
-    Attributes:
-      halo: whether a tile loads its part of the image once, with its halo, for all taps.
-    """
-
-    halo: bool = False
+    """How CTAs compute the tiles of a convolution."""

@@ -7,8 +7,6 @@ with the places, so that a block of terms spans several of them.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import operator
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
@@ -210,52 +208,6 @@ class Terms:
         place = f"step // {blocks}"
         lines = [f"term = step % {blocks} * {block}", *_numbered(place, self.windows)]
         return [*lines, f"return {self.in_image('')}, {place}"]
-
-    def at_element(self) -> list[str]:
-        """The lines of the function `at` of `hopper_lines.lines`."""
-        steps = {
-            loop: known_product(self._filter[dim + 1 :])
-            for dim, loop in enumerate(self._filter_loops)
-        }
-        one, other = (steps[loop] for loop in self.loops.windows)
-        channel = steps[self.loops.channel]
-        parts = [f"line * {one}", f"element // {self.channels} * {other}"]
-        parts += [f"element % {self.channels} * {channel}", f"column * {steps[self.loops.column]}"]
-        return [f"return {' + '.join(parts)}"]
-
-    def moves(self) -> tuple[int, ...]:
-        """Pixels from the first place of a window to each of its places; channels lie last."""
-        steps = [self._step(loop) for loop in self.loops.windows]
-        places = itertools.product(*map(range, self.windows))
-        return tuple(sum(map(operator.mul, steps, place)) for place in places)
-
-    def steps(self) -> list[int]:
-        """Pixels from one index of each loop of the rows to the next."""
-        return [self._step(loop) for loop in self.loops.rows]
-
-    def _step(self, loop: int) -> int:
-        return sum(
-            factor * known_product(self.image[dim + 1 : -1])
-            for dim, sums in enumerate(self.loops.terms)
-            for other, factor in sums
-            if other == loop
-        )
-
-    def strides(self) -> tuple[int, int] | None:
-        """The strides of windows over images of height, width and channels; None of others."""
-        loops = self.loops
-        if len(loops.rows) != 3 or len(loops.windows) != 2 or len(loops.terms) != 4:
-            return None
-        found = [
-            factor
-            for row, window, sums in zip(
-                loops.rows[1:], loops.windows, loops.terms[1:3], strict=True
-            )
-            for loop, factor in sums
-            if loop == row and {*sums} == {(row, factor), (window, 1)}
-        ]
-        plain = loops.terms[0] == ((loops.rows[0], 1),) and self.padded[0] == (0, 0)
-        return (found[0], found[1]) if plain and len(found) == 2 else None
 
     def _offset(
         self, dims: Sequence[Sequence[tuple[int, int]]], shape: Sequence[int | None], shaped: str
