@@ -41,7 +41,7 @@ class ConvolutionFamily:
 
     def configs(self, problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
         """The configurations that the tuner measures."""
-        return planner.candidates(problem)
+        return planner.candidates(problem, target)
 
 
 CONVOLUTION = ConvolutionFamily()

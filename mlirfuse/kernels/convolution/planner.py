@@ -26,10 +26,16 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.scalar_ops import WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.convolution.taps import FEW_CHANNELS, Terms
-from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import FILLED, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.matmul import persistent_sm90
+from mlirfuse.kernels.matmul.heuristics import (
+    DEFAULT_DYNAMIC_M,
+    fills_device,
+    persistent_configs,
+)
+from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
@@ -67,13 +73,6 @@ _SHAPES = (
     (256, 64, 64, 8, 3),
 )
 
-_STAYING = (
-    # height, width, stages, groups, alternate
-    (128, 64, 8, 2, 0),
-    (128, 64, 8, 2, 1),
-    (128, 128, 6, 2, 0),
-)
-"""Tiles of workgroups that stay, beside those of products."""
 
 MOST_PLACES = 31
 """Of a window, for which one number of 32 bits says which are in the image."""
@@ -82,7 +81,7 @@ FEWEST = 60
 """Workgroups below which a tile is too large to be worth a measurement: half of a device."""
 
 
-def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
+def candidates(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
     """The tilings that a search measures."""
     rows, columns, channels, taps = problem.sizes
     found = []
@@ -97,7 +96,7 @@ def candidates(problem: ConvolutionProblem) -> list[ConvolutionConfig]:
         ):
             found.append(ConvolutionConfig(*numbers))
     if problem.k_contiguous:
-        staying = persistent.candidates(rows, columns, channels * taps, 1, _STAYING)
+        staying = persistent_configs(rows, columns, channels * taps, 1, target)
         found += [ConvolutionConfig.from_dict(config.to_dict()) for config in staying]
     return found
 
@@ -117,7 +116,7 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     for tiling in _ESTIMATES:
         width = min(tiling.block_n, max(16, power_of_two(columns)))
         found = dataclasses.replace(tiling, block_n=width)
-        if -(-rows // tiling.block_m) * -(-columns // width) >= FILLED:
+        if fills_device(-(-rows // tiling.block_m) * -(-columns // width), target):
             return found
     return found
 
@@ -262,7 +261,7 @@ class _Planner:
         self.terms = Terms(self.op, loops, self.image, self.padded, self.windows, channels)
         dynamic = rows[0] is None
         known = known_product(rows)
-        self.problem = self._problem((UNKNOWN_ROWS if dynamic else 1) * known, columns)
+        self.problem = self._problem((DEFAULT_DYNAMIC_M if dynamic else 1) * known, columns)
         chosen = tiling or _tiling(target, self.problem, lambda t: self._can_have(t, target))
         if not self._can_have(chosen, target):
             return NoMatch(Reason.STRUCTURE, "workgroups cannot stay for this convolution")
@@ -285,7 +284,7 @@ class _Planner:
         for number, value in enumerate(self.results):
             self.tiles.store(f"y{number}", value, self.tiles.written_axes(value))
         if chosen.consumer_warpgroups:
-            return self._staying(image, weight, known, columns)
+            return self._staying(image, weight, known, columns, target)
         return self._finished(known, dynamic, columns)
 
     def _can_have(self, tiling: ConvolutionConfig, target: Target) -> bool:
@@ -295,7 +294,7 @@ class _Planner:
         columns, places = self.problem.out_channels, known_product(self.windows)
         values = (self.image, self.filter, *self.results)
         if (
-            not persistent.supports(target)
+            not persistent_sm90.has_persistent(target)
             or None in self.sizes
             or ops.constant(ops.inits(self.op)[0]) != 0
             or max(map(ops.num_elements, values)) >= MAX_INDEX
@@ -303,28 +302,29 @@ class _Planner:
             return False
         return (
             self.problem.k_contiguous
-            and persistent.fits(_narrowed(tiling, columns).block_n, columns, self.channels, 1)
+            and persistent_sm90.tiles_divide(
+                _narrowed(tiling, columns).block_n, columns, self.channels, 1
+            )
             and places <= MOST_PLACES
         )
 
-    def _staying(self, image: str, weight: str, rows: int, columns: int) -> Plan:
+    def _staying(self, image: str, weight: str, rows: int, columns: int, target: Target) -> Plan:
         """The plan of a kernel whose workgroups stay, when its epilogue is written."""
         depth = known_product(self.windows) * self.channels
         begin, masked = self.terms.begin(self.space, self.axes)
-        return persistent.planned(
-            self.tiles,
-            ENTRY,
-            self.results,
-            self.problem,
-            self.tiling,
-            (image, [weight]),
-            sizes=(rows, columns, depth),
-            step=str(depth),
-            begin=begin,
-            at=self.terms.at(persistent.BLOCK),
-            groups=(ROWS, COLUMNS),
+        matmul = persistent_sm90.PersistentMatmul(
+            image,
+            [weight],
+            rows,
+            columns,
+            depth,
+            b_stride=str(depth),
+            row_start=begin,
+            block_start=self.terms.at(persistent_sm90.BLOCK_K),
+            num_ctas=gpu_of(target).num_sms,
             masked=masked,
         )
+        return persistent_sm90.plan_persistent(self.tiles, self._outline(), matmul)
 
     def _finished(self, known: int, dynamic: bool, columns: int) -> Plan:
         tiles, chosen = self.tiles, self.tiling
@@ -357,7 +357,7 @@ class _Planner:
         inside = self.loops.channel is not None and last == ((self.loops.channel, 1),)
         summed = (*self.loops.windows, self.loops.channel)
         read = ops.indexing_maps(self.op)[self.loops.filter]
-        blocks = self.channels % persistent.BLOCK == 0
+        blocks = self.channels % persistent_sm90.BLOCK_K == 0
         return ConvolutionProblem(
             rows,
             columns,
@@ -383,7 +383,7 @@ class _Planner:
         written = {result: main, init: main}
         named.update(loop_axes(self.space, around, main, written=written))
         short = all(ops.element_type(v) in TYPES for v in self.results)
-        layout = persistent.LAYOUT if self.tiling.consumer_warpgroups else ""
+        layout = persistent_sm90.LAYOUT if self.tiling.consumer_warpgroups else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.terms]
         self.tiles.axes[self.image] = tuple(plain)
@@ -393,7 +393,7 @@ class _Planner:
         """The lines that place the tile."""
         whole = max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
         wide = dynamic or whole >= MAX_INDEX
-        return placed(self.space, ROWS, COLUMNS, self.tiling, wide=wide)
+        return tile_placement(self.space, ROWS, COLUMNS, self.tiling, wide=wide)
 
     def _sums(self, image: str, weight: str) -> list[str]:
         """The lines that compute the sums of the tile."""
@@ -410,7 +410,7 @@ class _Planner:
         lines = [
             *first,
             f"filter_first = column * {stride}",
-            f"total0 = tl.zeros([{chosen.block_m}, {chosen.block_n}], tl.float32)",
+            f"accumulator0 = tl.zeros([{chosen.block_m}, {chosen.block_n}], tl.float32)",
             f"for step in {steps_of}(0, {steps}):",
         ]
         inner = terms.numbered(block, blocks)
@@ -425,7 +425,7 @@ class _Planner:
             inner.append("a = tl.where(belongs[None, :], a, 0)")
             masks.append("belongs[:, None]")
         inner.append(f"b = tl.load({weight} + (filter_first + {right}){_guard(masks)})")
-        inner.append("total0 = tl.dot(a, b, total0)")
+        inner.append("accumulator0 = tl.dot(a, b, accumulator0)")
         return [*lines, *(f"    {line}" for line in inner)]
 
     def _around(self) -> None:
@@ -435,8 +435,8 @@ class _Planner:
             tiles.elementwise(op)
         init = ops.inits(self.op)[0]
         if ops.constant(init) != 0:
-            tiles.body.lines.append(f"total0 = total0 + {tiles.read(init, self.main)}")
-        tiles.define(self.op.results[0], "total0")
+            tiles.body.lines.append(f"accumulator0 = accumulator0 + {tiles.read(init, self.main)}")
+        tiles.define(self.op.results[0], "accumulator0")
         for op in self.after:
             tiles.elementwise(op)
 

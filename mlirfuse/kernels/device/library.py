@@ -108,13 +108,16 @@ def short_erf(x):
 
 
 @triton.jit
-def tile_of(number, rows, columns, band: tl.constexpr):
-    """Row and column of a tile of the result: bands of rows, so that workgroups share operands."""
-    per_band = band * columns
-    first = (number // per_band) * band
-    height = tl.minimum(rows - first, band)
-    within = number % per_band
-    return first + within % height, within // height
+def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
+    """Indices of a tile along M and N, so that `group_m` rows of tiles run together.
+
+    Their CTAs share blocks of B in the L2 cache.
+    """
+    tiles_per_group = group_m * tiles_n
+    first_m = (tile // tiles_per_group) * group_m
+    size_m = tl.minimum(tiles_m - first_m, group_m)
+    within = tile % tiles_per_group
+    return first_m + within % size_m, within // size_m
 
 
 @triton.jit

@@ -41,7 +41,7 @@ class MatmulFamily:
 
     def configs(self, problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
         """The configurations that the tuner measures."""
-        return planner.candidates(problem)
+        return planner.candidates(problem, target)
 
 
 MATMUL = MatmulFamily()

@@ -24,9 +24,12 @@ from mlirfuse.kernels.codegen.iteration_space import (
 )
 from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned, text_of
-from mlirfuse.kernels.matmul import persistent, tilings, weight_only
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul import persistent_sm90, tilings, weight_only
+from mlirfuse.kernels.matmul.heuristics import DEFAULT_DYNAMIC_M, persistent_configs
+from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
-from mlirfuse.kernels.matmul.tilings import FEW_ROWS, LOWEST, UNKNOWN_ROWS, placed
+from mlirfuse.kernels.matmul.tilings import FEW_ROWS, LOWEST
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -54,12 +57,12 @@ _SUMS = {
 """Element types of the operands and of the result -> that of the sums."""
 
 
-def candidates(problem: MatmulProblem) -> list[MatmulConfig]:
+def candidates(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
     """The tilings that a search measures."""
     found = tilings.candidates(problem)
     if problem.operand_bits == 16 and problem.a_k_contiguous and problem.b_k_contiguous:
         sums = 2 if problem.accumulators == 2 else 1
-        found += persistent.candidates(problem.m, problem.n, problem.k, sums)
+        found += persistent_configs(problem.m, problem.n, problem.k, sums, target)
     return found
 
 
@@ -316,9 +319,9 @@ class _Planner:
                 lines = tiles.body.lines[before:]
                 del tiles.body.lines[before:]
                 tiles.body.lines.append(f"if {which} == {number}:")
-                tiles.body.lines += [f"    {line}" for line in lines]
+                tiles.body.lines.extend(f"    {line}" for line in lines)
         if chosen.consumer_warpgroups:
-            return self._staying(chosen, parts, problem)
+            return self._staying(chosen, parts, problem, target)
         tile_columns = -(-columns // chosen.block_n)
         grid = (
             Extent(rows or 1, chosen.block_m, () if rows else (0,), tile_columns),
@@ -403,19 +406,26 @@ class _Planner:
         tensors = [*(value for value, _ in operands), *self.contraction.results]
         columns, depth = sizes[loops.column] or 1, sizes[loops.term] or 1
         return (
-            persistent.supports(target)
+            persistent_sm90.has_persistent(target)
             and self.sum_type == "f32"
             and not self.prologue
             and loops.row is not None
             and sizes[loops.row] is not None
             and all(sizes[n] == 1 for n in loops.batch)
-            and persistent.fits(tiling.block_n, columns, depth, sums)
-            and all(persistent.reads(value, index_map, loops.term) for value, index_map in operands)
+            and persistent_sm90.tiles_divide(tiling.block_n, columns, depth, sums)
+            and all(
+                persistent_sm90.can_load(value, index_map, loops.term)
+                for value, index_map in operands
+            )
             and max(map(ops.num_elements, tensors)) < MAX_INDEX
         )
 
     def _staying(
-        self, tiling: MatmulConfig, parts: list[list[_Product]], problem: MatmulProblem
+        self,
+        tiling: MatmulConfig,
+        parts: list[list[_Product]],
+        problem: MatmulProblem,
+        target: Target,
     ) -> Plan:
         """The plan of a kernel whose workgroups stay, when its epilogue is written."""
         tiles, maps = self.tiles, ops.plain_maps(self.contraction)
@@ -429,30 +439,33 @@ class _Planner:
         ]
         loops = (self.loops.row or 0, self.loops.column, self.loops.term)
         rows, columns, depth = (self.sizes[n] or 1 for n in loops)
-        return persistent.planned(
-            tiles,
-            ENTRY,
-            self.results,
-            problem,
-            tiling,
-            (names[0], names[1:]),
-            sizes=(rows, columns, depth),
-            step=steps[1],
-            parts=(len(parts), len(parts[0])),
-            begin=[f"return row * {steps[0]}, 0"],
-            at=[f"return step * {persistent.BLOCK}, 0"],
-            groups=(ROWS, COLUMNS),
-            long=any(
-                name in persistent.LONG for op in self.epilogue for name in ops.scalar_names(op)
+        matmul = persistent_sm90.PersistentMatmul(
+            names[0],
+            names[1:],
+            rows,
+            columns,
+            depth,
+            b_stride=steps[1],
+            row_start=[f"return row * {steps[0]}, 0"],
+            block_start=[f"return step * {persistent_sm90.BLOCK_K}, 0"],
+            num_ctas=gpu_of(target).num_sms,
+            parts=len(parts),
+            accumulators=len(parts[0]),
+            long_epilogue=any(
+                name in persistent_sm90.LONG_FUNCTIONS
+                for op in self.epilogue
+                for name in ops.scalar_names(op)
             ),
         )
+        outline = persistent_sm90.KernelOutline(ENTRY, self.results, problem, tiling, ROWS, COLUMNS)
+        return persistent_sm90.plan_persistent(tiles, outline, matmul)
 
     def _problem(
         self, rows: int | None, columns: int, depth: int, batch: int, together: int
     ) -> MatmulProblem:
         """What the tiling is chosen by.
 
-        A dynamic number of rows counts as `UNKNOWN_ROWS`; few, but more than one, as `FEW_ROWS`,
+        A dynamic M counts as `DEFAULT_DYNAMIC_M`; few rows, but more than one, as `FEW_ROWS`,
         or as `LOWEST` where there are tiles for so few; some more as the next power of two.
         """
         maps, term = ops.plain_maps(self.contraction), self.loops.term
@@ -460,7 +473,7 @@ class _Planner:
         bits = [ops.element_bits(v) for op in self.prologue for v in ops.inputs(op)]
         narrow = min(bits) if bits and min(bits) < 16 else 0
         found = MatmulProblem(
-            rows or UNKNOWN_ROWS,
+            rows or DEFAULT_DYNAMIC_M,
             columns,
             depth,
             batch,
@@ -531,7 +544,9 @@ class _Planner:
         named.update(loop_axes(self.space, self.prologue, main, written=read))
         named.update(loop_axes(self.space, self.epilogue, main, written=sums))
         short = all(ops.element_type(v) in HIDING for v in self.results)
-        layout = persistent.LAYOUT if tiling.consumer_warpgroups or tiling.weight_streaming else ""
+        layout = (
+            persistent_sm90.LAYOUT if tiling.consumer_warpgroups or tiling.weight_streaming else ""
+        )
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
         whole = max(ops.num_elements(v) for v in self.contraction.operands)
         self.wide = rows is None or whole >= MAX_INDEX
@@ -547,7 +562,7 @@ class _Planner:
         if tiling.weight_streaming:
             return weight_only.placed(self.space, ROWS, COLUMNS, tiling)
         batch = f"batch = tl.program_id(1){'.to(tl.int64)' if self.wide else ''}"
-        return [batch, *placed(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
+        return [batch, *tile_placement(self.space, ROWS, COLUMNS, tiling, wide=self.wide)]
 
     def _part(self, part: list[_Product], tiling: MatmulConfig, depth: int) -> None:
         """Computes the sums of a part, its epilogue, and its results."""
@@ -564,7 +579,7 @@ class _Planner:
         tiles = self.tiles
         known = {product.result for product in part}
         for number, product in enumerate(part):
-            total = f"total{number}"
+            total = f"accumulator{number}"
             if self.loops.row is None and tiling.block_m > 1:
                 first = f"tl.where(row == 0, {total}, 0)"
                 tiles.body.lines.append(f"{total} = tl.sum({first}, 0, keep_dims=True)")
@@ -611,7 +626,7 @@ class _Planner:
             called = f"row_product({operands}, {column}, {numbers}, {kind})"
         elif tiling.split_k > 1:
             called = f"shared_product({operands}, {masks}, {size}, {tile}, {tiling.split_k})"
-        tiles.body.lines.append(f"total0 = library.{called}")
+        tiles.body.lines.append(f"accumulator0 = library.{called}")
 
     def _straight(self, product: _Product, tiling: MatmulConfig, depth: int) -> None:
         """Sums with weights that come straight from memory."""
@@ -626,11 +641,11 @@ class _Planner:
         run, columns = self._run(), self.sizes[loops.column]
         inside = bool(run) and found.scale is not None
         sizes = self.sizes[loops.row] or 1, columns or 1, depth, run
-        tiles.body.lines += weight_only.lines(tiling, (x, w, given), sizes, found, inside)
+        tiles.body.lines.extend(weight_only.lines(tiling, (x, w, given), sizes, found, inside))
         if found.scale is not None and found.scale.value is not None and not inside:
             axes = tuple(None if n is None else self.axes[n] for n in found.scale.loops)
             factor = tiles.read(found.scale.value, axes)
-            tiles.body.lines.append(f"total0 = total0 * {factor}")
+            tiles.body.lines.append(f"accumulator0 = accumulator0 * {factor}")
 
     def _loop(self, part: list[_Product], tiling: MatmulConfig, depth: int) -> None:
         """Sums of operands that are computed on the way, or share the left one."""
@@ -638,7 +653,7 @@ class _Planner:
         one = tiling.block_m == 1
         zeros = f"tl.zeros([{block if one else tiling.block_m}, {tiling.block_n}], {kind})"
         lines = tiles.body.lines
-        lines += [f"total{number} = {zeros}" for number in range(len(part))]
+        lines += [f"accumulator{number} = {zeros}" for number in range(len(part))]
         if self._has_halves():
             columns, width = self.sizes[self.loops.column], tiling.block_n // 2
             lines.append(f"column_pair = (column_tile * {width} + tl.arange(0, {width}))[None, :]")
@@ -651,12 +666,15 @@ class _Planner:
         self._operand(part[0].left, "a", (tiling.block_m, block), depth, taken)
         for number, product in enumerate(part):
             self._operand(product.right, "b", (block, tiling.block_n), depth, taken)
-            total = f"total{number}"
+            total = f"accumulator{number}"
             sums = f"{total} + tl.trans(a) * b"
             lines.append(f"{total} = {sums if one else f'tl.dot(a, b, {total})'}")
         lines[before:] = [f"    {line}" for line in lines[before:]]
         if one:
-            lines += [f"total{n} = tl.sum(total{n}, 0, keep_dims=True)" for n in range(len(part))]
+            lines += [
+                f"accumulator{n} = tl.sum(accumulator{n}, 0, keep_dims=True)"
+                for n in range(len(part))
+            ]
         tiles.forget_loads()
 
     def _operand(

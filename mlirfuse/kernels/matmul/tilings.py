@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from mlirfuse.kernels.codegen.iteration_space import Space, known_product, product_text
 from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.configs.lookup import Entry
+from mlirfuse.kernels.matmul.heuristics import fills_device
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -95,15 +96,6 @@ LINE = 64
 MOST_STRAIGHT = 128
 """Rows up to which that is faster than taking weights apart for large tiles."""
 
-FILLED = 100
-"""Workgroups that fill a device: nearly those of an A100 or H100 (108, 132 multiprocessors)."""
-
-PROGRAMS = 132
-"""Workgroups, one on each multiprocessor of an H100 SXM or an H200."""
-
-UNKNOWN_ROWS = 512
-"""What a dynamic number of rows counts as: between the few and the thousands that it may be."""
-
 TALLEST = 4
 """Tiles above each other up to which a measured tile of few rows is one for more."""
 
@@ -151,7 +143,10 @@ def tiling(
         )
 
     measured = lookup.nearest(
-        target, problem, MatmulConfig, lambda entry: _is_filled(entry, problem) and fits(entry)
+        target,
+        problem,
+        MatmulConfig,
+        lambda entry: _is_filled(entry, problem, target) and fits(entry),
     )
     if measured is not None:
         return measured.config
@@ -175,7 +170,7 @@ def _estimate(target: Target, problem: MatmulProblem, together: int) -> tuple[Ma
     for tiling in tilings:
         width = max(16, tiling.block_n // together)
         found = dataclasses.replace(tiling, block_n=width)
-        if _workgroups(found, problem.sizes) >= FILLED:
+        if fills_device(_workgroups(found, problem.sizes), target):
             return found, True
     return found, False
 
@@ -206,7 +201,7 @@ def _has_room(tiling: MatmulConfig, sums: int, target: Target) -> bool:
     return each <= MOST_SUMS and held <= (target.shared_memory or held)
 
 
-def _is_filled(entry: _Entry, problem: MatmulProblem) -> bool:
+def _is_filled(entry: _Entry, problem: MatmulProblem, target: Target) -> bool:
     """Whether a measured tiling leaves less than half of the device idle, or of what it filled.
 
     Few rows, and weights that go straight to matrix units, want other things more.
@@ -214,7 +209,7 @@ def _is_filled(entry: _Entry, problem: MatmulProblem) -> bool:
     found = entry.config
     if problem.m <= FEW_ROWS or found.weight_streaming:
         return True
-    filled = min(PROGRAMS, _workgroups(found, entry.problem.sizes))
+    filled = min(gpu_of(target).num_sms, _workgroups(found, entry.problem.sizes))
     return 2 * _workgroups(found, problem.sizes) > filled
 
 
@@ -280,31 +275,6 @@ def candidates(problem: MatmulProblem) -> list[MatmulConfig]:
     if rows >= SOME_ROWS:
         found += [MatmulConfig(128, 256, 64, 8, 3, 4), MatmulConfig(128, 256, 64, 8, 3, 16)]
     return straight + found
-
-
-def placed(space: Space, rows: int, columns: int, tiling: MatmulConfig, *, wide: bool) -> list[str]:
-    """The lines that say which rows and columns a workgroup has.
-
-    Args:
-      space: the iteration space.
-      rows: number of its group of rows.
-      columns: the same of the columns, which are static.
-      tiling: the tile.
-      wide: whether 32 bits do not number the elements.
-    """
-    height, width = tiling.block_m, tiling.block_n
-    bound, whole = (
-        product_text(space.groups[rows].sizes),
-        known_product(space.groups[columns].sizes),
-    )
-    return [
-        f"row_tile, column_tile = library.tile_of(tl.program_id(0), tl.cdiv({bound}, "
-        f"{height}), {-(-whole // width)}, {tiling.group_m})",
-        f"row = (row_tile * {height} + tl.arange(0, {height}))"
-        f"{'.to(tl.int64)' if wide else ''}[:, None]",
-        f"column = (column_tile * {width} + tl.arange(0, {width}))[None, :]",
-        *space.inside(rows, columns),
-    ]
 
 
 def passing(tiling: MatmulConfig, sums: int) -> MatmulConfig:

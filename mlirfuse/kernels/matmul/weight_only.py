@@ -227,7 +227,8 @@ def placed(space: Space, rows: int, columns: int, tiling: MatmulConfig) -> list[
     bound = product_text(space.groups[rows].sizes)
     whole = known_product(space.groups[columns].sizes)
     return [
-        f"row_tile, column_tile = library.tile_of(gl.program_id(0), tl.cdiv({bound}, {height}), "
+        "row_tile, column_tile = library.swizzle_tile("
+        f"gl.program_id(0), tl.cdiv({bound}, {height}), "
         f"{-(-whole // width)}, {tiling.group_m})",
         "batch = 0",
         f"{LAYOUT}: gl.constexpr = matmul_weight_only.written({width}, {tiling.num_warps})",
@@ -273,9 +274,9 @@ def lines(
     shape = f"matmul_weight_only.shaped({', '.join(map(str, numbers))})"
     return [
         f"words = {w}.to(gl.pointer_type(gl.int32), bitcast=True)",
-        f"total0 = matmul_weight_only.sums({x}, {depth}, {rows}, words, {others}, row_tile, "
+        f"accumulator0 = matmul_weight_only.sums({x}, {depth}, {rows}, words, {others}, row_tile, "
         f"column_tile, offset, factor, {shape})",
-        f"total0 = gl.convert_layout(total0.permute((1, 0)), {LAYOUT})",
+        f"accumulator0 = gl.convert_layout(accumulator0.permute((1, 0)), {LAYOUT})",
     ]
 
 
