@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.convolution.problem import (
@@ -48,10 +49,10 @@ MAX_ACCUMULATORS_PER_THREAD = 128
 """Accumulators of a thread, which has 255 registers."""
 
 MIN_STAGES, MAX_STAGES = 3, 4
-"""Stages of a software pipeline of asynchronous copies."""
+"""Stages of the software pipeline of loads."""
 
 ROCM_STAGES = 2
-"""Stages on AMD GPUs, where loads go through registers to one block in the LDS."""
+"""Stages on AMD GPUs, whose loads go through registers to the LDS."""
 
 _OPERAND_BYTES = 2
 
@@ -118,7 +119,7 @@ def _pipelines(
     return [
         dataclasses.replace(tile, block_k=block_k, num_warps=num_warps, num_stages=num_stages)
         for block_k, num_warps, num_stages in itertools.product(sorted(block_ks), warps, stages)
-        if (num_stages - 1 if target.name == "rocm" else num_stages)
+        if (num_stages - _stages_in_registers(target))
         * _stage_bytes(tile.block_m, tile.block_n, block_k)
         <= gpu.shared_memory_per_cta
     ]
@@ -135,10 +136,15 @@ def _stages(stage_bytes: int, target: Target) -> int:
     """Stages that fit twice in the shared memory of an SM, or once where these are too few."""
     if target.name == "rocm":
         return ROCM_STAGES
-    gpu = gpu_of(target)
-    twice = min(MAX_STAGES, gpu.shared_memory_per_sm // 2 // stage_bytes)
-    once = min(MIN_STAGES, gpu.shared_memory_per_cta // stage_bytes)
+    gpu, more = gpu_of(target), _stages_in_registers(target)
+    twice = min(MAX_STAGES, gpu.shared_memory_per_sm // 2 // stage_bytes + more)
+    once = min(MIN_STAGES, gpu.shared_memory_per_cta // stage_bytes + more)
     return max(twice, once, 1)
+
+
+def _stages_in_registers(target: Target) -> int:
+    """Stages that need no shared memory: the last one, except where instructions read it there."""
+    return 0 if target.arch == triton_compiler.HOPPER else 1
 
 
 def _stage_bytes(block_m: int, block_n: int, block_k: int) -> int:
