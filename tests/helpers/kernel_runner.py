@@ -10,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.attention import planner as attention
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.kernels.pooling import planner as pooling
@@ -32,7 +32,7 @@ SUPPORTS = {
     "rows": reduction.supports,
     "matmul": MATMUL.plan,
     "attention": attention.supports,
-    "convolution": convolution.supports,
+    "convolution": CONVOLUTION.plan,
     "elementwise": pointwise.supports,
     "pooling": pooling.supports,
 }
