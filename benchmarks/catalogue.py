@@ -195,7 +195,7 @@ def _is_tensor(kind: ir.Type) -> bool:
 def _sizes(kind: ir.Type) -> list[int]:
     tensor = ir.RankedTensorType(kind)
     return [
-        ops.DYNAMIC_SIZE if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
+        ops.ASSUMED_DYNAMIC_SIZE if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
         for i in range(tensor.rank)
     ]
 

@@ -148,7 +148,6 @@ def _groups_of(
 
     from mlirfuse import cost
     from mlirfuse.backend.compiler import Compiler
-    from mlirfuse.core import Kind
     from mlirfuse.debug.outline import Outliner
     from mlirfuse.frontends import import_model
     from mlirfuse.options import FusionOptions
@@ -159,7 +158,7 @@ def _groups_of(
     imported = import_model(*make())
     assert imported.workdir is not None
     times: dict[tuple[str, int], float] = {}
-    outliner = Outliner(lambda fusion, match: fusion.kind is not Kind.REWRITE)
+    outliner = Outliner(lambda fusion, match: fusion.groups)
 
     def observe(fusion, match, ordinal):  # type: ignore[no-untyped-def]
         times[fusion.name, ordinal] = cost.work(list(match.ops)).microseconds(target)

@@ -104,7 +104,7 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
 
 def does_work(op: ir.Operation) -> bool:
     """Whether the op would be a dispatch: no reshape, no empty or constant tensor."""
-    return not (slices.is_cheap(op) or op.name in ops.RESHAPES)
+    return not (slices.is_clonable(op) or op.name in ops.RESHAPES)
 
 
 def work(group: list[ir.Operation]) -> Work:
@@ -119,7 +119,7 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])
     return combined([computation(op)], num_bytes([*read, *op.results]))
@@ -151,7 +151,7 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
     )
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def computation(op: ir.Operation) -> Work:
     """What one op computes; its bytes are left out."""
     if not does_work(op):
@@ -159,10 +159,10 @@ def computation(op: ir.Operation) -> Work:
     if op.name == ops.REGION:
         return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
     if not ops.is_generic(op) and not ops.is_contraction(op):
-        count = max((ops.num_elements(r, ops.DYNAMIC_SIZE) for r in op.results), default=0)
+        count = max((ops.num_elements(r, ops.ASSUMED_DYNAMIC_SIZE) for r in op.results), default=0)
         steps = 2 if op.name == "linalg.softmax" else 0
         return Work(0, vector=count, special=steps * count, parallel=count)
-    sizes = [ops.DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
+    sizes = [ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
     count = math.prod(sizes)
     kinds = ops.iterator_types(op)
     parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
@@ -185,11 +185,11 @@ def num_bytes(values: Iterable[ir.Value]) -> int:
     total = 0
     for value in values:
         if ops.ranked(value) is not None:
-            total += ops.num_bytes(value, ops.DYNAMIC_SIZE)
+            total += ops.num_bytes(value, ops.ASSUMED_DYNAMIC_SIZE)
     return total
 
 
 def is_cheap_value(value: ir.Value) -> bool:
     """Whether a group takes a copy of what makes the value instead of reading it."""
     op = ops.defining_op(value)
-    return op is not None and slices.is_cheap(op)
+    return op is not None and slices.is_clonable(op)

@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.backend.fallback import Fallback
 from mlirfuse.compilation import Compilation, open_model
-from mlirfuse.core import Kind, MlirfuseError, Reason, Report
+from mlirfuse.core import MlirfuseError, Reason, Report
 from mlirfuse.debug import compare
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.options import FusionOptions
@@ -181,7 +181,7 @@ def _compiled(
     checked = {}
     for name in names:
         own = [d for d in report.decisions if d.function.startswith(name)]
-        groups = sum(d.taken and d.kind is not Kind.REWRITE for d in own)
+        groups = sum(d.made_group for d in own)
         fell_back = [f"{d.pass_name}: {d.detail}" for d in own if d.reason is Reason.FELL_BACK]
         if name in wrong:
             checked[name] = Checked(Outcome.WRONG, str(wrong[name]), groups)

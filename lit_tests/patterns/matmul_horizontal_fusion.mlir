@@ -69,7 +69,7 @@ func.func @readers_come_along_f16(%x: tensor<16x16xf16>, %w0: tensor<16x32xf16>,
 
 // CHECK-LABEL: @no_fusion_dynamic_products
 // WHY-LABEL: @no_fusion_dynamic_products
-// WHY: no matrix instructions for several products of ?x32x16 f32 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of ?x32x16 f32 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_dynamic_products(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
@@ -353,7 +353,7 @@ func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w0: tensor<16x
 
 // CHECK-LABEL: @no_fusion_f64
 // WHY-LABEL: @no_fusion_f64
-// WHY: no matrix instructions for several products of 16x32x16 f64 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of 16x32x16 f64 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_f64(%x: tensor<16x16xf64>, %w0: tensor<16x32xf64>, %w1: tensor<16x32xf64>) -> (tensor<16x32xf64>, tensor<16x32xf64>) {

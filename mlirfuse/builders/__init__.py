@@ -1,4 +1,4 @@
-"""Typed construction of what a rewrite leaves behind."""
+"""Typed construction of the ops that rewrites create."""
 
 from mlirfuse.builders.regions import (
     at_load_time,

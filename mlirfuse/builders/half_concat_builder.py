@@ -1,4 +1,4 @@
-"""Builds one op that computes both halves of a tensor."""
+"""One op that computes both halves of a tensor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.half_concat import Halves, Leaf, below
+from mlirfuse.structured.recognize.half_concat import Halves, Leaf, reads_of
 
 
-def joined(found: Halves) -> ir.Operation:
-    """One generic with a loop over the two parts, which selects between them.
+def merged(found: Halves) -> ir.Operation:
+    """One generic with a loop over the two halves, which selects between them.
 
-    The ops of the halves are erased; what read the whole reads a reshape of the generic's result.
+    The ops of the halves are erased; users of the whole read a reshape of the generic's result.
     """
     root, part = found.inserts[1], found.parts[0]
     kind, k = ops.element_type(part), found.axis
@@ -60,11 +60,11 @@ def _scalar(leaf: Leaf, tree: set[ir.Operation], known: dict[Leaf, ir.Value]) ->
     """The value of one element, built at the current insertion point; each is built once."""
     if leaf not in known:
         op = ops.defining_op(leaf[0])
-        inner = below(leaf, tree)
+        inner = reads_of(leaf, tree)
         assert op is not None
         assert inner
         arguments = [_scalar(one, tree, known) for one in inner]
-        # The last argument stands for what is written over, which the bodies do not read.
+        # The last argument stands for the init, which the bodies do not read.
         known[leaf] = builders.body_of(op)([*arguments, arguments[0]])[0]
     return known[leaf]
 

@@ -1,4 +1,4 @@
-"""Regions out of groups of ops, and where what a rewrite makes can stand."""
+"""Dispatch regions of groups of ops, and the insertion points of new ops."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mlirfuse.structured.ir import ops, slices
 def form_region(group: list[ir.Operation]) -> ir.Operation:
     """Puts the ops into one new `flow.dispatch.region` and removes the originals.
 
-    What ops outside the group read becomes a result of the region, except for broadcasts and
-    transposes, of which outside readers get a copy: IREE's code generation refuses a dispatch with
-    a result that is only moved data. Empty tensors and constant fills are copied in. Producers that
-    stand after the group's first reader move before it.
+    Values with users outside the group become results of the region, except for broadcasts and
+    transposes, of which outside users get a copy: IREE's code generation refuses a dispatch with a
+    result that is only moved data. Empty tensors and constant fills are copied in. Producers that
+    stand after the group's first user move before it.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
@@ -48,10 +48,10 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         inside = [u for u in ops.users(value) if _outer(u, group[0].block) in members]
         value.replace_all_uses_except(new, inside) if inside else value.replace_all_uses_with(new)
     for op in reversed(group):
-        # Erasing an op that is still read would leave dangling operands: an error, not a crash.
-        readers = [u.name for r in op.results for u in ops.users(r)]
-        if readers:
-            raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
+        # Erasing an op that still has users would leave dangling operands: an error, not a crash.
+        users = [u.name for r in op.results for u in ops.users(r)]
+        if users:
+            raise MlirfuseError(f"{op.name} still has the user {users[0]} outside its group")
         op.erase()
     return region
 
@@ -72,21 +72,21 @@ def ungroup(region: ir.Operation) -> None:
 
 
 def make_room(group: list[ir.Operation]) -> ir.Operation:
-    """Where one op can take the place of the group: before the op that is returned.
+    """The op before which one op can replace the group.
 
-    Producers that stand after the group's first reader move before it.
+    Producers that stand after the group's first user move before it.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
     """
-    place = slices.first_reader(group)
+    place = slices.insertion_point(group)
     for op in slices.late_producers(group):
         op.move_before(place)
     return place
 
 
 def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
-    """Lets readers outside the group read a copy of the op, where the group reads it too."""
+    """Gives users outside the group a copy of the op, where the group uses it too."""
     members, block, value = set(group), group[0].block, op.results[0]
     inside = [u for u in ops.users(value) if _outer(u, block) in members]
     outside = [_outer(u, block) for u in ops.users(value) if u not in inside]
@@ -100,7 +100,7 @@ def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
     assert number is not None
     if ops.num_inputs(op) == 1 or None in maps:
         copy = op.clone(ir.InsertionPoint(place)).operation
-    else:  # without the inputs that it does not read, which the group may compute
+    else:  # without the unused inputs, which the group may compute
         with ir.InsertionPoint(place), op.location:
             copy = generic(
                 [op.operands[number]],
@@ -127,7 +127,7 @@ def _clone_into(
             owner = ops.defining_op(value)
             if owner is None or owner in members or value in copies:
                 continue
-            if slices.is_cheap(owner):
+            if slices.is_clonable(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
         for user in (new, *ops.nested_ops(new)):
@@ -142,11 +142,11 @@ def _clone_into(
 
 
 def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
-    """Copies of producers that only the group reads, in place of the originals.
+    """Copies of producers that only the group uses, in place of the originals.
 
     Args:
-      copied: elementwise ops in block order; they stay for their other readers.
-      group: ops of the same block that read them.
+      copied: elementwise ops in block order; they stay for their other users.
+      group: users of them in the same block.
 
     Returns:
       The copies and the group, in block order. Each copy stands before its original.
@@ -168,12 +168,12 @@ def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir
 def at_load_time(
     sources: Sequence[ir.Value], build: Callable[[list[ir.Value]], ir.Value], name: str
 ) -> ir.Value:
-    """What `build` makes of constants, computed once when the program is loaded.
+    """A computation on constants that runs once, when the program is loaded.
 
     Args:
-      sources: constant data: results of an op of `ops.DATA`, or of a load of an immutable global.
+      sources: constant data: results of an op in `ops.CONSTANT_OPS`, or loads of immutable globals.
       build: builds the computation at the current insertion point.
-      name: of the global that keeps the result; a number is added where it is taken.
+      name: symbol of the global that stores the result; a suffix is added where it is taken.
 
     Returns:
       A load of the global, at the current insertion point.
@@ -210,14 +210,12 @@ def at_load_time(
 
 
 def fence(value: ir.Value) -> None:
-    """Puts a compute barrier between the value and its readers: IREE fuses nothing across."""
+    """Puts a compute barrier between the value and its users: IREE fuses nothing across."""
     op = ops.defining_op(value)
-    readers = ops.users(value)
-    if op is None or not readers:
+    users = ops.users(value)
+    if op is None or not users:
         return
-    first = slices.in_order(o for r in readers if (o := ops.ancestor_in(op.block, r)) is not None)[
-        0
-    ]
+    first = slices.in_order(o for u in users if (o := ops.ancestor_in(op.block, u)) is not None)[0]
     with ir.InsertionPoint(first), op.location:
         barrier = ir.Operation.create(
             "iree_tensor_ext.compute_barrier.start", results=[value.type], operands=[value]

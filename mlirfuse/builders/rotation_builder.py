@@ -1,4 +1,4 @@
-"""Builds rotations on heads that no transpose has moved, those beside one another as one."""
+"""Rotations on heads that no transpose has moved; adjacent heads rotate as one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def unmoved(found: Rotations) -> list[ir.Operation]:
     """The ops of the rotations, which read the heads where they are; the old ones are erased.
 
     Returns:
-      The new ops, in block order, over the dimensions of the halves. What read the rotated heads
-      reads reshapes of the last one's result, or of slices of it.
+      The new ops, in block order, over the dimensions of the halves. Users of the rotated heads
+      read reshapes of the last op's result, or of slices of it.
     """
     first = found.members[0]
     place = builders.make_room(found.ops)
@@ -80,7 +80,7 @@ class _Builder:
         """The heads with their halves apart: a slice of an expand, which is read in place."""
         value = self.first.source
         cut = ops.defining_op(value)
-        taken = None if cut is None else ops.slice_of(cut)
+        taken = None if cut is None else ops.static_slice(cut)
         if cut is None or taken is None or len(taken) != len(ops.shape(value)):
             return self._expanded(value)
         whole = self._expanded(cut.operands[0])

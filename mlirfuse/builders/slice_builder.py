@@ -1,4 +1,4 @@
-"""Builds slices of what an op reads in place of slices of what it computes."""
+"""Slices of an op's operands in place of slices of its result."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
     """The elementwise op on the part that the slice takes of its result; the slice is erased.
 
     Args:
-      op: reads no index and nothing of what it writes over, and writes at its loops; it is erased
-        when nothing else reads it.
+      op: an op with an identity map for its result that reads neither an index nor its init; it
+        is erased when it has no other user.
       cut: a `tensor.extract_slice` of the op's result that drops no dimension.
     """
     result = cut.results[0]
@@ -26,7 +26,7 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
         ir.Location.fused([op.location, cut.location], context=cut.context),
     ):
         inputs = [_part(v, m, cut) for v, m in zip(ops.inputs(op), read, strict=True)]
-        sizes = ops.sliced(cut).dynamic_sizes
+        sizes = ops.slice_params(cut).dynamic_sizes
         init = builders.empty(ops.shape(result), ops.element_type(result), sizes)
         kinds = ["parallel"] * len(out)
         new = builders.generic(inputs, [init], [*read, out], kinds, builders.body_of(op))
@@ -38,8 +38,8 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
 
 
 def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Value:
-    """What the op reads of the value for the part."""
-    taken = ops.sliced(cut)
+    """The part of the operand that the op reads for the slice."""
+    taken = ops.slice_params(cut)
     whole = ops.shape(cut.operands[0])
     if all(d is None or taken.is_whole(d, whole[d]) for d in index_map):
         return value
@@ -66,19 +66,19 @@ def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Val
     ).results[0]
 
 
-def every(value: ir.Value, sizes: Sequence[int | None], steps: Sequence[int]) -> ir.Value:
-    """`tensor.extract_slice` from the first element on, some indices of each dimension.
+def strided(value: ir.Value, sizes: Sequence[int | None], strides: Sequence[int]) -> ir.Value:
+    """`tensor.extract_slice` with strides, from the first element on.
 
     Args:
       value: the tensor.
-      sizes: indices that are taken of each dimension; None for all of a dynamic one.
-      steps: from one of them to the next; one for dynamic dimensions.
+      sizes: size of the slice along each dimension; None for all of a dynamic one.
+      strides: stride along each dimension; one for dynamic dimensions.
     """
     dynamic = builders.dynamic_sizes(value)
     numbers = {
         "offsets": [0] * len(sizes),
         "sizes": [ir.ShapedType.get_dynamic_size() if n is None else n for n in sizes],
-        "strides": list(steps),
+        "strides": list(strides),
     }
     return ir.Operation.create(
         "tensor.extract_slice",

@@ -13,8 +13,8 @@ from mlirfuse.structured.ir import analysis_cache, ops
 def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     """The dynamic sizes of a structured op's result, as values defined before the op.
 
-    They are read from the init's `tensor.empty` where there is one, else asked of the init with
-    `tensor.dim` at the current insertion point.
+    They are operands of the init's `tensor.empty` where there is one, else results of a
+    `tensor.dim` of the init at the current insertion point.
     """
     tensor = ops.ranked(value)
     if tensor is None or tensor.has_static_shape:
@@ -45,12 +45,12 @@ def _merged_sizes(collapse_shape: ir.Operation) -> list[ir.Value]:
         if not dynamic:
             continue
         known = product([sizes[d] for d in group if d not in values])
-        total = dynamic[0]
+        size = dynamic[0]
         for factor in dynamic[1:] if known == 1 else [*dynamic[1:], _index(known)]:
-            total = ir.Operation.create(
-                "arith.muli", results=[total.type], operands=[total, factor]
+            size = ir.Operation.create(
+                "arith.muli", results=[size.type], operands=[size, factor]
             ).results[0]
-        merged.append(total)
+        merged.append(size)
     return merged
 
 
@@ -105,7 +105,7 @@ def generic(
             "indexing_maps": ir.ArrayAttr.get([map_attribute(m, len(iterators)) for m in maps]),
             "iterator_types": ir.ArrayAttr.get(
                 [
-                    analysis_cache.parsed(ir.Attribute, f"#linalg.iterator_type<{kind}>")
+                    analysis_cache.parse(ir.Attribute, f"#linalg.iterator_type<{kind}>")
                     for kind in iterators
                 ]
             ),
@@ -114,7 +114,7 @@ def generic(
         },
         regions=1,
     )
-    types = [analysis_cache.parsed(ir.Type, ops.element_type(value)) for value in operands]
+    types = [analysis_cache.parse(ir.Type, ops.element_type(value)) for value in operands]
     block = op.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
     with ir.InsertionPoint(block):
         yielded = body(list(block.arguments))
@@ -131,7 +131,7 @@ def map_attribute(index_map: ops.IndexMap, loops: int) -> ir.AffineMapAttr:
 
 
 def body_of(op: ir.Operation) -> Body:
-    """The scalar body of a structured op, to be built again inside another."""
+    """The scalar body of a structured op, to be built again in another op."""
 
     def build(arguments: list[ir.Value]) -> list[ir.Value]:
         block = ops.body(op)
@@ -151,7 +151,7 @@ def body_of(op: ir.Operation) -> Body:
 def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     """Makes one `linalg.generic` of independent ones over the same loops, after the last of them.
 
-    What several of them read through the same map becomes one operand.
+    Equal operands with the same map become one operand.
 
     Args:
       group: generics of one block in block order with the same iterators; they are erased.
@@ -190,7 +190,7 @@ def merge(group: Sequence[ir.Operation]) -> ir.Operation:
 
 
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
-    """`tensor.collapse_shape` of the value; what an expand has just split is not split."""
+    """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         return value
@@ -210,7 +210,7 @@ def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
 
 
 def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) -> ir.Value | None:
-    """The expand without the splits that `wanted` joins again; None when it cuts across them."""
+    """The expand without the splits that `wanted` merges again; None when it cuts across them."""
     split = ops.reassociation(op)
     kept = [g for g in split if g in wanted or all((d,) in wanted for d in g)]
     if kept != list(split) or sum(len(g) for g in wanted) != sum(len(g) for g in split):
@@ -275,7 +275,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
         attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
         regions=1,
     )
-    element = analysis_cache.parsed(ir.Type, ops.element_type(init))
+    element = analysis_cache.parse(ir.Type, ops.element_type(init))
     block = op.regions[0].blocks.append(scalar.type, element, arg_locs=[ir.Location.current] * 2)
     with ir.InsertionPoint(block):
         ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
@@ -284,7 +284,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
 
 def scalar_constant(number: float, element: str) -> ir.Value:
     """`arith.constant` of that number and element type."""
-    scalar = analysis_cache.parsed(ir.Type, element)
+    scalar = analysis_cache.parse(ir.Type, element)
     attribute = (
         ir.FloatAttr.get(scalar, float(number))
         if element.startswith(("f", "bf"))
@@ -297,10 +297,10 @@ def scalar_constant(number: float, element: str) -> ir.Value:
 
 def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
     """A scalar op of one result; `predicate` is a comparison's as it prints."""
-    attributes = {"predicate": analysis_cache.parsed(ir.Attribute, predicate)} if predicate else {}
+    attributes = {"predicate": analysis_cache.parse(ir.Attribute, predicate)} if predicate else {}
     return ir.Operation.create(
         name,
-        results=[analysis_cache.parsed(ir.Type, kind)],
+        results=[analysis_cache.parse(ir.Type, kind)],
         operands=operands,
         attributes=attributes,
     ).results[0]
@@ -310,7 +310,7 @@ def tensor_type(sizes: Sequence[int | None], element: str) -> ir.RankedTensorTyp
     """The ranked tensor type; None stands for a dynamic size."""
     return ir.RankedTensorType.get(
         [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes],
-        analysis_cache.parsed(ir.Type, element),
+        analysis_cache.parse(ir.Type, element),
     )
 
 
@@ -322,7 +322,7 @@ def _reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
 
 
 def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[int]]) -> None:
-    """Lets all readers of `old` read `wide` through a collapse; inverse expands vanish."""
+    """Replaces `old` by a collapse of `wide`; inverse expands of `old` become `wide` itself."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)

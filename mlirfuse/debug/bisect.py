@@ -26,7 +26,7 @@ from mlirfuse.debug.oracle import Failure, Oracle, Subject, Verdict
 from mlirfuse.debug.outline import OutlinedRewrite, Outliner
 from mlirfuse.debug.reproducer import Reproducer
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines.engine import Observer
+from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
 from mlirfuse.runtime.inputs import Array, random_inputs

@@ -150,7 +150,7 @@ def _is_copied(value: ir.Value) -> bool:
         ops.num_elements(value) > MAX_CONSTANT_ELEMENTS and ops.constant(value) is None
     ):
         return False
-    return op.name in _CONSTANTS or slices.is_cheap(op)
+    return op.name in _CONSTANTS or slices.is_clonable(op)
 
 
 def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
@@ -245,7 +245,7 @@ class _HiddenSizes:
         """The new value of an index that is a size of the old function; None for other values."""
         if self._sizes is None or not isinstance(value.type, ir.IndexType):
             return None
-        size = None if ops.constant(value) is not None else self._sizes.number(value)
+        size = None if ops.constant(value) is not None else self._sizes.index(value)
         if size is not None and size not in self._made:
             with ir.InsertionPoint.at_block_begin(self._block):
                 kind = ir.IndexType.get()

@@ -218,14 +218,13 @@ class _Verifier:
 
     def _groups(self, options: FusionOptions) -> tuple[GroupCheck, ...]:
         from mlirfuse.backend.grouping import group
-        from mlirfuse.core import Kind
         from mlirfuse.debug.outline import Outliner
         from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
         from mlirfuse.structured.ir.sizes import Sizes
 
         model = self.compilation.imported
         sizes = Sizes(model.function, call_shapes(model.inputs, model.sizes), DYNAMIC_SIZE)
-        outliner = Outliner(lambda fusion, _: fusion.kind is not Kind.REWRITE, sizes)
+        outliner = Outliner(lambda fusion, _: fusion.groups, sizes)
         output = self.compilation.folder / "grouped.mlirbc"
         target = self.compilation.compiler.target
         grouped = group(

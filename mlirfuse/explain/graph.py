@@ -360,7 +360,7 @@ def steps(graph: Graph, decisions: Sequence[Decision]) -> list[Step]:
             found.append(Step((index,), group_of.get(key)))
             continue
         last = decisions[found[-1].decisions[-1]] if found else decision
-        if found and (last.pass_name, last.kind) == (decision.pass_name, Kind.REWRITE):
+        if found and last.pass_name == decision.pass_name and not is_group(last):
             found[-1] = Step((*found[-1].decisions, index), None)
         else:
             found.append(Step((index,), None))

@@ -95,7 +95,8 @@
       `for ${plural(new Set(refused.map((d) => d.reason)).size, "reason")}`));
     cards.push(card(bytes(sum(groups.map((d) => d.bytes_saved ?? 0))), "memory traffic saved a call", "modelled"));
     const chips = report.options.map((o) =>
-      h("span", { class: "chip", title: `default: ${JSON.stringify(o.default)}` }, `${o.name} = ${JSON.stringify(o.value)}`));
+      h("span", { class: "chip", title: `${report.switches[o.name] ?? o.name}\ndefault: ${JSON.stringify(o.default)}` },
+        `${o.name} = ${JSON.stringify(o.value)}`));
     at("summary").append(h("div", { class: "cards" }, cards),
       h("div", { class: "chips" },
         chips.length ? [h("span", { class: "dim" }, "Options that differ from the default:"), chips]

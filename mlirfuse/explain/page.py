@@ -15,7 +15,7 @@ from typing import Any
 
 from mlirfuse.core import Reason, Report
 from mlirfuse.explain import graph
-from mlirfuse.options import FusionOptions
+from mlirfuse.options import FusionOptions, switches
 from mlirfuse.support.atomic_file import replacing
 
 Step = tuple[str, str, str]
@@ -70,6 +70,7 @@ def html(
         "target": report.target,
         "iree": report.iree,
         "options": _changed_options(report.options),
+        "switches": {switch.name: switch.plain_summary for switch in switches()},
         "dispatches": report.dispatches,
         "passes": [dataclasses.asdict(p) for p in report.passes],
         "decisions": [d.to_dict() for d in report.decisions],

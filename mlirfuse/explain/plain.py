@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
+from mlirfuse.core import Candidate, Decision, Reason, Report
 
 _MAX_OPS_SHOWN = 4
 """Ops shown of a refused candidate, and in a row of the table of candidates."""
@@ -129,7 +129,7 @@ def _dispatches(report: Report) -> str:
 
 def is_group(decision: Decision) -> bool:
     """Whether the decision formed a group; rewrites prepare groups without forming one."""
-    return decision.taken and decision.kind is not Kind.REWRITE
+    return decision.made_group
 
 
 def decision_of(report: Report, function: str, pass_name: str, match: int) -> Decision | None:

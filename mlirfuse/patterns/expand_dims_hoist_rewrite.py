@@ -9,10 +9,10 @@
 A reshape between a contraction and its epilogue, or between the parts of a norm, keeps IREE from
 generating one loop nest for them; the same computation on the collapsed loops has no reshape
 inside. Root: a generic that reads an expand_shape. The loops of each collapsed group must be
-adjacent, of one kind, and read together or not at all by every operand. A reshape stays before a
-reduction over a part of the group, and so before the other ops that read it too: a norm over split
-rows would come apart. Static or dynamic sizes; any element type. Numerics: exact (each element is
-computed as before).
+adjacent, of one iterator type, and read together or not at all by every operand. A reshape stays
+before a reduction over a part of the group, and so before its other users: a norm over split rows
+would come apart. Static or dynamic sizes; any element type.
+Numerics: exact (each element is computed as before).
 Source: MLIR, sinking of tensor.expand_shape through linalg ops; MindSpore has no such pass.
 """
 
@@ -30,7 +30,12 @@ from mlirfuse.structured.ir import ops, slices
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where each loop of the op goes: the groups of old loops, one per new loop."""
+    """The collapsed loops.
+
+    Attributes:
+      groups: for each new loop the old loops that it collapses.
+      maps: indexing maps over the new loops, one per operand.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     maps: tuple[ops.IndexMap, ...]
@@ -58,15 +63,15 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _reduced_in_part(expand: ir.Operation) -> bool:
-    """Whether a reader reduces some, not all, of the dimensions that one was split into."""
+    """Whether a user reduces some, not all, of the dimensions that one was split into."""
     value = expand.results[0]
-    for reader in ops.users(value):
-        if not ops.is_generic(reader) or ops.is_contraction(reader):
+    for user in ops.users(value):
+        if not ops.is_generic(user) or ops.is_contraction(user):
             continue
-        kinds = ops.iterator_types(reader)
+        kinds = ops.iterator_types(user)
         maps = [
             index_map
-            for operand, index_map in zip(reader.operands, ops.indexing_maps(reader), strict=True)
+            for operand, index_map in zip(user.operands, ops.indexing_maps(user), strict=True)
             if operand == value and index_map is not None
         ]
         groups = (g for g in ops.reassociation(expand) if len(g) > 1)
@@ -85,9 +90,9 @@ def _plan(
     merged: list[tuple[int, ...]] = []
     for index_map, reassociation in views:
         for group in reassociation:
-            joined = tuple(_loop(index_map[d]) for d in group)
-            if len(joined) > 1 and not any(set(joined) & set(g) for g in merged):
-                merged.append(joined)
+            loops = tuple(_loop(index_map[d]) for d in group)
+            if len(loops) > 1 and not any(set(loops) & set(g) for g in merged):
+                merged.append(loops)
     if not merged:
         return None
     kinds = ops.iterator_types(root)
@@ -173,11 +178,11 @@ def _tensor_groups(
 def _collapsed_init(
     value: ir.Value, groups: list[tuple[int, ...]], read: list[tuple[ir.Value, int] | None]
 ) -> ir.Value:
-    """The init for the collapsed loops: empty and filled tensors are made anew.
+    """The init for the collapsed loops: empty and filled tensors are created again.
 
     Args:
       value: the init.
-      groups: its dimensions that become one each.
+      groups: its dimensions that collapse to one each.
       read: for each of those an input and its dimension, where that is dynamic.
     """
     if all(len(g) == 1 for g in groups):
@@ -185,13 +190,13 @@ def _collapsed_init(
     op = ops.defining_op(value)
     sizes = ops.shape(value)
     merged = [builders.product([sizes[d] for d in g]) for g in groups]
-    # The input's own size, not a product of the old ones, which nobody could tell to be equal.
+    # The input's own size: no analysis could prove a product of the old sizes equal to it.
     sources = [
         (value, group[0]) if found is None and len(group) == 1 else found
         for group, found in zip(groups, read, strict=True)
     ]
     known = [s for s, size in zip(sources, merged, strict=True) if size is None and s is not None]
-    if op is None or not slices.is_cheap(op) or len(known) < merged.count(None):
+    if op is None or not slices.is_clonable(op) or len(known) < merged.count(None):
         return builders.collapse(value, groups)
     dynamic = [builders.dimension(*source) for source in known]
     fresh = builders.empty(merged, ops.element_type(value), dynamic)

@@ -46,7 +46,9 @@ def shape_of(source):
     """The module of what a kernel calls, and the shape."""
     from mlirfuse.kernels.device import convolution_halo_sm90, convolution_stem_sm90
 
-    module = convolution_stem_sm90 if "hopper_lines.lines" in source else convolution_halo_sm90
+    module = (
+        convolution_stem_sm90 if "convolution_stem_sm90.lines" in source else convolution_halo_sm90
+    )
     numbers = source[source.index(".shaped(") + len(".shaped") :].partition("\n")[0]
     return module, module.shaped(*eval(numbers.rstrip(",")))
 
@@ -254,7 +256,7 @@ def test_the_text():
     whole = dataclasses.replace(STEM, batch=32, height=224, width=224)
     stem = plan(whole, dataclasses.replace(LINES, height=256))
     numbers = "64, 112, 112, 224, 672, 6, 2, 3, 10, 1, 21, 7, 4, 896, 32, 1392, 20, 132"
-    assert f"hopper_lines.shaped({numbers})" in stem.program.source
+    assert f"convolution_stem_sm90.shaped({numbers})" in stem.program.source
     assert "tiles of 448 by 64" in stem.program.source
     assert "row_inside" not in stem.program.source
 
@@ -276,7 +278,7 @@ def test_the_table_lets_them_load_once():
     square = Conv(32, 56, 56, 64, 64, low=1, high=1, filter="fijc")
     stem = dataclasses.replace(STEM, batch=32, height=224, width=224)
     assert "convolution_halo_sm90.windows" in plan(square, None).program.source
-    assert "hopper_lines.lines" in plan(stem, None).program.source
+    assert "convolution_stem_sm90.lines" in plan(stem, None).program.source
     steps = dataclasses.replace(square, height=112, width=112, stride=2)
     assert "matmul_sm90.products" in plan(steps, None).program.source
     narrow = plan(dataclasses.replace(stem, width=220), None).program.source

@@ -12,7 +12,7 @@ from helpers.explained import HOSTILE, REFUSED, decision, report
 from mlirfuse import explain
 from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
 from mlirfuse.explain import locations, page, plain
-from mlirfuse.options import FusionOptions
+from mlirfuse.options import FusionOptions, switches
 
 # --- text --------------------------------------------------------------------------------------
 
@@ -246,6 +246,7 @@ def test_page_has_the_whole_report(tmp_path):
     found = data_of(written(tmp_path, entry, title="net", timings={"stock": 2.0, "fused": 1.0}))
     assert found["title"] == "net"
     assert found["options"] == [{"name": "numerics", "value": "any", "default": "reassociating"}]
+    assert found["switches"] == {switch.name: switch.plain_summary for switch in switches()}
     assert found["decisions"] == entry.to_dict()["decisions"]
     assert found["timings"] == {"stock": 2.0, "fused": 1.0}
     assert found["speedups"] == {"stock": 1.0, "fused": 2.0}

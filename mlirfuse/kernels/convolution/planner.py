@@ -33,8 +33,8 @@ from mlirfuse.kernels.matmul import persistent
 from mlirfuse.kernels.matmul.tilings import FILLED, PROGRAMS, UNKNOWN_ROWS, placed
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 from mlirfuse.targets.base import Target
 
 ENTRY = "conv_kernel"
@@ -142,11 +142,11 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
 
 def takes(op: ir.Operation) -> bool:
     """Whether an op alone is a convolution of a kernel's types and loops."""
-    found = convolutions.sliding(op)
-    if not isinstance(found, Sliding) or _refused(op) is not None:
+    found = convolution_loops.classify(op)
+    if not isinstance(found, ConvolutionLoops) or _refused(op) is not None:
         return False
     sizes = ops.loop_sizes(op)
-    return None not in [size for loop, size in enumerate(sizes) if loop != found.rows[0]]
+    return None not in [size for loop, size in enumerate(sizes) if loop != found.m_loops[0]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,14 +167,14 @@ def filter_order(op: ir.Operation) -> FilterOrder | None:
 
     Terms side by side, or output channels, where few channels make no aligned blocks of terms.
     """
-    found = convolutions.sliding(op)
-    if not isinstance(found, Sliding) or found.channel is None:
+    found = convolution_loops.classify(op)
+    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None:
         return None
-    if found.terms[-1] != ((found.channel, 1),):
+    if found.image_dims[-1] != ((found.channel_loop, 1),):
         return None
-    terms = (*found.windows, found.channel)
-    few = (ops.loop_sizes(op)[found.channel] or 0) < FEW_CHANNELS
-    return FilterOrder(found.filter, (*terms, found.column) if few else (found.column, *terms))
+    terms = (*found.tap_loops, found.channel_loop)
+    few = (ops.loop_sizes(op)[found.channel_loop] or 0) < FEW_CHANNELS
+    return FilterOrder(found.filter, (*terms, found.n_loop) if few else (found.n_loop, *terms))
 
 
 def supports(
@@ -188,7 +188,7 @@ def supports(
       tiling: instead of the chosen one.
     """
     group = computing(region)
-    found = [(op, s) for op in group if (s := convolutions.sliding(op)) is not None]
+    found = [(op, s) for op in group if (s := convolution_loops.classify(op)) is not None]
     if not found:
         return None
     if len(found) > 1:
@@ -232,7 +232,7 @@ class _Planner:
         region: ir.Operation,
         group: list[ir.Operation],
         op: ir.Operation,
-        loops: Sliding,
+        loops: ConvolutionLoops,
         pad: ir.Operation | None,
     ) -> None:
         self.op = op
@@ -260,19 +260,19 @@ class _Planner:
         if value is None or ops.constant(value) != 0 or amounts is None:
             raise Unsupported("a padding that is not of zeros, and static")
         for (low, high), size, sums in zip(
-            amounts, ops.shape(self.image), self.loops.terms, strict=True
+            amounts, ops.shape(self.image), self.loops.image_dims, strict=True
         ):
-            if low + high and (size is None or sums == ((self.loops.channel, 1),)):
+            if low + high and (size is None or sums == ((self.loops.channel_loop, 1),)):
                 raise Unsupported("a padding of channels or of a dynamic dimension")
         return list(amounts)
 
     def plan(self, target: Target, tiling: ConvolutionConfig | None) -> Plan | NoMatch:
         """The plan, with the tiling that is given or chosen."""
         loops, sizes = self.loops, self.sizes
-        rows = tuple(sizes[n] for n in loops.rows)
-        columns = sizes[loops.column]
-        windows = [sizes[n] for n in loops.windows]
-        channels = 1 if loops.channel is None else sizes[loops.channel]
+        rows = tuple(sizes[n] for n in loops.m_loops)
+        columns = sizes[loops.n_loop]
+        windows = [sizes[n] for n in loops.tap_loops]
+        channels = 1 if loops.channel_loop is None else sizes[loops.channel_loop]
         if columns is None or channels is None or None in (*rows[1:], *windows):
             return NoMatch(Reason.DYNAMIC_SHAPE, "only the first loop of the rows may be dynamic")
         self.channels = channels
@@ -338,7 +338,7 @@ class _Planner:
         return _narrowed(tiling, self.problem.out_channels)
 
     def _rows(self) -> list[int]:
-        return [self.sizes[loop] or 0 for loop in self.loops.rows]
+        return [self.sizes[loop] or 0 for loop in self.loops.m_loops]
 
     def _lines(self, tiling: ConvolutionConfig, target: Target) -> halo.Lines | None:
         """How few channels lie in workgroup memory."""
@@ -433,9 +433,9 @@ class _Planner:
 
     def _problem(self, rows: int, columns: int) -> ConvolutionProblem:
         """What the tiling is chosen by."""
-        last = self.loops.terms[-1]
-        inside = self.loops.channel is not None and last == ((self.loops.channel, 1),)
-        summed = (*self.loops.windows, self.loops.channel)
+        last = self.loops.image_dims[-1]
+        inside = self.loops.channel_loop is not None and last == ((self.loops.channel_loop, 1),)
+        summed = (*self.loops.tap_loops, self.loops.channel_loop)
         read = ops.indexing_maps(self.op)[self.loops.filter]
         blocks = self.channels % persistent.BLOCK == 0
         return ConvolutionProblem(
@@ -444,14 +444,14 @@ class _Planner:
             self.channels,
             known_product(self.windows),
             channels_last=inside,
-            k_contiguous=inside and blocks and read == (self.loops.column, *summed),
+            k_contiguous=inside and blocks and read == (self.loops.n_loop, *summed),
         )
 
     def _spread(self) -> None:
         """Names the axes of every loop."""
         loops = self.loops
-        axes: dict[int, Axis] = {loop: (ROWS, n) for n, loop in enumerate(loops.rows)}
-        axes[loops.column] = (COLUMNS, 0)
+        axes: dict[int, Axis] = {loop: (ROWS, n) for n, loop in enumerate(loops.m_loops)}
+        axes[loops.n_loop] = (COLUMNS, 0)
         self.axes = axes
         out = ops.indexing_maps(self.op)[2] or ()
         main = [axes[d] for d in out if d is not None]
@@ -465,7 +465,7 @@ class _Planner:
         short = all(ops.element_type(v) in TYPES for v in self.results)
         layout = persistent.LAYOUT if self.tiling.consumer_warpgroups else ""
         self.tiles = Tiles(self.space, named, WIDE, short=short, layout=layout)
-        plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.terms]
+        plain = [axes.get(sums[0][0]) if len(sums) == 1 else None for sums in loops.image_dims]
         self.tiles.axes[self.image] = tuple(plain)
         self.main = tuple(main)
 
@@ -485,7 +485,7 @@ class _Planner:
         steps = blocks if terms.few else blocks * known_product(self.windows)
         # Where elements are in a line is known when it is compiled, for each step by itself.
         steps_of = "range" if line is None else "tl.static_range"
-        position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.column)
+        position = (ops.indexing_maps(self.op)[self.loops.filter] or ()).index(self.loops.n_loop)
         stride = known_product(ops.shape(self.filter)[position + 1 :])
         lines = [
             *first,

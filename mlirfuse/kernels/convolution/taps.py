@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 
 PAIR = 2
 """Elements of 16 bits that are loaded together at least, if they start at 4 bytes."""
@@ -57,7 +57,7 @@ class Terms:
     def __init__(
         self,
         op: ir.Operation,
-        loops: Sliding,
+        loops: ConvolutionLoops,
         image: ir.Value,
         padded: Sequence[tuple[int, int]],
         windows: Sequence[int],
@@ -78,15 +78,15 @@ class Terms:
     def _line(self) -> Line | None:
         """The rows of the window, where their channels are odd in number and lie in pairs."""
         loops, channels = self.loops, self.channels
-        if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.terms) < 2:
+        if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.image_dims) < 2:
             return None
-        along, last = loops.terms[-2:]
-        dim = len(loops.terms) - 2
+        along, last = loops.image_dims[-2:]
+        dim = len(loops.image_dims) - 2
         width = known_product(self.image[dim:])
-        if last != ((loops.channel, 1),) or len(along) != 2 or width % PAIR:
+        if last != ((loops.channel_loop, 1),) or len(along) != 2 or width % PAIR:
             return None
-        (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.windows)
-        if moved != (loops.windows[-1], 1) or stride * channels % PAIR:
+        (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.tap_loops)
+        if moved != (loops.tap_loops[-1], 1) or stride * channels % PAIR:
             return None
         low, _ = self.padded[dim]
         return Line(dim, low * channels % PAIR, self.windows[-1] * channels)
@@ -100,13 +100,13 @@ class Terms:
         """
         shape, lines, checks = self.image, [], []
         whole: list[str] = []
-        plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.terms)
+        plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.image_dims)
         if plain and not any(low + high for low, high in self.padded):
-            read = tuple(axes.get(sums[0][0]) for sums in self.loops.terms)
+            read = tuple(axes.get(sums[0][0]) for sums in self.loops.image_dims)
             whole = [space.offset(shape, read)]
         else:
             for dim, (sums, (low, high)) in enumerate(
-                zip(self.loops.terms, self.padded, strict=True)
+                zip(self.loops.image_dims, self.padded, strict=True)
             ):
                 parts = [(loop, factor) for loop, factor in sums if loop in axes]
                 stride = known_product(shape[dim + 1 :])
@@ -138,7 +138,7 @@ class Terms:
 
     def _moved(self, sums: Sequence[tuple[int, int]], shaped: str) -> str:
         """What the window adds to a dimension."""
-        windows = self.loops.windows
+        windows = self.loops.tap_loops
         return " + ".join(
             f"window{windows.index(loop)}{shaped}" + (f" * {factor}" if factor != 1 else "")
             for loop, factor in sums
@@ -175,12 +175,12 @@ class Terms:
 
     def in_image(self, shaped: str) -> str:
         """What a step adds to where the image of a row begins; `shaped` makes tiles of terms."""
-        return self._offset(self.loops.terms, self.image, shaped)
+        return self._offset(self.loops.image_dims, self.image, shaped)
 
     def in_filter(self, shaped: str) -> str:
         """The same of the filter of a column."""
         sums = tuple(
-            () if loop is None or loop == self.loops.column else ((loop, 1),)
+            () if loop is None or loop == self.loops.n_loop else ((loop, 1),)
             for loop in self._filter_loops
         )
         return self._offset(sums, self._filter, shaped)
@@ -217,26 +217,26 @@ class Terms:
             loop: known_product(self._filter[dim + 1 :])
             for dim, loop in enumerate(self._filter_loops)
         }
-        one, other = (steps[loop] for loop in self.loops.windows)
-        channel = steps[self.loops.channel]
+        one, other = (steps[loop] for loop in self.loops.tap_loops)
+        channel = steps[self.loops.channel_loop]
         parts = [f"line * {one}", f"element // {self.channels} * {other}"]
-        parts += [f"element % {self.channels} * {channel}", f"column * {steps[self.loops.column]}"]
+        parts += [f"element % {self.channels} * {channel}", f"column * {steps[self.loops.n_loop]}"]
         return [f"return {' + '.join(parts)}"]
 
     def moves(self) -> tuple[int, ...]:
         """Pixels from the first place of a window to each of its places; channels lie last."""
-        steps = [self._step(loop) for loop in self.loops.windows]
+        steps = [self._step(loop) for loop in self.loops.tap_loops]
         places = itertools.product(*map(range, self.windows))
         return tuple(sum(map(operator.mul, steps, place)) for place in places)
 
     def steps(self) -> list[int]:
         """Pixels from one index of each loop of the rows to the next."""
-        return [self._step(loop) for loop in self.loops.rows]
+        return [self._step(loop) for loop in self.loops.m_loops]
 
     def _step(self, loop: int) -> int:
         return sum(
             factor * known_product(self.image[dim + 1 : -1])
-            for dim, sums in enumerate(self.loops.terms)
+            for dim, sums in enumerate(self.loops.image_dims)
             for other, factor in sums
             if other == loop
         )
@@ -244,17 +244,17 @@ class Terms:
     def strides(self) -> tuple[int, int] | None:
         """The strides of windows over images of height, width and channels; None of others."""
         loops = self.loops
-        if len(loops.rows) != 3 or len(loops.windows) != 2 or len(loops.terms) != 4:
+        if len(loops.m_loops) != 3 or len(loops.tap_loops) != 2 or len(loops.image_dims) != 4:
             return None
         found = [
             factor
             for row, window, sums in zip(
-                loops.rows[1:], loops.windows, loops.terms[1:3], strict=True
+                loops.m_loops[1:], loops.tap_loops, loops.image_dims[1:3], strict=True
             )
             for loop, factor in sums
             if loop == row and {*sums} == {(row, factor), (window, 1)}
         ]
-        plain = loops.terms[0] == ((loops.rows[0], 1),) and self.padded[0] == (0, 0)
+        plain = loops.image_dims[0] == ((loops.m_loops[0], 1),) and self.padded[0] == (0, 0)
         return (found[0], found[1]) if plain and len(found) == 2 else None
 
     def _offset(
@@ -264,13 +264,15 @@ class Terms:
         found = []
         for dim, sums in enumerate(dims):
             stride = known_product(shape[dim + 1 :])
-            if dims is self.loops.terms and self.line is not None and dim >= self.line.dim:
+            if dims is self.loops.image_dims and self.line is not None and dim >= self.line.dim:
                 found += ["along[None, :]"] if dim == self.line.dim else []
                 continue
             for loop, factor in sums:
-                if loop in self.loops.windows:
-                    name = f"window{self.loops.windows.index(loop)}" + (shaped if self.few else "")
-                elif loop == self.loops.channel:
+                if loop in self.loops.tap_loops:
+                    name = f"window{self.loops.tap_loops.index(loop)}" + (
+                        shaped if self.few else ""
+                    )
+                elif loop == self.loops.channel_loop:
                     name = ("channel" if self.few else "term") + shaped
                 else:
                     continue

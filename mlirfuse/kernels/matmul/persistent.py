@@ -90,7 +90,7 @@ def reads(value: ir.Value, index_map: ops.IndexMap, term: int) -> bool:
     """Whether an operand can be loaded: its terms side by side, aligned, also in a slice."""
     op = ops.defining_op(value)
     sliced = op is not None and op.name == "tensor.extract_slice"
-    boxes = ops.slice_of(op) if op is not None and sliced else None
+    boxes = ops.static_slice(op) if op is not None and sliced else None
     size = ops.shape(op.operands[0] if op is not None and sliced else value)[-1]
     return (
         index_map[-1] == term

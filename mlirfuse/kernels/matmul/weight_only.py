@@ -23,15 +23,9 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tilings import LINE
-from mlirfuse.structured.expr.expressions import (
-    CASTS,
-    Apply,
-    Const,
-    Element,
-    Expr,
-    start,
-    step_through,
-)
+from mlirfuse.structured.expr.expansion import step_through
+from mlirfuse.structured.expr.expressions import CASTS, start
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
