@@ -1,4 +1,4 @@
-"""Errors that mlirfuse raises on purpose, and what a message says of an unknown name."""
+"""Errors that mlirfuse raises on purpose, and the end of a message about an unknown name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 class MlirfuseError(Exception):
     """Base of every error that mlirfuse raises on purpose.
 
-    `exit_code` is what a command line returns for it: 1 when the work failed, 2 for wrong usage.
-    The message is one line that says what failed, where, and what would be accepted.
+    `exit_code` is the exit status of a command line: 1 when the work failed, 2 for wrong usage. The
+    message is one line with the failure, its place, and the accepted input.
     """
 
     exit_code = 1
@@ -49,11 +49,11 @@ class PassFailedError(MlirfuseError):
 
 
 class MustFuseError(MlirfuseError):
-    """Ops that the user wants in one dispatch are in several."""
+    """Ops that must be in one dispatch are in several."""
 
 
 class CallError(MlirfuseError):
-    """A compiled program was called with arguments that it was not compiled for."""
+    """A compiled program was called with arguments of other shapes or types than compiled for."""
 
 
 def normalized(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A named pass: its pattern, its guards, its rewrite, and the words that classify it."""
+"""A named pass: its pattern, its guards, its rewrite and its classification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Numerics(enum.StrEnum):
     PRECISION_CHANGING = "precision_changing"
 
     def within(self, limit: str) -> bool:
-        """Says whether this class is allowed under `--numerics=LIMIT`.
+        """Whether this class is allowed under `--numerics=LIMIT`.
 
         Args:
           limit: `exact`, `reassociating` or `any`.
@@ -35,7 +35,7 @@ class Numerics(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """Which way a candidate grows: the words of the decision schema."""
+    """The direction in which a candidate grows, as in the decision schema."""
 
     PRODUCER_CONSUMER = "producer-consumer"
     EPILOGUE = "epilogue"
@@ -51,12 +51,12 @@ def forms_group(kind: Kind, given: bool | None) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Match:
-    """A place where a pass can rewrite.
+    """Ops that a pass can rewrite.
 
     Attributes:
       root: the op whose results the rewrite replaces.
-      ops: every op that the rewrite takes in, in block order, the root among them.
-      data: what `match` found and `rewrite` needs; private to the pass.
+      ops: all matched ops, the root among them, in block order.
+      data: findings of `match` for `rewrite`; private to the pass.
     """
 
     root: ir.Operation
@@ -66,10 +66,10 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may ask: the target and its own options.
+    """The input of a pass besides the ops: the target and its own options.
 
     Attributes:
-      target: capabilities and rates of the machine compiled for.
+      target: capabilities and rates of the target machine.
       options: an instance of the pass's `Options`.
       single_op_groups: whether a group of one op is allowed.
     """
@@ -102,15 +102,15 @@ def _admit_all(group: list[ir.Operation]) -> NoMatch | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class GroupRules:
-    """Which groups a pass allows when the engine searches for them by modelled time.
+    """The groups that a pass allows when the engine searches for them by modelled time.
 
     Attributes:
-      roots: names of the ops that are asked for.
-      takes: whether an op may be in a group; the reason where somebody may ask for it.
-      joins: why a producer and a reader of its value may not be in one group; None when they may.
-        The last argument says that the value is read outside too, and becomes a result.
-      admits: why these ops, in block order, may not be one group as a whole.
-      needs: an op of which every group holds one; other groups are another pass's.
+      roots: names of the ops that are candidates.
+      takes: whether an op may be in a group; a refusal instead of False is recorded.
+      joins: refusal of a producer and a user of its value in one group; None when it is allowed.
+        The last argument is True for a value with users outside, which becomes a result.
+      admits: refusal of ops, in block order, as one group; None when they are allowed.
+      needs: predicate that one op of every group fulfills; other groups belong to other passes.
     """
 
     roots: tuple[str, ...]
@@ -128,28 +128,29 @@ class FusionPass:
       name: snake_case; also the name of its file, its lit test and its switch.
       summary: one line for `--list-passes`.
       roots: op names at which `match` is tried.
-      where: at which of those; a cheap question about the op, asked once for all passes that have
-        the same one. What it says no to is no match, and no near one.
-      match: structure. `None` when the op has nothing to do with the pattern, `NoMatch` when it
-        starts like it and differs, `Match` when it fits.
-      rules: for a pass without a pattern: the engine searches for the groups that pay.
-      rewrite: builds the new ops, erases exactly `match.ops`, and returns the op that takes their
-        place.
-      legal: would the rewrite be wrong? Returns the reason, or None.
-      profitable: would it not pay? Returns the reason, or None.
-      prepare: what takes time and can fail, asked last, of what no switch keeps from being made.
+      where: predicate on the root, cheap and evaluated once for all passes that share it; False is
+        neither a match nor a refusal.
+      match: structure. `None` for an op unrelated to the pattern, `NoMatch` for one that starts
+        like it and differs, `Match` for one that fits.
+      rules: rules of a pass without a pattern: the engine searches for profitable groups.
+      rewrite: builds the new ops, erases exactly `match.ops`, and returns the op that replaces
+        them.
+      legal: refusal of a rewrite that would be wrong, or None.
+      profitable: refusal of a rewrite that would not pay, or None.
+      prepare: refusal by a step that takes time and can fail, such as building a kernel, or None;
+        called last, for matches that all switches allow.
       feature: the code generation feature without which the pass is off; empty for none.
-      numerics: how far it changes results.
-      kind: the word of the decision schema for the way its candidates grow.
+      numerics: largest change of results.
+      kind: direction in which its candidates grow, as in the decision schema.
       forms_group: whether a rewrite leaves a group: the op that it returns is a dispatch region
         that the engine checks, marks and counts as a group. None: every `kind` but REWRITE does.
-      contained: whether a rewrite changes no ops but those of its match and what reads them; that
-        of a group never does.
-      takes_single_op: whether the rewrite gives even a group of one op a better form.
+      contained: whether a rewrite changes only the ops of its match and their users; forming a
+        group always does.
+      takes_single_op: whether groups of one op are allowed.
       targets: names of the targets where it is on by default.
-      aliases: other names it answers to (MindSpore's, old ones).
+      aliases: other names that switches and pipelines accept, the descriptive one first.
       options: a frozen dataclass with a default for each field.
-      source: where the pattern's definition comes from.
+      source: origin of the pattern's definition.
     """
 
     name: str
@@ -175,7 +176,7 @@ class FusionPass:
 
     @property
     def groups(self) -> bool:
-        """Whether a rewrite leaves a group: `forms_group`, or what follows from `kind`."""
+        """Whether a rewrite leaves a group: `forms_group`, or the default of `kind`."""
         return forms_group(self.kind, self.forms_group)
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import enum
 class Reason(enum.Enum):
     """Why a fusion was not made. Closed: every refusal uses one of these.
 
-    Each member carries its code (stable, used in JSON), a text, and a hint that says what would
-    make the fusion happen.
+    Each member carries its code (stable, used in JSON), a text, and a hint on how to get the
+    fusion.
     """
 
     ALREADY_GROUPED = (
@@ -55,7 +55,7 @@ class Reason(enum.Enum):
     )
     MUST_FUSE = (
         "must_fuse",
-        "the match would take some of the ops that have to end in one group from the others",
+        "the match would separate ops that must be in one group",
         "ask for fewer ops in --must-fuse or in the model's region mark",
     )
     SINGLE_OP = (
@@ -65,18 +65,18 @@ class Reason(enum.Enum):
     )
     EXTRA_USERS = (
         "extra_users",
-        "an intermediate value is read by ops outside the match and cannot become a result here",
-        "remove the other reader, or use a pass that returns the intermediate too",
+        "an intermediate value has users outside the match and cannot become a result here",
+        "remove the other user, or use a pass that returns the intermediate value too",
     )
     WOULD_CYCLE = (
         "would_cycle",
-        "an op outside the group both reads from it and feeds it",
-        "include that op in the group, or cut the dependence",
+        "an op outside the group is both a consumer and a producer of it",
+        "include that op in the group, or remove one of the dependences",
     )
     SIDE_EFFECTS = (
         "side_effects",
-        "an op that would have to move has side effects or an order that must be kept",
-        "move the side effect out of the way in the model",
+        "an op that would have to move has side effects or must stay in order",
+        "move the side effect before or after the ops in the model",
     )
     DIFFERENT_BLOCKS = (
         "different_blocks",
@@ -85,13 +85,13 @@ class Reason(enum.Enum):
     )
     TOO_MANY_OPERANDS = (
         "too_many_operands",
-        "the dispatch would take more than the operands that IREE allows (16)",
+        "the dispatch would have more operands and results than IREE allows (16)",
         "fuse fewer ops: switch off a later fusion into the same group",
     )
     TOO_MANY_OPS = (
         "too_many_ops",
-        "the group would hold more ops than code generation takes in one dispatch (64)",
-        "nothing: the rest becomes a group of its own",
+        "the group would hold more ops than the limit of one dispatch (64)",
+        "no action is needed: the rest becomes a group of its own",
     )
     SHAPE_MISMATCH = (
         "shape_mismatch",
@@ -105,7 +105,7 @@ class Reason(enum.Enum):
     )
     ELEMENT_TYPE = (
         "element_type",
-        "the pass does not take this element type",
+        "the pass does not support this element type",
         "cast the operands to f16, bf16 or f32",
     )
     INDEXING_MAP = (
@@ -115,12 +115,12 @@ class Reason(enum.Enum):
     )
     CONSTANT_UNVERIFIED = (
         "constant_unverified",
-        "a value that the pattern relies on is not the constant it must be",
-        "make it a compile-time constant with the value the detail names",
+        "a value that the pattern relies on is not the required constant",
+        "make it a compile-time constant of the value in the detail",
     )
     STRUCTURE = (
         "structure",
-        "the graph starts like the pattern but differs from it at one place",
+        "the graph starts like the pattern but differs from it in one op",
         "see the detail for the op that differs",
     )
     WRONG_AXIS = (
@@ -135,18 +135,18 @@ class Reason(enum.Enum):
     )
     LEFT_TO_PRODUCER = (
         "left_to_producer",
-        "the op is the epilogue of a contraction, convolution or pooling, which takes it along",
-        "use a pass that forms a group of both, or skip the producer's op kind",
+        "the op is the epilogue of a contraction, convolution or pooling, and is fused with it",
+        "use a pass that forms a group of both, or skip the op kind of the producer",
     )
     STACK_LIMIT = (
         "stack_limit",
-        "the group would keep more in a CPU thread's stack than the target allows",
+        "the group would need more stack of a CPU thread than the target allows",
         "make the innermost dimension smaller or the group shorter",
     )
     REGISTER_LIMIT = (
         "register_limit",
-        "the group would keep and write longer rows than the target's code generation takes",
-        "make the rows shorter, or let nobody else read the intermediate value",
+        "the rows that the group keeps and writes exceed the target's limit",
+        "make the rows shorter, or remove the other users of the intermediate value",
     )
     FELL_BACK = (
         "fell_back",

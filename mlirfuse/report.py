@@ -16,19 +16,19 @@ SCHEMA_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """One candidate fusion and what became of it.
+    """One candidate fusion and its outcome.
 
     Attributes:
       pass_name: the pass that considered it.
-      match: number of the match among those of this pass in this run, from 0; None when refused
-        before it was counted.
+      match: index of the match among those of this pass in this run; None for one refused before
+        it was counted.
       kind: a word of `Kind`.
       function: symbol name of the function.
       ops: locations of the ops, as `file:line:col` or a name.
       op_names: the names of the same ops.
       taken: whether the rewrite was applied.
-      reason: why not, when it was not.
-      detail: the op, value or size that made the difference.
+      reason: the reason of a refusal; None when taken.
+      detail: the op, value or size that decided.
       bytes_saved: memory traffic that the fusion avoids, bytes a call.
       gain_us: modelled microseconds gained a call on the target.
       forms_group: whether the pass forms groups; None: every `kind` but REWRITE does.
@@ -71,7 +71,7 @@ class Decision:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Decision:
-        """Reads back what `to_dict` wrote."""
+        """The decision that `to_dict` wrote."""
         codes = {r.code: r for r in Reason}
         return cls(
             pass_name=entry["pass"],
@@ -91,11 +91,11 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """One decision among all of a report, by what it was worth.
+    """One decision among all of a report, ranked by its gain.
 
     Attributes:
-      decision: what was considered, and what became of it.
-      rank: place by modelled gain, from 1.
+      decision: the candidate and its outcome.
+      rank: rank by modelled gain, from 1.
       margin_us: gain less that of the candidate of the next rank; None where either has no model.
     """
 
@@ -110,12 +110,12 @@ class Candidate:
 
 @dataclasses.dataclass(slots=True)
 class PassRun:
-    """What one pass of the pipeline did.
+    """One pass of the pipeline in one run.
 
     Attributes:
       name: the pass, ours or MLIR's.
       enabled: False when a switch or the target turned it off.
-      rewrites: applied rewrites; None for an MLIR pass, which does not count them.
+      rewrites: number of applied rewrites; None for an MLIR pass, which does not count them.
       seconds: wall time.
     """
 
@@ -127,7 +127,7 @@ class PassRun:
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """What the engine did to a module, and why.
+    """The passes and decisions of one run of the engine on a module.
 
     Attributes:
       target: the target's spelling, e.g. `cuda:sm_90`.
@@ -135,9 +135,9 @@ class Report:
       options: the resolved options as a dictionary.
       passes: one entry per pass of the pipeline, in order.
       decisions: every candidate considered, in the order of consideration.
-      dispatches: numbers of dispatches: `stock` without our passes, `fused` with them; a value is
-        None until the program was compiled that way.
-      graph: the groups, the ops in none and the tensors between them, as `explain.graph` writes
+      dispatches: dispatch counts: `stock` without our passes, `fused` with them; a value is None
+        until the program was compiled that way.
+      graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
         them; None when no program was compiled.
     """
 
@@ -170,10 +170,10 @@ class Report:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Report:
-        """Reads back what `to_dict` wrote.
+        """The report that `to_dict` wrote.
 
         Raises:
-          MlirfuseError: the schema's version is not ours.
+          MlirfuseError: the schema has another version.
         """
         if entry.get("schema") != SCHEMA_VERSION:
             raise MlirfuseError(

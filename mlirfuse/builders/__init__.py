@@ -23,7 +23,9 @@ from mlirfuse.builders.tensors import (
     replace_collapsed,
     scalar,
     scalar_constant,
+    split_axis,
     tensor_type,
+    transpose,
 )
 from mlirfuse.structured.expr.loop_domains import product
 
@@ -48,6 +50,8 @@ __all__ = [
     "replace_collapsed",
     "scalar",
     "scalar_constant",
+    "split_axis",
     "tensor_type",
+    "transpose",
     "ungroup",
 ]

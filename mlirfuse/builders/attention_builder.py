@@ -18,11 +18,17 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.expr import expressions
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
 from mlirfuse.structured.recognize.attention import Attention, Operand
+
+
+def fuse_attention(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of the attention passes: the mask and the attention op in a dispatch region."""
+    return form_attention(match.data, match.ops)
 
 
 def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:
@@ -86,10 +92,10 @@ class _Builder:
     # --- the attention -----------------------------------------------------------------------
 
     def _attention(self, mask: tuple[ir.Value, list[int]] | None, init: ir.Value) -> ir.Value:
-        narrow = ops.element_type(self.found.q.value) != "f32"
+        is_16_bit = ops.element_type(self.found.q.value) != "f32"
         # IREE multiplies q by scale * log2(e) in q's own type, which rounds a 16-bit q. A scale of
         # ln(2) makes that factor one; the f32 scores are multiplied instead.
-        scale = builders.scalar_constant(math.log(2.0) if narrow else self.found.scale, "f32")
+        scale = builders.scalar_constant(math.log(2.0) if is_16_bit else self.found.scale, "f32")
         operands = [
             self.q,
             self.k,
@@ -114,7 +120,7 @@ class _Builder:
         block = op.regions[0].blocks.append(f32, arg_locs=[ir.Location.current])
         with ir.InsertionPoint(block):
             score: ir.Value = block.arguments[0]
-            if narrow:
+            if is_16_bit:
                 factor = builders.scalar_constant(self.found.scale / math.log(2.0), "f32")
                 score = builders.scalar("arith.mulf", [score, factor], "f32")
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])
@@ -209,13 +215,13 @@ class _Builder:
         parts: list[tuple[int, ...]] = []
         sizes: list[int | None] = []
         dynamic: list[ir.Value] = []
-        for number, axis in enumerate(operand.axes):
+        for position, axis in enumerate(operand.axes):
             pieces: list[tuple[int, ...]] = [(d,) for d in axis] or [()]
             groups.append([len(parts) + i for i in range(len(pieces))])
             parts += pieces
             sizes += [self.dims[d].size for d in axis] or [1]
             if any(self.dims[d].size is None for d in axis):
-                whole = builders.dimension(operand.value, number)
+                whole = builders.dimension(operand.value, position)
                 factor = math.prod(self.dims[d].size or 1 for d in axis)
                 dynamic.append(_divided(whole, factor))
         return Operand(builders.expand(operand.value, groups, sizes, dynamic), tuple(parts))
@@ -225,14 +231,14 @@ class _Builder:
         split = self._split(operand)
         groups: list[list[int]] = []
         leading: list[int] = []
-        for number, axis in enumerate(split.axes):
+        for position, axis in enumerate(split.axes):
             if axis:
-                groups.append([*leading, number])
+                groups.append([*leading, position])
                 leading = []
             elif groups:
-                groups[-1].append(number)
+                groups[-1].append(position)
             else:
-                leading.append(number)
+                leading.append(position)
         return builders.collapse(split.value, groups), [d for axis in split.axes for d in axis]
 
     def _final_shape(self, value: ir.Value) -> ir.Value:
@@ -245,13 +251,13 @@ class _Builder:
             return value
         groups: list[list[int]] = []
         leading: list[int] = []
-        for number, axis in enumerate(axes):
+        for position, axis in enumerate(axes):
             if not axis and groups:
-                groups[-1].append(number)
+                groups[-1].append(position)
             elif not axis:
-                leading.append(number)
+                leading.append(position)
             else:
-                groups.append([*leading, number])
+                groups.append([*leading, position])
                 leading = []
         dynamic = [
             builders.dimension(value, n) for n, s in enumerate(ops.shape(value)) if s is None
@@ -268,15 +274,15 @@ class _Builder:
 
     def index(self, index: Index, loops: list[int]) -> ir.Value:
         """The value of an index, inside a body over these dimensions."""
-        total: ir.Value | None = None
+        linear: ir.Value | None = None
         for d in self.found.domain.of(index):
             digit = _loop_index(loops.index(d))
-            if total is not None:
+            if linear is not None:
                 size = builders.scalar_constant(self.dims[d].size or 0, "index")
-                total = builders.scalar("arith.muli", [total, size], "index")
-                digit = builders.scalar("arith.addi", [total, digit], "index")
-            total = digit
-        return builders.scalar_constant(0, "index") if total is None else total
+                linear = builders.scalar("arith.muli", [linear, size], "index")
+                digit = builders.scalar("arith.addi", [linear, digit], "index")
+            linear = digit
+        return builders.scalar_constant(0, "index") if linear is None else linear
 
 
 class _Scalars:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import destination_builder
+from mlirfuse.builders.slice_builder import take
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contraction_splits
 
@@ -54,30 +56,6 @@ def _init(op: ir.Operation, right: ir.Value) -> ir.Value:
     return builders.fill(builders.scalar_constant(start, kind), wide)
 
 
-def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
-    """`tensor.extract_slice` of `size` indices of one axis from `offset` on."""
-    sizes = list(ops.shape(value))
-    dynamic = builders.dynamic_sizes(value)
-    sizes[axis] = size
-    return ir.Operation.create(
-        "tensor.extract_slice",
-        results=[builders.tensor_type(sizes, ops.element_type(value))],
-        operands=[value, *dynamic],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(
-                [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes]
-            ),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
-        },
-    )
-
-
-def _numbers(numbers: Sequence[int]) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get(list(numbers))
-
-
 def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
     """The elementwise op with other operands, which may have fewer dimensions than the op's.
 
@@ -119,28 +97,28 @@ def parts(split: contraction_splits.Split) -> tuple[list[ir.Operation], list[ir.
     before = root.results[0]
     for op in split.chain:
         others = [v for v in ops.inputs(op) if v != before]
-        for number, value in enumerate(values):
-            slices = {v: take(v, 0, number * width, width) for v in others}
+        for i, value in enumerate(values):
+            slices = {v: take(v, 0, i * width, width) for v in others}
             replaced = {before: value, **{v: s.results[0] for v, s in slices.items()}}
             new = elementwise(op, replaced)
             made += [*slices.values(), new]
-            values[number] = new.results[0]
+            values[i] = new.results[0]
         before = op.results[0]
     return made, values
 
 
 def split_reduction(
-    contraction: ir.Operation, number: int, collapse_shape: ir.Operation
+    contraction: ir.Operation, operand: int, collapse_shape: ir.Operation
 ) -> ir.Operation:
     """The contraction on the source of an operand's reshape: one reduction loop becomes several.
 
     Args:
       contraction: a user of the reshape's result.
-      number: index of that operand.
+      operand: index of that operand.
       collapse_shape: the reshape; it merges static dimensions that the contraction reduces.
     """
     maps = ops.plain_maps(contraction)
-    split = dict(zip(maps[number], ops.reassociation(collapse_shape), strict=True))
+    split = dict(zip(maps[operand], ops.reassociation(collapse_shape), strict=True))
     sizes = ops.shape(collapse_shape.operands[0])
     kinds = ops.iterator_types(contraction)
     first = list(
@@ -164,7 +142,7 @@ def split_reduction(
         return builders.expand(value, groups, wide, builders.dynamic_sizes(value))
 
     inputs = [
-        collapse_shape.operands[0] if i == number else expanded(value, maps[i])
+        collapse_shape.operands[0] if i == operand else expanded(value, maps[i])
         for i, value in enumerate(ops.inputs(contraction))
     ]
     return builders.generic(
@@ -193,9 +171,9 @@ def concatenated(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]
     made = [several_results([(roots[0], weight)])]
     for before, step in itertools.pairwise(zip(*chains, strict=True)):
         known = {before[0].results[0]: made[-1].results[0]}
-        for number, value in enumerate(ops.inputs(step[0])):
+        for operand, value in enumerate(ops.inputs(step[0])):
             if value not in known:
-                parts = [op.operands[number] for op in step]
+                parts = [op.operands[operand] for op in step]
                 known[value] = _concatenated(parts, 0, "joined_bias")
         made.append(elementwise(step[0], known))
     return made
@@ -211,26 +189,11 @@ def _concatenated(values: Sequence[ir.Value], axis: int, name: str) -> ir.Value:
     def build(parts: list[ir.Value]) -> ir.Value:
         whole = builders.empty(shape, ops.element_type(values[0]))
         for part, offset in zip(parts, itertools.accumulate(widths, initial=0), strict=False):
-            whole = _inserted(part, whole, axis, offset)
+            offsets = [offset if d == axis else 0 for d in range(len(shape))]
+            whole = destination_builder.insert(part, whole, offsets).results[0]
         return whole
 
     return builders.at_load_time(values, build, name)
-
-
-def _inserted(part: ir.Value, whole: ir.Value, axis: int, offset: int) -> ir.Value:
-    """`tensor.insert_slice` of the part at `offset` of one axis."""
-    sizes = [size or 0 for size in ops.shape(part)]
-    return ir.Operation.create(
-        "tensor.insert_slice",
-        results=[whole.type],
-        operands=[part, whole],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(sizes),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
-        },
-    ).results[0]
 
 
 def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> ir.Value:
@@ -251,10 +214,10 @@ def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> i
 def _kept(sizes: Sequence[int | None], kept: Sequence[int | None]) -> list[list[int]]:
     """The reassociation that drops the unit dimensions that are missing in `kept`."""
     groups: list[list[int]] = [[] for _ in kept]
-    place = -1
+    position = -1
     for d, size in enumerate(sizes):
-        missing = len(sizes) - d > len(kept) - place - 1
+        missing = len(sizes) - d > len(kept) - position - 1
         if not (missing and size == 1):
-            place += 1
-        groups[max(place, 0)].append(d)
+            position += 1
+        groups[max(position, 0)].append(d)
     return groups

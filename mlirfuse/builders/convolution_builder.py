@@ -46,8 +46,8 @@ def fold(found: ScaledChannels) -> ir.Operation:
             merged = found.merged.clone(ir.InsertionPoint.current).operation
             merged.operands[0] = result
             result = merged.results[0]
-    places = [op.location for op in (step.op for step in found.channel_ops)]
-    with ir.InsertionPoint(last), ir.Location.fused(places, context=last.context):
+    locations = [step.op.location for step in found.channel_ops]
+    with ir.InsertionPoint(last), ir.Location.fused(locations, context=last.context):
         bias = builders.at_load_time(
             vectors, lambda parts: _shift(parts, found.channel_ops), "shifted_bias"
         )
@@ -66,39 +66,32 @@ def fold(found: ScaledChannels) -> ir.Operation:
     return added
 
 
-def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -> ir.Operation:
+def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) -> ir.Operation:
     """Transposes a constant filter when the program is loaded.
 
     Args:
       root: a generic; it is erased.
-      number: index of its operand that is the filter.
+      operand: index of its operand that is the filter.
       loops: the root's loops in the order of the new filter's dimensions.
 
     Returns:
       The root with the new filter.
     """
-    weight, own = root.operands[number], ops.indexing_maps(root)[number]
+    weight, own = root.operands[operand], ops.indexing_maps(root)[operand]
     source = convolutions.constant_root(weight)
     assert source is not None
     assert own is not None
     read = tuple(loops.index(loop) for loop in own if loop is not None)
-    sizes = [ops.shape(weight)[own.index(loop)] for loop in loops]
 
     def transposed(parts: list[ir.Value]) -> ir.Value:
-        return builders.generic(
-            [reshaped(weight, parts[0])],
-            [builders.empty(sizes, ops.element_type(weight))],
-            [read, tuple(range(len(loops)))],
-            ["parallel"] * len(loops),
-            lambda arguments: arguments[:1],
-        ).results[0]
+        return builders.transpose(reshaped(weight, parts[0]), read)
 
     with ir.InsertionPoint(root), root.location:
         stored = builders.at_load_time([source], transposed, "filter")
         new = root.clone(ir.InsertionPoint.current).operation
-    new.operands[number] = stored
+    new.operands[operand] = stored
     maps = list(root.attributes["indexing_maps"])
-    maps[number] = builders.map_attribute(loops, len(ops.iterator_types(root)))
+    maps[operand] = builders.map_attribute(loops, len(ops.iterator_types(root)))
     new.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
     if _MEMOIZED in new.attributes:
         del new.attributes[_MEMOIZED]
@@ -130,13 +123,13 @@ def _scaled(
     sizes = ops.shape(weight)
     own = ops.indexing_maps(found.root)[found.filter]
     assert own is not None
-    places = tuple(own.index(loop) for loop in found.loops)
+    axes = tuple(own.index(loop) for loop in found.loops)
     whole = tuple(range(len(sizes)))
-    split = [sizes[d] for d in places]
+    split = [sizes[d] for d in axes]
     for vector, step in zip(vectors, steps, strict=True):
-        grouped = len(places) > 1
-        wide = builders.expand(vector, [range(len(places))], split) if grouped else vector
-        weight = _elementwise(step.name, [weight, wide], [whole, places], whole, kind)
+        grouped = len(axes) > 1
+        wide = builders.expand(vector, [range(len(axes))], split) if grouped else vector
+        weight = _elementwise(step.name, [weight, wide], [whole, axes], whole, kind)
     return weight
 
 

@@ -56,16 +56,16 @@ def empty_memory(empty: ir.Operation) -> ir.Value:
     ).results[0]
 
 
-def filled_memory(number: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
+def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
     """Memory filled with one scalar, by a command and not a dispatch.
 
     Args:
-      number: the scalar.
+      scalar: the scalar.
       kind: type of the tensor.
       sizes: dynamic sizes of the tensor.
     """
     return ir.Operation.create(
-        "flow.tensor.splat", results=[kind], operands=[number, *sizes]
+        "flow.tensor.splat", results=[kind], operands=[scalar, *sizes]
     ).results[0]
 
 

@@ -119,8 +119,8 @@ class _Scalars:
         *computed, terminator = [o.operation for o in body.operations]
         for old in computed:
             new = old.clone().operation
-            for number, value in enumerate(new.operands):
-                new.operands[number] = copies[value] if value in copies else self.at(value, ())
+            for operand, value in enumerate(new.operands):
+                new.operands[operand] = copies[value] if value in copies else self.at(value, ())
             copies.update(zip(old.results, new.results, strict=True))
         for result, value in zip(op.results, terminator.operands, strict=True):
             self.known[result, loops] = copies[value] if value in copies else self.at(value, ())

@@ -26,15 +26,15 @@ def merged(found: Halves) -> ir.Operation:
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         known = dict(zip(found.leaves, arguments, strict=False))
         values = [_scalar((p, _start(p)), tree, known) for p in found.parts]
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
+        axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
         index = ir.IndexType.get()
-        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": number})
+        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": axis})
         zero = builders.scalar_constant(0, "index")
         is_first = builders.scalar("arith.cmpi", [here.results[0], zero], "i1", "0 : i64")
         return [builders.scalar("arith.select", [is_first, *values], kind)]
 
-    places = [op.location for op in found.ops]
-    with ir.InsertionPoint(root), ir.Location.fused(places, context=root.context):
+    locations = [op.location for op in found.ops]
+    with ir.InsertionPoint(root), ir.Location.fused(locations, context=root.context):
         new = builders.generic(
             [value for value, _ in found.leaves],
             [builders.empty(sizes, kind, builders.dynamic_sizes(part))],
@@ -74,8 +74,7 @@ def _whole(value: ir.Value, root: ir.Operation, found: Halves) -> ir.Value:
     sizes = ops.shape(root.results[0])
     rank, k = len(ops.shape(value)), found.axis
     if len(sizes) == len(ops.shape(found.parts[0])):
-        groups = [[d] for d in range(k)] + [[k, k + 1]] + [[d] for d in range(k + 2, rank)]
-        return builders.collapse(value, groups)
+        return builders.collapse(value, builders.split_axis(rank - 1, k))
     if len(sizes) == rank:
         return value
     kept = [d for d, size in enumerate(sizes) if size != 1]

@@ -98,12 +98,12 @@ class _Respacing:
 
     def generic(self, op: ir.Operation) -> ir.Operation:
         loops = self.space.loops[op]
-        place = {digit: number for number, digit in enumerate(_flat(loops))}
+        loop_of = {digit: loop for loop, digit in enumerate(_flat(loops))}
         kinds = [
             kind for digits, kind in zip(loops, ops.iterator_types(op), strict=True) for _ in digits
         ]
         values = [*ops.inputs(op), *op.results]
-        maps = [tuple(place[d] for d in _flat(self.space.values[v])) for v in values]
+        maps = [tuple(loop_of[d] for d in _flat(self.space.values[v])) for v in values]
         inputs = [self.operand(v) for v in ops.inputs(op)]
         inits = [self.init(i, r) for i, r in zip(ops.inits(op), op.results, strict=True)]
         return builders.generic(inputs, inits, maps, kinds, builders.body_of(op))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -29,9 +29,9 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         if ops.moved_input(op) is not None:
             _share_copy(op, group)
     results = slices.results_of(group)
-    place = make_room(group)
-    location = ir.Location.fused([op.location for op in group], context=place.context)
-    with ir.InsertionPoint(place), location:
+    anchor = make_room(group)
+    location = ir.Location.fused([op.location for op in group], context=anchor.context)
+    with ir.InsertionPoint(anchor), location:
         sizes = [size for value in results for size in dynamic_sizes(value)]
         region = ir.Operation.create(
             ops.REGION,
@@ -79,10 +79,10 @@ def make_room(group: list[ir.Operation]) -> ir.Operation:
     Args:
       group: ops of one block in block order that `slices.check` accepts.
     """
-    place = slices.insertion_point(group)
+    anchor = slices.insertion_point(group)
     for op in slices.late_producers(group):
-        op.move_before(place)
-    return place
+        op.move_before(anchor)
+    return anchor
 
 
 def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
@@ -92,20 +92,20 @@ def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
     outside = [_outer(u, block) for u in ops.users(value) if u not in inside]
     if not inside or not outside:
         return
-    place = block.operations[len(block.operations) - 1].operation
+    anchor = block.operations[len(block.operations) - 1].operation
     for outer in outside:
-        if outer is not None and outer.is_before_in_block(place):
-            place = outer
-    number, maps = ops.moved_input(op), ops.indexing_maps(op)
-    assert number is not None
+        if outer is not None and outer.is_before_in_block(anchor):
+            anchor = outer
+    operand, maps = ops.moved_input(op), ops.indexing_maps(op)
+    assert operand is not None
     if ops.num_inputs(op) == 1 or None in maps:
-        copy = op.clone(ir.InsertionPoint(place)).operation
+        copy = op.clone(ir.InsertionPoint(anchor)).operation
     else:  # without the unused inputs, which the group may compute
-        with ir.InsertionPoint(place), op.location:
+        with ir.InsertionPoint(anchor), op.location:
             copy = generic(
-                [op.operands[number]],
+                [op.operands[operand]],
                 ops.inits(op),
-                [ops.plain_maps(op)[number], ops.plain_maps(op)[-1]],
+                [ops.plain_maps(op)[operand], ops.plain_maps(op)[-1]],
                 ops.iterator_types(op),
                 lambda arguments: arguments[:1],
             )
@@ -130,15 +130,20 @@ def _clone_into(
             if slices.is_clonable(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
-        for user in (new, *ops.nested_ops(new)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(new, copies)
         copies.update(zip(op.results, new.results, strict=True))
 
     for op in group:
         copy(op)
     return copies
+
+
+def _replace_operands(op: ir.Operation, new: Mapping[ir.Value, ir.Value]) -> None:
+    """Replaces operands of the op, and of the ops inside it."""
+    for user in (op, *ops.nested_ops(op)):
+        for i, value in enumerate(user.operands):
+            if value in new:
+                user.operands[i] = new[value]
 
 
 def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
@@ -158,10 +163,7 @@ def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir
         copies.update(zip(op.results, new.results, strict=True))
         made.append(new)
     for op in (*made, *group):
-        for user in (op, *ops.nested_ops(op)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(op, copies)
     return slices.in_order([*made, *group])
 
 

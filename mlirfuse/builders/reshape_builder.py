@@ -120,7 +120,7 @@ def expanded(
     if all(len(loops) == 1 for loops in split):
         return value
     count = iter(range(sum(map(len, split))))
-    places = [[next(count) for _ in loops] for loops in split]
+    split_groups = [[next(count) for _ in loops] for loops in split]
     own = ops.shape(value)
     shape = [
         own[d] if len(loops) == 1 or n is None else sizes[n]
@@ -130,9 +130,9 @@ def expanded(
     merge = ops.defining_op(value)
     if merge is not None and merge.name == "tensor.collapse_shape":
         source = merge.operands[0]
-        if list(ops.shape(source)) == shape and _grouping(merge) == places:
+        if list(ops.shape(source)) == shape and _grouping(merge) == split_groups:
             return source
-    return builders.expand(value, places, shape, builders.dynamic_sizes(value))
+    return builders.expand(value, split_groups, shape, builders.dynamic_sizes(value))
 
 
 def _grouping(reshape: ir.Operation) -> list[list[int]]:

@@ -27,9 +27,9 @@ def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     if op is not None and op.name == "tensor.collapse_shape":
         return _merged_sizes(op)
     if op is not None and op.name.startswith(("linalg.", "iree_linalg_ext.")):
-        number = next(i for i, r in enumerate(op.results) if r == value)
+        position = next(i for i, r in enumerate(op.results) if r == value)
         count = len(op.results)
-        return dynamic_sizes(list(op.operands)[-count:][number])
+        return dynamic_sizes(list(op.operands)[-count:][position])
     return [_dim(value, d) for d in range(tensor.rank) if tensor.is_dynamic_dim(d)]
 
 
@@ -139,9 +139,9 @@ def body_of(op: ir.Operation) -> Body:
         *computed, terminator = [o.operation for o in block.operations]
         for old in computed:
             new = old.clone(ir.InsertionPoint.current).operation
-            for number, value in enumerate(new.operands):
+            for i, value in enumerate(new.operands):
                 if value in copies:
-                    new.operands[number] = copies[value]
+                    new.operands[i] = copies[value]
             copies.update(zip(old.results, new.results, strict=True))
         return [copies.get(value, value) for value in terminator.operands]
 
@@ -189,6 +189,29 @@ def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     return merged
 
 
+def transpose(value: ir.Value, read: Sequence[int]) -> ir.Value:
+    """A copy of a static tensor with its dimensions permuted.
+
+    Args:
+      value: the tensor.
+      read: for each of its dimensions the dimension of the result.
+    """
+    rank, sizes = len(read), ops.shape(value)
+    result = [sizes[read.index(d)] for d in range(rank)]
+    return generic(
+        [value],
+        [empty(result, ops.element_type(value))],
+        [tuple(read), tuple(range(rank))],
+        ["parallel"] * rank,
+        lambda arguments: arguments[:1],
+    ).results[0]
+
+
+def split_axis(rank: int, axis: int) -> list[list[int]]:
+    """The reassociation that splits one axis of a tensor of that rank in two, or merges the two."""
+    return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)
@@ -227,12 +250,12 @@ def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) ->
     groups: list[list[int]] = []
     new_sizes: list[int | None] = []
     new_dynamic: list[ir.Value] = []
-    for place, group in enumerate(split):
+    for position, group in enumerate(split):
         if len(group) > 1 and group in wanted:
-            if inner[place] is None:
+            if inner[position] is None:
                 return None
             groups.append([len(new_sizes)])
-            new_sizes.append(inner[place])
+            new_sizes.append(inner[position])
             continue
         groups.append([len(new_sizes) + i for i in range(len(group))])
         new_sizes += [sizes[d] for d in group]

@@ -10,9 +10,9 @@
 Root: the first op that combines each channel with a scalar of its own: a subtraction, addition,
 multiplication or division. At least one op scales and one shifts. The elementwise epilogue is fused
 as long as only its last op has users elsewhere, and so are producers that only the group uses, such
-as the root of the variance. Parameters constant or not. The epilogue of a convolution is left to
-the convolution's passes, that of another contraction to those of the contraction; ops next to a
-reduction in no group are left to IREE. Sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+as the root of the variance. Parameters constant or not. The epilogue of a convolution or of another
+contraction is left to the passes of that op, ops next to a reduction in no group to IREE. Sizes
+static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: the fusion plans of AMD's MIOpen (N, NA).
 """
 

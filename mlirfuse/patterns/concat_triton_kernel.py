@@ -46,7 +46,7 @@ def _inserts_more(root: ir.Operation, user: ir.Operation) -> bool:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the built kernel in the place of the insertions."""
+    """Replaces the insertions by the built kernel."""
     return passes.replace(form_region(list(match.ops)), match.data, ctx)
 
 

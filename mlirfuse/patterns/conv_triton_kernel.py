@@ -15,11 +15,11 @@ Source: Chetlur et al., cuDNN, 2014; Tillet, Kung, Cox, Triton, 2019.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.family import CONVOLUTION
 
 PASS = passes.kernel_pass(
     name="conv_triton_kernel",
     summary="Convolution with its padding and elementwise epilogue as one Triton kernel",
-    supports=convolution.supports,
+    supports=CONVOLUTION.plan,
     source="Chetlur et al. 2014",
 )

@@ -22,14 +22,14 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.analysis import is_supported
 from mlirfuse.structured.ir import slices, strided_access
 from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a convolution for which there is a kernel."""
-    if not triton_compiler.supports(ctx.target) or not convolution.takes(root):
+    if not triton_compiler.supports(ctx.target) or not is_supported(root):
         return None
     limit = ctx.target.max_operands
     found = convolutions.with_epilogue(root, limit)

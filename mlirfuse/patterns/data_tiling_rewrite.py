@@ -62,10 +62,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         if mask is not None:
             detail = f"i1, read by {ops.described(mask)}: IREE packs it with the matmul"
             return NoMatch(Reason.ELEMENT_TYPE, detail)
-        columns = ops.shape(contraction.results[0])[-1]
+        n = ops.shape(contraction.results[0])[-1]
         sizes = ctx.target.cpu_tiles
-        if columns is not None and sizes is not None and columns < sizes.min_data_tiled_n:
-            detail = f"N is {columns}, less than {sizes.min_data_tiled_n}"
+        if n is not None and sizes is not None and n < sizes.min_data_tiled_n:
+            detail = f"N is {n}, less than {sizes.min_data_tiled_n}"
             return NoMatch(Reason.NOT_PROFITABLE, detail)
         return Match(root, (root,), _Mark(contraction))
     value = _end(root, contraction, ctx)

@@ -21,7 +21,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul.analysis import can_take
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
@@ -42,7 +42,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if user is not None and user.name == "tensor.collapse_shape":
         value = user.results[0]
         user = _only_user(value)
-    if user is None or not ops.is_contraction(user) or not matmul.takes(user):
+    if user is None or not ops.is_contraction(user) or not can_take(user):
         return None
     found = dequantized(user, list(user.operands).index(value), ctx.target.max_operands)
     if not isinstance(found, Dequantized):

@@ -39,8 +39,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction with a dequantized operand."""
     if not ops.is_contraction(root) or None in ops.indexing_maps(root):
         return None
-    for number in (1, 0):
-        plan = dequantized(root, number, ctx.target.max_operands)
+    for operand in (1, 0):
+        plan = dequantized(root, operand, ctx.target.max_operands)
         if isinstance(plan, NoMatch):
             return plan
         if plan is not None:

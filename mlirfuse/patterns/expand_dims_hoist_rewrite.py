@@ -44,8 +44,8 @@ class _Plan:
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a generic with an expanded operand whose loops can be collapsed."""
     expanded = [
-        (number, op)
-        for number, value in enumerate(ops.inputs(root))
+        (operand, op)
+        for operand, value in enumerate(ops.inputs(root))
         if (op := ops.defining_op(value)) is not None and op.name == "tensor.expand_shape"
     ]
     if not expanded or ops.is_contraction(root):
@@ -55,7 +55,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return NoMatch(Reason.INDEXING_MAP, root.name)
     if ops.reads_index(root):
         return NoMatch(Reason.STRUCTURE, "the body reads a loop index")
-    views = [(maps[number], ops.reassociation(op)) for number, op in expanded]
+    views = [(maps[operand], ops.reassociation(op)) for operand, op in expanded]
     if any(_reduced_in_part(op) for _, op in expanded):
         return NoMatch(Reason.SHAPE_MISMATCH, "a reduction reads only part of the collapsed loops")
     plan = _plan(root, maps, views)
@@ -103,8 +103,8 @@ def _plan(
         return NoMatch(Reason.SHAPE_MISMATCH, "an operand reads only part of the collapsed loops")
     owner = {d: g for g in merged for d in g}
     groups = list(dict.fromkeys(owner.get(d, (d,)) for d in range(len(kinds))))
-    number = {d: i for i, g in enumerate(groups) for d in g}
-    new_maps = tuple(tuple(dict.fromkeys(number[_loop(d)] for d in m)) for m in maps)
+    new_loop = {d: i for i, g in enumerate(groups) for d in g}
+    new_maps = tuple(tuple(dict.fromkeys(new_loop[_loop(d)] for d in m)) for m in maps)
     return _Plan(tuple(groups), new_maps)
 
 
@@ -115,10 +115,10 @@ def _loop(entry: int | None) -> int:
 
 def _whole(index_map: ops.IndexMap, group: tuple[int, ...]) -> bool:
     """Whether the map reads the group's loops together, adjacent and in order, or not at all."""
-    places = [p for p, d in enumerate(index_map) if d in group]
-    if not places:
+    positions = [p for p, d in enumerate(index_map) if d in group]
+    if not positions:
         return True
-    return tuple(index_map[places[0] : places[0] + len(group)]) == group
+    return tuple(index_map[positions[0] : positions[0] + len(group)]) == group
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -165,12 +165,12 @@ def _tensor_groups(
     owner = {d: g for g in groups for d in g}
     result: list[list[int]] = []
     last: tuple[int, ...] | None = None
-    for place, entry in enumerate(index_map):
+    for position, entry in enumerate(index_map):
         group = owner[_loop(entry)]
         if group == last and len(group) > 1:
-            result[-1].append(place)
+            result[-1].append(position)
         else:
-            result.append([place])
+            result.append([position])
         last = group
     return [tuple(g) for g in result]
 

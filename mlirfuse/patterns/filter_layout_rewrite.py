@@ -21,26 +21,27 @@ from iree.compiler import ir
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.analysis import is_supported
+from mlirfuse.kernels.convolution.filter_layout import preferred_filter_layout
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a convolution whose constant filter has another layout than its kernel reads."""
-    if not triton_compiler.supports(ctx.target) or not convolution.takes(root):
+    if not triton_compiler.supports(ctx.target) or not is_supported(root):
         return None
-    found = convolution.filter_order(root)
-    if found is None or found.loops == ops.indexing_maps(root)[found.filter]:
+    found = preferred_filter_layout(root)
+    if found is None or found.loops == ops.indexing_maps(root)[found.operand]:
         return None
-    if convolutions.constant_root(root.operands[found.filter]) is None:
+    if convolutions.constant_root(root.operands[found.operand]) is None:
         return None
     return Match(root, (root,), found)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the convolution with the transposed filter."""
-    return convolution_builder.with_filter_order(match.root, match.data.filter, match.data.loops)
+    return convolution_builder.with_filter_order(match.root, match.data.operand, match.data.loops)
 
 
 PASS = FusionPass(

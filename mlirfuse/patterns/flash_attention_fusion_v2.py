@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.attention_builder import form_attention
+from mlirfuse.builders.attention_builder import fuse_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels.attention import planner as attention
 from mlirfuse.structured.recognize.attention import may_end_attention
@@ -36,11 +36,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return match_attention(root, masked=False)
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the attention op in a dispatch region."""
-    return form_attention(match.data, match.ops)
-
-
 PASS = FusionPass(
     name="flash_attention_fusion_v2",
     summary="Attention without a mask as one dispatch with an online softmax",
@@ -50,7 +45,7 @@ PASS = FusionPass(
     legal=legal_attention,
     profitable=profitable_attention,
     prepare=attention.needs_provider,
-    rewrite=rewrite,
+    rewrite=fuse_attention,
     numerics=Numerics.REASSOCIATING,
     options=Options,
     # On a CPU the decomposed form is faster: 4x12x128x32 f32 on 2 threads takes 800 us in three

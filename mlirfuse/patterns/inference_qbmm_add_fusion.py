@@ -24,9 +24,8 @@ from mlirfuse.structured.expr.arithmetic import Divisor, Factor, factors
 from mlirfuse.structured.expr.expressions import define, source, start, uncast
 from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import contractions, epilogue_addends
-
-_TYPES = frozenset({"i8", "i32", "f16", "bf16", "f32"})
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -78,11 +77,7 @@ def _is_narrow(factor: Factor) -> bool:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that the group's code generation was not tested for."""
-    for op in match.ops:
-        for value in (*op.operands, *op.results):
-            if ops.ranked(value) is not None and ops.element_type(value) not in _TYPES:
-                return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
-    return None
+    return legal_float(match, also=("i8", "i32"))
 
 
 PASS = FusionPass(

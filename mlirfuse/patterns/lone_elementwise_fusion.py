@@ -1,4 +1,4 @@
-"""Group an elementwise op that is alone, where a kernel was measured to be faster than IREE's code.
+"""Group a single elementwise op, where a kernel was measured to be faster than IREE's code.
 
     %y = linalg.generic {addf} ins(%x, %z)             tensor<MxNxT>
   becomes

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders, cost
-from mlirfuse.builders import contraction_builder
+from mlirfuse.builders import contraction_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import equivalence, ops, slices
 from mlirfuse.structured.ir.legality import legal_float
@@ -198,8 +198,8 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the one contraction and its epilogue."""
     plan: _SeveralResults | _Concatenated = match.data
-    place = builders.make_room(plan.ops)
-    with ir.InsertionPoint(place), match.root.location:
+    anchor = builders.make_room(plan.ops)
+    with ir.InsertionPoint(anchor), match.root.location:
         if isinstance(plan, _SeveralResults):
             made = _build_several(plan)
         else:
@@ -235,7 +235,7 @@ def _build_concatenated(plan: _Concatenated) -> list[ir.Operation]:
     lengths = _sizes(ends, axis)
     offsets = itertools.accumulate(lengths, initial=0)
     for end, offset, length in zip(ends, offsets, lengths, strict=False):
-        part = contraction_builder.take(whole, axis, offset, length)
+        part = slice_builder.take(whole, axis, offset, length)
         end.replace_all_uses_with(part.results[0])
     return made
 

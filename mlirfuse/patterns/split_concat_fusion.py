@@ -123,31 +123,23 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     size = sizes[plan.split]
     assert size is not None
     sizes[plan.split : plan.split + 1] = [plan.count, size // plan.count]
-    # Dimension d of the source is at `place[d]`; the slice index stands before the split axis.
-    place = [d if d < plan.split else d + 1 for d in range(rank)]
+    # Dimension d of the source is at `moved_to[d]`; the slice index stands before the split axis.
+    moved_to = [d if d < plan.split else d + 1 for d in range(rank)]
     order = [
-        n for d in range(rank) for n in ([plan.split, place[d]] if d == plan.concat else [place[d]])
+        n
+        for d in range(rank)
+        for n in ([plan.split, moved_to[d]] if d == plan.concat else [moved_to[d]])
     ]
-    places = [op.location for op in match.ops]
-    with ir.InsertionPoint(root), ir.Location.fused(places, context=root.context):
-        wide = builders.expand(plan.source, _groups(rank, plan.split), sizes)
-        new = builders.generic(
-            [wide],
-            [builders.empty([sizes[n] for n in order], ops.element_type(wide))],
-            [tuple(order.index(n) for n in range(rank + 1)), tuple(range(rank + 1))],
-            ["parallel"] * (rank + 1),
-            lambda arguments: arguments[:1],
-        )
-        merged = builders.collapse(new.results[0], _groups(rank, plan.concat))
+    locations = [op.location for op in match.ops]
+    with ir.InsertionPoint(root), ir.Location.fused(locations, context=root.context):
+        wide = builders.expand(plan.source, builders.split_axis(rank, plan.split), sizes)
+        moved = builders.transpose(wide, [order.index(n) for n in range(rank + 1)])
+        merged = builders.collapse(moved, builders.split_axis(rank, plan.concat))
     root.results[0].replace_all_uses_with(merged)
     for op in reversed(match.ops):
         op.erase()
-    return new
-
-
-def _groups(rank: int, axis: int) -> list[list[int]]:
-    """The reassociation that expands one axis in two."""
-    return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+    made: ir.Operation = moved.owner.operation
+    return made
 
 
 PASS = FusionPass(

@@ -39,20 +39,20 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction that reads through a transpose."""
     if not ops.is_contraction(root):
         return None
-    views = [operand_views.view(root, number) for number in range(2)]
+    views = [operand_views.view(root, operand) for operand in range(2)]
     if not any(views):
         return None
     radices: dict[int, tuple[int, ...]] = {}
     batch = contractions.batch_loops(root)
-    for number, view in enumerate(views):
+    for operand, view in enumerate(views):
         for index in view.index if view is not None else ():
             if not isinstance(index, Part):
                 continue
             refusal = _split(index, batch, radices)
             if refusal is not None:
-                if not views[1 - number]:
+                if not views[1 - operand]:
                     return refusal
-                views[number] = None
+                views[operand] = None
     if not any(views):
         return NoMatch(Reason.SHAPE_MISMATCH, "the operands split the batch loop differently")
     used = {
@@ -140,11 +140,11 @@ def _wide_map(
 
 def _groups(index_map: ops.IndexMap, radices: dict[int, tuple[int, ...]]) -> list[list[int]]:
     groups: list[list[int]] = []
-    place = 0
+    position = 0
     for d in index_map:
         count = len(radices.get(_of(d), (0,)))
-        groups.append(list(range(place, place + count)))
-        place += count
+        groups.append(list(range(position, position + count)))
+        position += count
     return groups
 
 

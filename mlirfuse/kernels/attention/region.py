@@ -151,7 +151,9 @@ def read(region: ir.Operation, group: list[ir.Operation], op: ir.Operation) -> A
     if 0 in (*batch, *rows, keys):
         return NoMatch(Reason.STRUCTURE, "an attention of nothing")
     if max(depth, width) > MAX_KERNEL_HEAD_SIZE:
-        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {MAX_KERNEL_HEAD_SIZE}")
+        return NoMatch(
+            Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {MAX_KERNEL_HEAD_SIZE}"
+        )
     before, after = _around(group, op)
     causal = len(loops.rows) == 1 and _is_causal(op, loops, before)
     queries = None if None in rows else known_product(rows)
