@@ -208,7 +208,7 @@ def test_missing_and_damaged_results_are_one_line_errors(tmp_path):
     with pytest.raises(MlirfuseError, match="python -m benchmarks main"):
         results.load("main", tmp_path)
     (tmp_path / "main.json").write_text('{"suite": "main"}')
-    with pytest.raises(MlirfuseError, match=r"main\.json is no result"):
+    with pytest.raises(MlirfuseError, match=r"main\.json holds no results"):
         results.load("main", tmp_path)
 
 
