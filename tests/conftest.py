@@ -17,6 +17,30 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["TRITON_INTERPRET"] = "1"
 
 
+LONGEST = (
+    "test_lit",
+    "test_models",
+    "test_demo",
+    "test_torch_backend",
+    "test_attention_dynamic_sizes",
+    "test_faults",
+    "test_torch",
+    "test_malformed",
+    "test_golden",
+    "test_graphs",
+    "test_parts_numerics",
+    "test_norm_targets",
+    "test_docs",
+)
+"""Test modules that take longest. They are started first, so that none is left at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    """Puts long modules first; `--dist loadfile --no-loadscope-reorder` gives them out in order."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def kernels(tmp_path_factory):
     """Folder of the kernels that this run of the tests has built, on all its workers."""
