@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 import shlex
 from pathlib import Path
 
@@ -19,17 +20,18 @@ FILES = sorted(
     for folder in ("patterns", "frontends")
     for path in (ROOT / folder).glob("*.mlir")
 )
-RUN = "// RUN: %mlirfuse-opt %s "
+RUN = re.compile(r"// RUN: .*%mlirfuse-opt %s (.*)")
 
 
 def settings(text):
     """Pipelines of the file's run lines: target, options and names of the passes of each."""
     found = {}
     for line in text.splitlines():
-        if not line.startswith(RUN):
+        run = RUN.match(line)
+        if run is None:
             continue
         words = itertools.takewhile(
-            lambda word: not word.startswith(("|", ">", "2>")), shlex.split(line.removeprefix(RUN))
+            lambda word: not word.startswith(("|", ">", "2>", "%}")), shlex.split(run[1])
         )
         args = opt.parser().read(["-", *(w for w in words if not w.startswith("--explain"))])
         options = arguments.options_from(args, opt.PROG)

@@ -98,5 +98,5 @@ def test_compiles(target):
     several = {"group_norm", "group_norm_f16"} if vulkan else set()
     unsupported = [d for d in refused if d.reason is Reason.TARGET_UNSUPPORTED]
     assert {d.function.partition("$")[0] for d in unsupported} == several
-    assert {d.detail for d in unsupported} <= {"more than one channel a group"}
+    assert {d.detail for d in unsupported} <= {"more than one channel per group"}
     assert Reason.FELL_BACK not in {d.reason for d in refused}

@@ -21,7 +21,7 @@ from mlirfuse.kernels.attention.warp_specialized import HEADS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, power_of_two
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.matmul.tilings import FILLED
+from mlirfuse.kernels.matmul.heuristics import fills_device
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -80,13 +80,13 @@ def _plan(
     if isinstance(work, NoMatch):
         return work
     chosen = tiling or _tiling(target, work.problem)
-    split = _split(work, chosen)
+    split = _split(work, chosen, target)
     if chosen.warp_specialized and warp_specialized.overlaps(work, target) and not split:
-        plan = warp_specialized.plan(work, chosen)
+        plan = warp_specialized.plan(work, chosen, target)
     else:
         if chosen.warp_specialized:
             chosen = _plain(target, work.problem)
-            split = _split(work, chosen)
+            split = _split(work, chosen, target)
         plan = split_kv.plan(work, chosen, split)
     read_or_written = [v for one in plan.kernels() for v in (*one.operands, *one.results)]
     total = max(ops.num_elements(x) for x in read_or_written)
@@ -95,7 +95,7 @@ def _plan(
     return plan
 
 
-def _split(work: Attention, tiling: AttentionConfig) -> Split | None:
+def _split(work: Attention, tiling: AttentionConfig, target: Target) -> Split | None:
     """How workgroups share the keys of some queries; None where one has all keys.
 
     With a dynamic size it is known at run time alone how many are worth it, and the rest has none.
@@ -110,7 +110,7 @@ def _split(work: Attention, tiling: AttentionConfig) -> Split | None:
     parts = PARTS_FILLED // least
     if shape.keys is not None:
         parts = min(parts, shape.keys // SHORTEST)
-    if least >= FILLED or parts < 2:
+    if fills_device(least, target) or parts < 2:
         return None
     if shape.keys is not None and not shape.batched:
         span = -(-shape.keys // (parts * block)) * block

@@ -20,7 +20,7 @@ from mlirfuse.kernels.attention.source import (
 from mlirfuse.kernels.codegen.iteration_space import Group, Space, known_product
 from mlirfuse.kernels.codegen.scalar_ops import POINTERS
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
-from mlirfuse.kernels.matmul.tilings import PROGRAMS
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -82,12 +82,13 @@ def _steps(work: Attention) -> list[int | None]:
     return found
 
 
-def plan(work: Attention, tiling: AttentionConfig) -> Plan:
+def plan(work: Attention, tiling: AttentionConfig, target: Target) -> Plan:
     """Plans the kernel of an attention that `overlaps`.
 
     Args:
       work: what it computes.
       tiling: its tiles.
+      target: the target.
     """
     shape = work.shape
     loaders = tiling.num_warps > COMPUTING_WARPS and _pays(shape)
@@ -104,8 +105,9 @@ def plan(work: Attention, tiling: AttentionConfig) -> Plan:
     lines, starts = _text(tiles, work, tiling, loaders=loaders)
     workgroups = work.workgroups(tiling.block_m)
     if loaders:
-        count = PROGRAMS if shape.told else workgroups.count(())
-        workgroups = Extent(min(count, PROGRAMS))
+        num_sms = gpu_of(target).num_sms
+        count = num_sms if shape.told else workgroups.count(())
+        workgroups = Extent(min(count, num_sms))
     one = dataclasses.replace(tiling, num_warps=COMPUTING_WARPS)
     results = returned(work.region)
     kinds = [POINTERS[ops.element_type(x)] for x in results]
