@@ -1,11 +1,9 @@
 import os
-import subprocess
 
 import iree.runtime as rt
 import pytest
 
 from helpers import kernel_builds
-from mlirfuse.kernels import triton_compiler
 
 # What a user has measured on this machine must not change what the tests see.
 os.environ["MLIRFUSE_RATES"] = "off"
@@ -54,13 +52,8 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_kernels(kernels):
-    """Each kernel is built once a run; `cold_kernels` has a test build them as users do."""
+    """Each kernel is built once a run, in a fork of a process that has imported Triton."""
     kernel_builds.share(kernels, kernel_builds.start)
-
-
-@pytest.fixture
-def cold_kernels(monkeypatch):
-    monkeypatch.setattr(triton_compiler, "subprocess", subprocess)
 
 
 @pytest.fixture(scope="session")
