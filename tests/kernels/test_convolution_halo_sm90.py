@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers.conv_text import Array, Conv, arrays_of, conv_text, reference, supported
 from helpers.kernel_runner import close, needs_triton
@@ -14,7 +15,6 @@ from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Extent, Key
 
 HOPPER = targets.parse("cuda:sm_90")

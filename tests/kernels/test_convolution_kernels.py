@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers import kernel_runner
 from helpers.conv_text import Conv, arrays_of, conv_text, reference, tensor
@@ -11,7 +12,6 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions

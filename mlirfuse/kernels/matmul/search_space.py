@@ -14,6 +14,7 @@ from mlirfuse.kernels.matmul import persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.heuristics import (
     MAX_ACCUMULATORS_PER_THREAD,
     MAX_STAGES,
+    block_n_each,
     default_config,
 )
 from mlirfuse.kernels.matmul.problem import (
@@ -106,7 +107,7 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulC
                 stages = min(4, _stages(loaded, target))
                 if not MIN_LOADED <= loaded <= MAX_LOADED or stages < 2:
                     continue
-                tile = block_m, max(16, block_n // problem.accumulators), block_k, num_warps
+                tile = block_m, block_n_each(block_n, problem.accumulators), block_k, num_warps
                 if few:
                     yield MatmulConfig(*tile, stages)
                 if plain and block_k >= 256 and block_n <= 32:
@@ -115,27 +116,32 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulC
 
 def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
     """Larger tiles: all stages that fit, or half of them, so that two CTAs share an SM."""
-    warp_size = gpu_of(target).warp_size
+    for block_m, block_n, block_k, num_warps in _tiles(problem, target):
+        each, most = (
+            block_n_each(block_n, problem.accumulators),
+            _stages((block_m + block_n) * block_k, target),
+        )
+        large = problem.m > MAX_BUCKETED_M and block_m * block_n > 128 * 128
+        for num_stages in sorted({min(most, max(2, most // 2)), most}):
+            for group_m in (4, 8, 16) if large else (8,):
+                yield MatmulConfig(block_m, each, block_k, num_warps, num_stages, group_m)
+
+
+def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, int, int]]:
+    """Tiles `block_m, block_n, block_k, num_warps`; of large M only those with high reuse."""
+    warp_size, large = gpu_of(target).warp_size, problem.m > MAX_BUCKETED_M
     for block_m in (64, 128, 256):
         for block_n in (32, 64, 128, 256):
-            for block_k in (64, 128):
+            for block_k in (64,) if large else (64, 128):
                 tile, loaded = block_m * block_n, (block_m + block_n) * block_k
                 num_warps = 8 if tile >= 128 * 128 else 4
-                per_thread = tile // (num_warps * warp_size)
                 if (
-                    block_m > max(64, problem.m)
-                    or per_thread > MAX_ACCUMULATORS_PER_THREAD
-                    or not MIN_LOADED <= loaded <= MAX_LOADED
+                    block_m <= max(64, problem.m)
+                    and tile >= (64 * 128 if large else 64 * 32)
+                    and tile // (num_warps * warp_size) <= MAX_ACCUMULATORS_PER_THREAD
+                    and MIN_LOADED <= loaded <= MAX_LOADED
                 ):
-                    continue
-                most = _stages(loaded, target)
-                for num_stages in sorted({max(2, most // 2), most}):
-                    for group_m in (4, 8, 16) if problem.m > MAX_BUCKETED_M else (8,):
-                        if num_stages <= most:
-                            block_n_each = max(16, block_n // problem.accumulators)
-                            yield MatmulConfig(
-                                block_m, block_n_each, block_k, num_warps, num_stages, group_m
-                            )
+                    yield block_m, block_n, block_k, num_warps
 
 
 def _stages(loaded: int, target: Target) -> int:

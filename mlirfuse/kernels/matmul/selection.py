@@ -69,10 +69,7 @@ def choose_config(
         return (
             _serves_m(config.block_m, problem.m)
             and _informs(entry, problem)
-            and (
-                problem.accumulators == 1
-                or heuristics.has_room(config, problem.accumulators, target)
-            )
+            and (problem.accumulators == 1 or heuristics.has_room(config, problem, target))
             and can_run(config)
         )
 
