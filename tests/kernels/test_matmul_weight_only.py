@@ -218,7 +218,7 @@ def test_targets(gluon, monkeypatch):
     ]
     assert found == [True, True, False]
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
-    assert not weight_only.supports(HOPPER)
+    assert not weight_only.has_weight_only(HOPPER)
     assert not streams(plan(Weights(16, 64, 256)))
 
 

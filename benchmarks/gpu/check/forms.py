@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from benchmarks.gpu.check.attentions import ATTENTIONS
 from benchmarks.gpu.check.case import Case, Chance, Form
 from benchmarks.gpu.check.images import CONVOLUTIONS, POOLINGS
-from benchmarks.gpu.check.products import PRODUCTS
+from benchmarks.gpu.check.matmuls import MATMULS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
 from mlirfuse.core import UsageError, nearest
 
 KERNELS: Mapping[str, Mapping[str, Form]] = {
     "row_triton_kernel": ROW,
-    "matmul_triton_kernel": PRODUCTS,
+    "matmul_triton_kernel": MATMULS,
     "conv_triton_kernel": CONVOLUTIONS,
     "pool_triton_kernel": POOLINGS,
     "attention_triton_kernel": ATTENTIONS,

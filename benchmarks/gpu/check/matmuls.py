@@ -26,8 +26,8 @@ def linear(chance: Chance) -> Work:
 
 
 def few_rows(chance: Chance) -> Work:
-    rows = chance.pick(1, 1, 2, 3, 5, 7, 15, 16)
-    return _linear(chance, rows, chance.size(4100, 2), chance.size(4100, 2))
+    m = chance.pick(1, 1, 2, 3, 5, 7, 15, 16)
+    return _linear(chance, m, chance.size(4100, 2), chance.size(4100, 2))
 
 
 REAL = (
@@ -40,7 +40,7 @@ REAL = (
     (131, 4096, 4096),
     (2053, 4096, 1024),
 )
-"""Rows, columns, terms: most are of kernels whose workgroups stay."""
+"""M, N, K: most have persistent kernels."""
 
 
 def real_linear(chance: Chance) -> Work:
@@ -48,7 +48,7 @@ def real_linear(chance: Chance) -> Work:
     return _linear(chance, *(min(n, 64) if chance.small else n for n in sizes))
 
 
-def _linear(chance: Chance, rows: int, columns: int, terms: int) -> Work:
+def _linear(chance: Chance, m: int, n: int, k: int) -> Work:
     bias, residual = chance.likely(0.6), chance.likely(0.4)
     activation = chance.pick(*ACTIVATIONS)
 
@@ -59,71 +59,71 @@ def _linear(chance: Chance, rows: int, columns: int, terms: int) -> Work:
         return y + next(rest) if residual else y
 
     inputs = (
-        Input((rows, terms)),
-        Input((columns, terms), "weight"),
-        *([Input((columns,), "shift")] if bias else []),
-        *([Input((rows, columns))] if residual else []),
+        Input((m, k)),
+        Input((n, k), "weight"),
+        *([Input((n,), "shift")] if bias else []),
+        *([Input((m, n))] if residual else []),
     )
     words = ["bias"] * bias + [activation] * bool(activation) + ["residual"] * residual
-    said = ", ".join([f"{rows}x{columns}x{terms}", *words])
-    return Work(program, inputs, chance.dtype(), said)
+    label = ", ".join([f"{m}x{n}x{k}", *words])
+    return Work(program, inputs, chance.dtype(), label)
 
 
 def layouts(chance: Chance) -> Work:
     """Either operand in either order."""
-    rows, columns, terms = chance.size(500), chance.size(500, 2), chance.size(700, 2)
+    m, n, k = chance.size(500), chance.size(500, 2), chance.size(700, 2)
     left, right = chance.likely(0.5), chance.likely(0.5)
 
     def program(x: Tensor, y: Tensor) -> Tensor:
         return torch.tanh((x.t() if left else x) @ (y.t() if right else y))
 
-    a = (terms, rows) if left else (rows, terms)
-    b = (columns, terms) if right else (terms, columns)
+    a = (k, m) if left else (m, k)
+    b = (n, k) if right else (k, n)
     inputs = (Input(a), Input(b, "shift"))
-    return Work(program, inputs, chance.dtype(), f"{rows}x{columns}x{terms} of {spelled(a, b)}")
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k} of {spelled(a, b)}")
 
 
 def batched(chance: Chance) -> Work:
-    batch, rows, columns = chance.size(33), chance.size(300), chance.size(300, 2)
-    terms = chance.size(300, 2)
+    batch, m, n = chance.size(33), chance.size(300), chance.size(300, 2)
+    k = chance.size(300, 2)
     swapped = chance.likely(0.5)
 
     def program(x: Tensor, y: Tensor) -> Tensor:
         return (x @ (y.transpose(1, 2) if swapped else y)) * 0.125
 
-    b = (batch, columns, terms) if swapped else (batch, terms, columns)
-    inputs = (Input((batch, rows, terms)), Input(b))
-    return Work(program, inputs, chance.dtype(), f"{batch}x{rows}x{columns}x{terms}")
+    b = (batch, n, k) if swapped else (batch, k, n)
+    inputs = (Input((batch, m, k)), Input(b))
+    return Work(program, inputs, chance.dtype(), f"{batch}x{m}x{n}x{k}")
 
 
 def vector(chance: Chance) -> Work:
     """A vector and a matrix. With the matrix first it is a reduction of its rows."""
-    columns, terms = chance.size(3000, 2), chance.size(3000, 2)
+    n, k = chance.size(3000, 2), chance.size(3000, 2)
 
     def program(x: Tensor, weight: Tensor) -> Tensor:
         return F.silu(x @ weight)
 
-    inputs = (Input((terms,)), Input((terms, columns), "shift"))
-    return Work(program, inputs, chance.dtype(), f"{columns}x{terms}")
+    inputs = (Input((k,)), Input((k, n), "shift"))
+    return Work(program, inputs, chance.dtype(), f"{n}x{k}")
 
 
 def gated(chance: Chance) -> Work:
-    rows = chance.pick(1, 7, 16, *[chance.size(600)] * 3)
-    columns, terms = chance.size(1500, 2), chance.size(1100, 2)
+    m = chance.pick(1, 7, 16, *[chance.size(600)] * 3)
+    n, k = chance.size(1500, 2), chance.size(1100, 2)
     gelu = chance.likely(0.3)
 
     def program(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
         y = F.linear(x, gate)
         return (F.gelu(y) if gelu else F.silu(y)) * F.linear(x, up)
 
-    weight = Input((columns, terms), "weight")
-    inputs = (Input((rows, terms)), weight, weight)
-    return Work(program, inputs, chance.dtype(), f"{rows}x{columns}x{terms}{' GELU' * gelu}")
+    weight = Input((n, k), "weight")
+    inputs = (Input((m, k)), weight, weight)
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k}{' GELU' * gelu}")
 
 
 def split(chance: Chance) -> Work:
-    """A joined projection whose columns are three results."""
-    rows, terms = chance.size(600), chance.size(900, 2)
+    """One projection that is split into three results."""
+    m, k = chance.size(600), chance.size(900, 2)
     width = chance.size(400, 2)
 
     def program(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
@@ -131,47 +131,47 @@ def split(chance: Chance) -> Work:
         return q * 0.125, k, v
 
     inputs = (
-        Input((rows, terms)),
-        Input((3 * width, terms), "weight"),
+        Input((m, k)),
+        Input((3 * width, k), "weight"),
         Input((3 * width,), "shift"),
     )
-    return Work(program, inputs, chance.dtype(), f"{rows}x3x{width}x{terms}")
+    return Work(program, inputs, chance.dtype(), f"{m}x3x{width}x{k}")
 
 
 def prologue(chance: Chance) -> Work:
-    """Elementwise ops before the sums, on both operands."""
-    rows, columns, terms = chance.size(400), chance.size(500, 2), chance.size(700, 2)
+    """Elementwise ops on both operands before the contraction."""
+    m, n, k = chance.size(400), chance.size(500, 2), chance.size(700, 2)
 
     def program(x: Tensor, scale: Tensor, y: Tensor) -> Tensor:
         return F.relu(x * scale) @ torch.tanh(y)
 
-    inputs = (Input((rows, terms)), Input((terms,), "scale"), Input((terms, columns)))
-    return Work(program, inputs, chance.dtype(), f"{rows}x{columns}x{terms}")
+    inputs = (Input((m, k)), Input((k,), "scale"), Input((k, n)))
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k}")
 
 
 def of_i8(chance: Chance) -> Work:
-    """i8 by i8, summed in i32: as they are, or scaled."""
-    rows, columns = chance.pick(1, 7, chance.size(400, 2)), chance.size(500, 2)
-    terms, scaled = chance.size(1100, 2), chance.likely(0.5)
+    """i8 by i8 with accumulators of i32: plain, or scaled."""
+    m, n = chance.pick(1, 7, chance.size(400, 2)), chance.size(500, 2)
+    k, scaled = chance.size(1100, 2), chance.likely(0.5)
 
     def program(x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
         sums = x.to(scale.dtype) @ y.to(scale.dtype).t()
         return sums * scale if scaled else sums
 
     inputs = (
-        Input((rows, terms), dtype="i8"),
-        Input((columns, terms), dtype="i8"),
-        Input((columns,), "scale"),
+        Input((m, k), dtype="i8"),
+        Input((n, k), dtype="i8"),
+        Input((n,), "scale"),
     )
-    said = f"{rows}x{columns}x{terms}{', scaled' if scaled else ''}"
-    text = _text_of_i8(rows, columns, terms, scaled=scaled)
-    return Work(program, inputs, "f32", said, text=text)
+    label = f"{m}x{n}x{k}{', scaled' if scaled else ''}"
+    text = _text_of_i8(m, n, k, scaled=scaled)
+    return Work(program, inputs, "f32", label, text=text)
 
 
-def _text_of_i8(rows: int, columns: int, terms: int, *, scaled: bool) -> str:
-    x, y = f"tensor<{rows}x{terms}xi8>", f"tensor<{columns}x{terms}xi8>"
-    scale, sums = f"tensor<{columns}xf32>", f"tensor<{rows}x{columns}xi32>"
-    out = f"tensor<{rows}x{columns}xf32>"
+def _text_of_i8(m: int, n: int, k: int, *, scaled: bool) -> str:
+    x, y = f"tensor<{m}x{k}xi8>", f"tensor<{n}x{k}xi8>"
+    scale, sums = f"tensor<{n}xf32>", f"tensor<{m}x{n}xi32>"
+    out = f"tensor<{m}x{n}xf32>"
     last = "%r = arith.mulf %g, %b : f32" if scaled else "%r = arith.addf %g, %z : f32"
     return f"""
 util.func public @main(%x: {x}, %y: {y}, %s: {scale}) -> {out} {{
@@ -204,76 +204,76 @@ def weights_i4(chance: Chance) -> Work:
     return _weights(chance, "i4")
 
 
-def _weights(chance: Chance, narrow: str) -> Work:
-    """Weights with a scale, and perhaps a zero point, for each column or run of terms."""
-    rows = chance.pick(1, 1, 2, 7, 16, chance.size(300))
-    run = chance.pick(0, 0, 32, 64, 128)
+def _weights(chance: Chance, dtype: str) -> Work:
+    """Weights with a scale, and perhaps a zero point, per column or group of K."""
+    m = chance.pick(1, 1, 2, 7, 16, chance.size(300))
+    group_size = chance.pick(0, 0, 32, 64, 128)
     zero = chance.likely(0.4)
-    columns = chance.size(2100, 2, 2)
-    terms = chance.size(2100, 2, 2) if not run else run * chance.size(33)
-    inside = chance.likely(0.7)
+    n = chance.size(2100, 2, 2)
+    k = chance.size(2100, 2, 2) if not group_size else group_size * chance.size(33)
+    k_contiguous = chance.likely(0.7)
     if chance.small:
-        run, terms = (16, 48) if run else (0, terms)
+        group_size, k = (16, 48) if group_size else (0, k)
 
     def program(x: Tensor, weight: Tensor, scale: Tensor, *zeros: Tensor) -> Tensor:
         w = weight.to(x.dtype)
-        axis = int(inside) if not run else 1 + inside
+        axis = int(k_contiguous) if not group_size else 1 + k_contiguous
         if zeros:
             w = w - zeros[0].to(x.dtype).unsqueeze(axis)
         w = w * scale.unsqueeze(axis)
-        if inside:
-            return F.linear(x, w.reshape(columns, terms))
-        return x @ w.reshape(terms, columns)
+        if k_contiguous:
+            return F.linear(x, w.reshape(n, k))
+        return x @ w.reshape(k, n)
 
-    runs = (terms // run,) if run else ()
-    many = (*runs, run) if run else (terms,)
-    shape = (columns, *many) if inside else (*many, columns)
-    scales = (columns, *runs) if inside else (*runs, columns)
+    groups = (k // group_size,) if group_size else ()
+    many = (*groups, group_size) if group_size else (k,)
+    shape = (n, *many) if k_contiguous else (*many, n)
+    scales = (n, *groups) if k_contiguous else (*groups, n)
     inputs = (
-        Input((rows, terms)),
-        Input(shape, dtype=narrow),
+        Input((m, k)),
+        Input(shape, dtype=dtype),
         Input(scales, "scale"),
-        *([Input(scales, dtype=narrow)] if zero else []),
+        *([Input(scales, dtype=dtype)] if zero else []),
     )
-    said = f"{rows}x{columns}x{terms} of {spelled(shape)}{', zero points' if zero else ''}"
-    return Work(program, inputs, chance.dtype(), said)
+    label = f"{m}x{n}x{k} of {spelled(shape)}{', zero points' if zero else ''}"
+    return Work(program, inputs, chance.dtype(), label)
 
 
-ROWS_CALLED = (1, 7, 64, 131, 1000)
+DYNAMIC_M = (1, 7, 64, 131, 1000)
 
 
 def dynamic_linear(chance: Chance) -> Work:
-    columns, terms = chance.size(1100, 2), chance.size(1100, 2)
+    n, k = chance.size(1100, 2), chance.size(1100, 2)
 
     def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return F.gelu(F.linear(x, weight, bias))
 
     inputs = (
-        Input(("rows", terms)),
-        Input((columns, terms), "weight"),
-        Input((columns,), "shift"),
+        Input(("rows", k)),
+        Input((n, k), "weight"),
+        Input((n,), "shift"),
     )
-    sizes = tuple({"rows": n} for n in ROWS_CALLED)
-    return Work(program, inputs, chance.dtype(), f"?x{columns}x{terms}", sizes)
+    sizes = tuple({"rows": m} for m in DYNAMIC_M)
+    return Work(program, inputs, chance.dtype(), f"?x{n}x{k}", sizes)
 
 
 def dynamic_weights(chance: Chance) -> Work:
-    """Weights of i8 or i4, with runs, and any number of rows."""
-    narrow, run = chance.pick("i4", "i8"), chance.pick(0, 32, 128)
-    columns, terms = chance.size(1100, 2, 2), 128 * chance.pick(1, 3, 8)
+    """Weights of i8 or i4, with groups of K, and dynamic M."""
+    dtype, group_size = chance.pick("i4", "i8"), chance.pick(0, 32, 128)
+    n, k = chance.size(1100, 2, 2), 128 * chance.pick(1, 3, 8)
 
     def program(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
         w = weight.to(x.dtype) * scale.unsqueeze(-1)
-        return F.linear(x, w.reshape(columns, terms))
+        return F.linear(x, w.reshape(n, k))
 
-    shape = (columns, terms // run, run) if run else (columns, terms)
-    inputs = (Input(("rows", terms)), Input(shape, dtype=narrow), Input(shape[:-1], "scale"))
-    sizes = tuple({"rows": n} for n in ROWS_CALLED)
-    said = f"?x{columns}x{terms} of {spelled(shape)} {narrow}"
-    return Work(program, inputs, chance.dtype(), said, sizes)
+    shape = (n, k // group_size, group_size) if group_size else (n, k)
+    inputs = (Input(("rows", k)), Input(shape, dtype=dtype), Input(shape[:-1], "scale"))
+    sizes = tuple({"rows": m} for m in DYNAMIC_M)
+    label = f"?x{n}x{k} of {spelled(shape)} {dtype}"
+    return Work(program, inputs, chance.dtype(), label, sizes)
 
 
-PRODUCTS = named(
+MATMULS = named(
     linear,
     few_rows,
     real_linear,
