@@ -64,12 +64,6 @@ def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     return min(_tile_configs(problem, target), key=lambda c: _cost(c, problem, target))
 
 
-def one_tile_config(config: MatmulConfig, accumulators: int) -> MatmulConfig:
-    """The configuration of one tile per CTA in the place of a persistent one that cannot run."""
-    block_n = block_n_each(max(config.block_n, 128), accumulators)
-    return MatmulConfig(128, block_n, 64, 8, 3, config.group_m)
-
-
 def block_n_each(block_n: int, accumulators: int) -> int:
     """Columns of each accumulator of a tile, a power of two."""
     return max(16, block_n // power_of_two(accumulators))
