@@ -21,14 +21,14 @@ from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul.analysis import can_take
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction for which there is a kernel."""
-    if not triton_compiler.supports(ctx.target) or not matmul.takes(root):
+    if not triton_compiler.supports(ctx.target) or not can_take(root):
         return None
     group = [root, *contractions.epilogue(root, ctx.target.max_operands)]
     if len(group) == 1:

@@ -20,7 +20,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul.analysis import can_take
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
@@ -41,7 +41,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if reader is not None and reader.name == "tensor.collapse_shape":
         value = reader.results[0]
         reader = _only_reader(value)
-    if reader is None or not ops.is_contraction(reader) or not matmul.takes(reader):
+    if reader is None or not ops.is_contraction(reader) or not can_take(reader):
         return None
     found = dequantized(reader, list(reader.operands).index(value), ctx.target.max_operands)
     if not isinstance(found, Dequantized):

@@ -17,11 +17,11 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul.family import MATMUL
 
 PASS = passes.kernel_pass(
     name="matmul_triton_kernel",
     summary="Contraction with its elementwise epilogue as one Triton kernel",
-    supports=matmul.supports,
+    supports=MATMUL.plan,
     source="Tillet, Kung, Cox 2019",
 )

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul.heuristics import DEFAULT_DYNAMIC_M
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.kernels.registry import FAMILIES

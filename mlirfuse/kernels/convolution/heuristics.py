@@ -18,7 +18,8 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionConfig,
     ConvolutionProblem,
 )
-from mlirfuse.kernels.matmul.heuristics import fills_device, persistent_configs
+from mlirfuse.kernels.matmul.heuristics import fills_device
+from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.targets.base import Target
 
 DEFAULT_TILES = ((128, 128), (128, 64), (64, 64))

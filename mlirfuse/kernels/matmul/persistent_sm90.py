@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
+from mlirfuse.kernels.matmul.epilogue import write_parts
 from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.matmul.tile_program import ENTRY
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops
@@ -80,6 +86,61 @@ def can_load(value: ir.Value, index_map: ops.IndexMap, k_loop: int) -> bool:
         and size is not None
         and size % LOAD_ELEMENTS == 0
         and (not sliced or (boxes is not None and boxes[-1][0] % LOAD_ELEMENTS == 0))
+    )
+
+
+def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
+    """Whether the kernel computes a region: operands in memory, whole blocks of N and K."""
+    m_loop, maps = analysis.loops.m, analysis.maps
+    indices = {index for part in analysis.parts for one in part for index in (one.a, one.b)}
+    operands = [(analysis.operand(index), maps[index]) for index in indices]
+    tensors = [*(value for value, _ in operands), *analysis.contraction.results]
+    return (
+        has_persistent(target)
+        and analysis.accumulator_type == "f32"
+        and not analysis.prologue
+        and m_loop is not None
+        and analysis.m is not None
+        and all(size == 1 for size in analysis.batch)
+        and tiles_divide(config.block_n, analysis.n, analysis.inner_k, analysis.accumulators)
+        and all(can_load(value, index_map, analysis.loops.inner_k) for value, index_map in operands)
+        and max(map(ops.num_elements, tensors)) < MAX_INDEX
+    )
+
+
+def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
+    """Plans the kernel of a region."""
+    kernel = kernel_tiles(analysis, config, layout=LAYOUT)
+    write_parts(kernel, "part", lambda kernel, part: None)
+    outline = KernelOutline(ENTRY, analysis.results, problem_of(analysis), config, M, N)
+    return plan_persistent(kernel.tiles, outline, _operands(kernel, target))
+
+
+def _operands(kernel: KernelTiles, target: Target) -> PersistentMatmul:
+    """The operands of a region's matmul, whose rows and blocks of K are where strides say."""
+    analysis, tiles, maps = kernel.analysis, kernel.tiles, kernel.analysis.maps
+    indices = [analysis.first.a, *(one.b for part in analysis.parts for one in part)]
+    values = [analysis.operand(index) for index in indices]
+    pointers = [tiles.place(value, tuple(None for _ in ops.shape(value))) for value in values]
+    a_stride, b_stride = (
+        tiles.stride(values[n], maps[indices[n]].index(loop))
+        for n, loop in enumerate((analysis.loops.m, analysis.loops.n))
+    )
+    return PersistentMatmul(
+        pointers[0],
+        pointers[1:],
+        analysis.m or 1,
+        analysis.n,
+        analysis.inner_k,
+        b_stride=b_stride,
+        row_start=[f"return offs_m * {a_stride}, 0"],
+        block_start=[f"return step * {BLOCK_K}, 0"],
+        num_ctas=gpu_of(target).num_sms,
+        parts=len(analysis.parts),
+        accumulators=analysis.accumulators,
+        long_epilogue=any(
+            name in LONG_FUNCTIONS for op in analysis.epilogue for name in ops.scalar_names(op)
+        ),
     )
 
 
