@@ -17,22 +17,21 @@ FIRST = (0, 3, 1, 2)
 
 
 def convolution(chance: Chance) -> Work:
-    """Any window, stride, dilation and padding; batch norm, residual, activation."""
+    """Any filter, stride, dilation and padding; batch norm, residual, activation."""
     height, width = chance.size(40, 5), chance.size(40, 5)
-    window = chance.pick((1, 1), (3, 3), (3, 3), (5, 5), (3, 2), (1, 7))
-    dilation = chance.pick(1, 1, 1, 2) if max(window) <= 3 else 1
-    stride, padding = chance.pick(1, 1, 2, 3), chance.below(max(window))
-    channels = chance.pick(3, 8, 13, 64, chance.size(150))
-    filters = chance.pick(8, 64, 65, chance.size(200))
+    taps = chance.pick((1, 1), (3, 3), (3, 3), (5, 5), (3, 2), (1, 7))
+    dilation = chance.pick(1, 1, 1, 2) if max(taps) <= 3 else 1
+    stride, padding = chance.pick(1, 1, 2, 3), chance.below(max(taps))
+    in_channels = chance.pick(3, 8, 13, 64, chance.size(150))
+    out_channels = chance.pick(8, 64, 65, chance.size(200))
     images = chance.pick(1, 2, 5)
-    # Two places at least: of one, IREE drops the loop.
-    width = max(width, 1 + stride + dilation * (window[1] - 1) - 2 * padding)
-    return _convolution(
-        chance, (images, height, width, channels), filters, window, stride, padding, dilation
-    )
+    # Two output columns at least: IREE drops a loop of one.
+    width = max(width, 1 + stride + dilation * (taps[1] - 1) - 2 * padding)
+    image = (images, height, width, in_channels)
+    return _convolution(chance, image, out_channels, taps, stride, padding, dilation)
 
 
-STAYING = (
+RESNET = (
     (64, 64, 3, 1, 28),
     (128, 128, 3, 2, 28),
     (256, 64, 1, 1, 14),
@@ -42,25 +41,24 @@ STAYING = (
     (512, 512, 3, 1, 7),
     (3, 64, 7, 2, 224),
 )
-"""Input and output channels, side of the window, stride and side of the image: for kernels whose
-workgroups stay."""
+"""Input and output channels, filter size, stride and image size: sizes of ResNet-50, whose kernels
+are persistent where channels are in blocks of 64."""
 
 
 def real_convolution(chance: Chance) -> Work:
-    channels, filters, side, stride, image = STAYING[chance.number // 2 % len(STAYING)]
+    in_channels, out_channels, size, stride, width = RESNET[chance.number // 2 % len(RESNET)]
     if chance.small:
-        channels, filters, image = 8, 16, 7
+        in_channels, out_channels, width = 8, 16, 7
     images = chance.pick(1, 7, 32)
-    padding = side // 2
-    shape = (images, image + chance.below(2), image, channels)
-    return _convolution(chance, shape, filters, (side, side), stride, padding, 1)
+    image = (images, width + chance.below(2), width, in_channels)
+    return _convolution(chance, image, out_channels, (size, size), stride, size // 2, 1)
 
 
 def _convolution(
     chance: Chance,
     image: tuple[int | str, ...],
-    filters: int,
-    window: tuple[int, int],
+    out_channels: int,
+    taps: tuple[int, int],
     stride: int,
     padding: int,
     dilation: int,
@@ -68,7 +66,7 @@ def _convolution(
 ) -> Work:
     norm, active = chance.likely(0.6), chance.likely(0.7)
     residual = chance.likely(0.3) and not isinstance(image[0], str)
-    channels = int(image[3])
+    in_channels = int(image[3])
 
     def program(x: Tensor, weight: Tensor, *more: Tensor) -> Tensor:
         rest = iter(more)
@@ -83,27 +81,27 @@ def _convolution(
 
     weights = (
         (
-            Input((filters,), "scale"),
-            Input((filters,), "shift"),
-            Input((filters,), "shift"),
-            Input((filters,), "positive"),
+            Input((out_channels,), "scale"),
+            Input((out_channels,), "shift"),
+            Input((out_channels,), "shift"),
+            Input((out_channels,), "positive"),
         )
         if norm
         else ()
     )
-    places = tuple(
-        (int(image[a]) + 2 * padding - dilation * (w - 1) - 1) // stride + 1
-        for a, w in ((1, window[0]), (2, window[1]))
+    pixels = tuple(
+        (int(image[axis]) + 2 * padding - dilation * (size - 1) - 1) // stride + 1
+        for axis, size in ((1, taps[0]), (2, taps[1]))
     )
     inputs = (
         Input(image),
-        Input((filters, *window, channels), "weight"),
+        Input((out_channels, *taps, in_channels), "weight"),
         *weights,
-        *([Input((image[0], *places, filters))] if residual else []),
+        *([Input((image[0], *pixels, out_channels))] if residual else []),
     )
     words = ["batch norm"] * norm + ["residual"] * residual + ["ReLU"] * active
     said = (
-        f"{spelled(image)} to {filters}, {window[0]}x{window[1]} step {stride},"
+        f"{spelled(image)} to {out_channels}, {taps[0]}x{taps[1]} stride {stride},"
         f" padding {padding}, dilation {dilation}{''.join(f', {w}' for w in words)}"
     )
     return Work(program, inputs, chance.dtype(), said, sizes)
@@ -111,28 +109,29 @@ def _convolution(
 
 def channels_first(chance: Chance) -> Work:
     """Images and filters in PyTorch's order."""
-    images, channels, filters = chance.pick(1, 3), chance.size(70), chance.size(90)
-    side, stride = chance.pick(1, 3), chance.pick(1, 2)
+    images, in_channels, out_channels = chance.pick(1, 3), chance.size(70), chance.size(90)
+    size, stride = chance.pick(1, 3), chance.pick(1, 2)
     height, width = chance.size(33, 3), chance.size(33, 3)
 
     def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.silu(F.conv2d(x, weight, bias, stride, side // 2))
+        return F.silu(F.conv2d(x, weight, bias, stride, size // 2))
 
-    shape = (images, channels, height, width)
+    shape = (images, in_channels, height, width)
     inputs = (
         Input(shape),
-        Input((filters, channels, side, side), "weight"),
-        Input((filters,), "shift"),
+        Input((out_channels, in_channels, size, size), "weight"),
+        Input((out_channels,), "shift"),
     )
-    return Work(program, inputs, chance.dtype(), f"{spelled(shape)} to {filters}, {side}, {stride}")
+    note = f"{spelled(shape)} to {out_channels}, {size}x{size} stride {stride}"
+    return Work(program, inputs, chance.dtype(), note)
 
 
 def dynamic_convolution(chance: Chance) -> Work:
     sizes = tuple({"images": n} for n in (1, 3, 17))
     shape = ("images", chance.size(20, 5), chance.size(20, 5), chance.pick(8, 13, 64))
-    filters, side = chance.pick(16, 33, 64), chance.pick(1, 3)
+    out_channels, size = chance.pick(16, 33, 64), chance.pick(1, 3)
     return _convolution(
-        chance, shape, filters, (side, side), chance.pick(1, 2), side // 2, 1, sizes
+        chance, shape, out_channels, (size, size), chance.pick(1, 2), size // 2, 1, sizes
     )
 
 
