@@ -1,16 +1,16 @@
 """Lay out a constant filter as the kernel of its convolution reads it, once at load time.
 
-    %y = linalg.generic {conv} ins(%x, %w)     %w: tensor<FxCxKHxKWxT>, constant
+    %y = linalg.generic {convolution} ins(%x, %w)      %w: tensor<FxCxKHxKWxT>, constant
   becomes
-    %t = util.global.load @filter              tensor<FxKHxKWxCxT>, %w transposed at load time
-    %y = linalg.generic {conv} ins(%x, %t)     the same loops and body
+    %t = util.global.load @filter                      tensor<FxKHxKWxCxT>, %w transposed at load
+    %y = linalg.generic {convolution} ins(%x, %t)      the same loops and body
 
-Root: the convolution, of types and loops that `conv_triton_kernel` computes, of an image with
-channels last. A filter of PyTorch has its taps innermost: the channels that a kernel loads together
-have a stride of 9 elements for 3x3 taps. With few input channels the output channels become the
-innermost dimension instead. A filter that is an argument stays as it is: it would be transposed in
-each call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements, multiplied
-and added in the same loops).
+Root: the convolution, of element types and loops that `conv_triton_kernel` supports, of an image
+with channels last. PyTorch stores filter taps innermost: channels that a kernel loads together are
+9 elements apart for a 3x3 filter. With few channels the output channels become innermost, and a
+kernel loads those together. A filter that is an argument stays as it is: it would be transposed in
+each call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements and
+accumulation).
 Source: mlirfuse.
 """
 
@@ -28,7 +28,7 @@ from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a convolution whose constant filter lies in another order than its kernel reads it."""
+    """Finds a convolution whose constant filter has another layout than its kernel reads."""
     if not triton_compiler.supports(ctx.target) or not is_supported(root):
         return None
     found = preferred_filter_layout(root)

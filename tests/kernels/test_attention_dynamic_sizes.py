@@ -115,9 +115,14 @@ def gluon(monkeypatch):
 @pytest.mark.parametrize(
     ("extents", "mask", "dynamic", "called"),
     [
-        ((2, 3, 1, 64, 64, 64, 64), "", (B, M, K), "hopper.attention("),
-        ((2, 3, 1, 64, 128, 128, 64), "causal", (B, M, K), "hopper.attention_with_loaders("),
-        ((2, 3, 2, 64, 128, 128, 300), "", (M,), "hopper.attention_with_loaders("),
+        ((2, 3, 1, 64, 64, 64, 64), "", (B, M, K), "attention_sm90.attention("),
+        (
+            (2, 3, 1, 64, 128, 128, 64),
+            "causal",
+            (B, M, K),
+            "attention_sm90.attention_with_loaders(",
+        ),
+        ((2, 3, 2, 64, 128, 128, 300), "", (M,), "attention_sm90.attention_with_loaders("),
         ((2, 3, 1, 64, 64, 64, 64), "boolean", (B, M, K), "library.attend("),
         ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), "library.attend("),
         ((2, 3, 1, 8, 64, 64, 64), "", (B, K), "library.span("),

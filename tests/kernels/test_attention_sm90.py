@@ -38,13 +38,13 @@ def gluon(monkeypatch):
     ("extents", "mask", "called"),
     [
         # Loops: batch, heads of k, heads of q for each, queries, widths of v and q, keys.
-        ((2, 3, 1, 197, 64, 64, 197), "", "hopper.attention("),
-        ((2, 3, 1, 197, 64, 64, 197), "causal", "hopper.attention("),
-        ((2, 3, 2, 256, 128, 128, 384), "", "hopper.attention_with_loaders("),
-        ((2, 3, 2, 130, 128, 128, 384), "", "hopper.attention("),
-        ((2, 3, 2, 256, 128, 128, 70), "", "hopper.attention_with_loaders("),
-        ((2, 3, 2, 197, 128, 128, 197), "causal", "hopper.attention_with_loaders("),
-        ((1, 32, 1, 64, 128, 128, 1024), "causal", "hopper.attention("),
+        ((2, 3, 1, 197, 64, 64, 197), "", "attention_sm90.attention("),
+        ((2, 3, 1, 197, 64, 64, 197), "causal", "attention_sm90.attention("),
+        ((2, 3, 2, 256, 128, 128, 384), "", "attention_sm90.attention_with_loaders("),
+        ((2, 3, 2, 130, 128, 128, 384), "", "attention_sm90.attention("),
+        ((2, 3, 2, 256, 128, 128, 70), "", "attention_sm90.attention_with_loaders("),
+        ((2, 3, 2, 197, 128, 128, 197), "causal", "attention_sm90.attention_with_loaders("),
+        ((1, 32, 1, 64, 128, 128, 1024), "causal", "attention_sm90.attention("),
         ((2, 3, 1, 130, 128, 128, 70), "boolean", "library.attend("),
         ((2, 3, 1, 130, 128, 128, 70), "bias", "library.attend("),
         ((2, 3, 1, 130, 96, 96, 70), "", "library.attend("),
@@ -59,7 +59,7 @@ def test_groups_that_overlap(extents, mask, called):
         source = program.source
         before = planned(extents, mask).before
         assert called in (source if before is None else before.program.source)
-        assert ("gluon" in source) == ("hopper" in called)
+        assert ("gluon" in source) == ("attention_sm90" in called)
 
 
 def test_groups_elsewhere_do_not_overlap(monkeypatch):
@@ -67,9 +67,9 @@ def test_groups_elsewhere_do_not_overlap(monkeypatch):
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
     with ir.Context():
         other = targets.parse("cuda:sm_80")
-        assert "hopper" not in planned(extents, target=other).program.source
+        assert "attention_sm90" not in planned(extents, target=other).program.source
         monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
-        assert "hopper" not in planned(extents).program.source
+        assert "attention_sm90" not in planned(extents).program.source
 
 
 @pytest.mark.usefixtures("gluon")
@@ -80,8 +80,8 @@ def test_steps_and_places_are_those_of_memory():
         shared = planned((2, 3, 2, 256, 128, 128, 384)).program.source
         cut = planned((2, 3, 1, 100, 64, 64, 192), "causal").program.source
     assert "y0, (6, 128, 192), starts, " in source
-    assert "hopper.shaped(64, 64, 64, 64, 64, 64, False, False, False, True, " in source
-    assert "hopper.shaped(64, 64, 64, 64, 64, 64, True, False, False, True, " in cut
+    assert "attention_sm90.shaped(64, 64, 64, 64, 64, 64, False, False, False, True, " in source
+    assert "attention_sm90.shaped(64, 64, 64, 64, 64, 64, True, False, False, True, " in cut
     assert "return batch * (8192), batch * (12288), batch * (12288), batch * (8192)" in source
     assert "return batch * (32768), (batch // 2) * (49152), (batch // 2) * (49152), " in shared
 
@@ -131,9 +131,11 @@ def test_queries_before_the_heads_that_share_keys(queries):
         module = ir.Module.parse(text.replace("EACH", "%n, %n" if dynamic else ""))
         (region,) = kernel_search.regions(module)
         source = attention.supports(region, HOPPER).program.source
-    assert "hopper.attention_with_loaders(" in source
+    assert "attention_sm90.attention_with_loaders(" in source
     sizes = "query_size, key_size" if dynamic else "1024, 1024"
-    assert f"(64, {sizes}), starts, hopper.shaped(4096, 1024, 1024, 4096, 128, 128, " in source
+    assert (
+        f"(64, {sizes}), starts, attention_sm90.shaped(4096, 1024, 1024, 4096, 128, 128, " in source
+    )
     assert "(batch % 32) * (128)" in source
 
 
@@ -160,8 +162,8 @@ def test_stored_tiles_choose_the_kernel():
     """Tables of five numbers are those of kernels that do not overlap."""
     extents, key = (2, 3, 1, 256, 128, 128, 256), (256, 256, 128, 6)
     found = {
-        (128, 128, 8, 2, 0, 1): "hopper.attention_with_loaders(",
-        (64, 64, 4, 2, 0, 1): "hopper.attention(",
+        (128, 128, 8, 2, 0, 1): "attention_sm90.attention_with_loaders(",
+        (64, 64, 4, 2, 0, 1): "attention_sm90.attention(",
         (64, 64, 4, 2, 0): "library.attend(",
     }
     with ir.Context():

@@ -14,7 +14,7 @@ from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
+from mlirfuse.structured.recognize import convolution_loops, convolutions
 
 CASES = [
     Conv(2, 9, 7, 24, 20, low=1, high=1),
@@ -151,11 +151,11 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
     with ir.Context():
         module = ir.Module.parse(output.read_bytes())
         _, second = [
-            convolutions.sliding(view.operation)
+            convolution_loops.classify(view.operation)
             for function in ops.functions(module)
             for block in ops.blocks(function)
             for view in block.operations
             if convolutions.is_convolution(view.operation)
         ]
-        channels_last = second.terms[-1] == ((second.channel, 1),)
+        channels_last = second.image_dims[-1] == ((second.channel_loop, 1),)
     assert channels_last == bool(feature)

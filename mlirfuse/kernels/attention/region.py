@@ -23,7 +23,7 @@ from mlirfuse.kernels.codegen.iteration_space import Axis, known_product
 from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.plan import Extent, Size
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.attention import KERNEL_HEADS
+from mlirfuse.structured.recognize.attention_matches import MAX_KERNEL_HEAD_SIZE
 
 FOLDED = 32
 """Queries of a head up to which the heads that share keys are computed together."""
@@ -150,8 +150,10 @@ def read(region: ir.Operation, group: list[ir.Operation], op: ir.Operation) -> A
         )
     if 0 in (*batch, *rows, keys):
         return NoMatch(Reason.STRUCTURE, "an attention of nothing")
-    if max(depth, width) > KERNEL_HEADS:
-        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {KERNEL_HEADS}")
+    if max(depth, width) > MAX_KERNEL_HEAD_SIZE:
+        return NoMatch(
+            Reason.NOT_PROFITABLE, f"heads of {max(depth, width)}, above {MAX_KERNEL_HEAD_SIZE}"
+        )
     before, after = _around(group, op)
     causal = len(loops.rows) == 1 and _is_causal(op, loops, before)
     queries = None if None in rows else known_product(rows)

@@ -20,8 +20,8 @@ from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 
 ELEMENT_TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
@@ -111,11 +111,11 @@ class Analysis:
 
 def is_supported(op: ir.Operation) -> bool:
     """Whether an op alone is a convolution with element types and loops that kernels have."""
-    found = convolutions.sliding(op)
-    if not isinstance(found, Sliding) or _element_type_refusal(op) is not None:
+    found = convolution_loops.classify(op)
+    if not isinstance(found, ConvolutionLoops) or _element_type_refusal(op) is not None:
         return False
     sizes = ops.loop_sizes(op)
-    return None not in [size for loop, size in enumerate(sizes) if loop != found.rows[0]]
+    return None not in [size for loop, size in enumerate(sizes) if loop != found.m_loops[0]]
 
 
 def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
@@ -125,15 +125,15 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
       region: a `flow.dispatch.region`.
     """
     group = computing(region)
-    found = [(op, s) for op in group if (s := convolutions.sliding(op)) is not None]
+    found = [(op, s) for op in group if (s := convolution_loops.classify(op)) is not None]
     if not found:
         return None
     if len(found) > 1:
         return NoMatch(Reason.STRUCTURE, f"{len(found)} convolutions in one kernel")
-    op, sliding = found[0]
-    if isinstance(sliding, str):
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {sliding}")
-    pad = ops.defining_op(op.operands[sliding.image])
+    op, roles = found[0]
+    if isinstance(roles, str):
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {roles}")
+    pad = ops.defining_op(op.operands[roles.image])
     if pad is not None and (pad.name != "tensor.pad" or pad not in group):
         pad = None
     elementwise = [o for o in group if o != op and (pad is None or o != pad)]
@@ -143,11 +143,11 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
     refusal = _element_type_refusal(op)
     if refusal is not None:
         return refusal
-    image = op.operands[sliding.image] if pad is None else pad.operands[0]
-    weight = op.operands[sliding.filter]
+    image = op.operands[roles.image] if pad is None else pad.operands[0]
+    weight = op.operands[roles.filter]
     if any(ops.in_region(o) for v in (image, weight) if (o := ops.defining_op(v))):
         return _cannot_compute("an image or filter that the group computes")
-    loops = _loops(op, sliding)
+    loops = _loops(op, roles)
     padding = _padding(pad, image, loops)
     if isinstance(padding, NoMatch):
         return padding
@@ -195,14 +195,14 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
     )
 
 
-def _loops(op: ir.Operation, sliding: Sliding) -> Loops:
+def _loops(op: ir.Operation, roles: ConvolutionLoops) -> Loops:
     return Loops(
-        sliding.rows,
-        sliding.column,
-        sliding.windows,
-        sliding.channel,
-        sliding.terms,
-        tuple(ops.indexing_maps(op)[sliding.filter] or ()),
+        roles.m_loops,
+        roles.n_loop,
+        roles.tap_loops,
+        roles.channel_loop,
+        roles.image_dims,
+        tuple(ops.indexing_maps(op)[roles.filter] or ()),
     )
 
 

@@ -8,8 +8,8 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.convolutions import Sliding
+from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
 
     K-contiguous, or N-contiguous where a tap has too few channels for aligned blocks of K.
     """
-    found = convolutions.sliding(op)
-    if not isinstance(found, Sliding) or found.channel is None:
+    found = convolution_loops.classify(op)
+    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None:
         return None
-    if found.terms[-1] != ((found.channel, 1),):
+    if found.image_dims[-1] != ((found.channel_loop, 1),):
         return None
-    k_loops = (*found.windows, found.channel)
-    packed = (ops.loop_sizes(op)[found.channel] or 0) < PACKED_CHANNELS
-    loops = (*k_loops, found.column) if packed else (found.column, *k_loops)
+    k_loops = (*found.tap_loops, found.channel_loop)
+    packed = (ops.loop_sizes(op)[found.channel_loop] or 0) < PACKED_CHANNELS
+    loops = (*k_loops, found.n_loop) if packed else (found.n_loop, *k_loops)
     return FilterLayout(found.filter, loops)

@@ -12,15 +12,9 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
-from mlirfuse.structured.expr.expressions import (
-    CASTS,
-    Apply,
-    Const,
-    Element,
-    Expr,
-    start,
-    step_through,
-)
+from mlirfuse.structured.expr.expansion import step_through
+from mlirfuse.structured.expr.expressions import CASTS, start
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
 from mlirfuse.structured.ir import ops
 
 BITS = {"i4": 4, "i8": 8}

@@ -79,7 +79,7 @@ def can_load(value: ir.Value, index_map: ops.IndexMap, k_loop: int) -> bool:
     """
     op = ops.defining_op(value)
     sliced = op is not None and op.name == "tensor.extract_slice"
-    boxes = ops.slice_of(op) if op is not None and sliced else None
+    boxes = ops.static_slice(op) if op is not None and sliced else None
     size = ops.shape(op.operands[0] if op is not None and sliced else value)[-1]
     return (
         index_map[-1] == k_loop

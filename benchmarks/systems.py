@@ -1,11 +1,11 @@
-"""The sides of a comparison: a model as ours, IREE's and PyTorch's programs, ready to be called.
+"""The systems of a comparison: a model compiled by mlirfuse, IREE and PyTorch, ready to be called.
 
 ours           mlirfuse.compile
-stock          IREE with its default flags
-stock_best     IREE with data tiling, which is the best that its flags can do on the CPU
+stock          IREE with its default flags, the baseline
+stock_best     IREE with data tiling, the best of its flags on the CPU
 eager          PyTorch
 torch_compile  torch.compile with its defaults
-no_siblings    ours with --horizontal=off; of models whose siblings are fused
+no_siblings    ours with --horizontal=off; for models whose siblings are fused
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(slots=True)
-class Contest:
-    """One model's sides.
+class Comparison:
+    """The systems of one model.
 
     Attributes:
-      calls: name of the side -> a call with the example inputs.
-      dispatches: of a call: `stock` and `fused`.
-      rewrites: how often each of our passes rewrote.
+      calls: name of the system -> a call with the example inputs.
+      dispatches: dispatches of a call: `stock` and `fused`.
+      rewrites: pass -> count of its rewrites.
     """
 
     calls: dict[str, Call]
@@ -49,7 +49,7 @@ class Contest:
     rewrites: dict[str, int]
 
     def errors(self, module: torch.nn.Module, inputs: Inputs) -> dict[str, float]:
-        """Each side's largest absolute error over the largest magnitude, against float64."""
+        """Maximum absolute error of each system against float64, over the largest magnitude."""
         import torch
 
         reference, wide = in_precision(module, inputs, torch.float64)
@@ -62,35 +62,35 @@ class Contest:
             }
 
 
-def prepare(module: torch.nn.Module, inputs: Inputs, *, target: str = "cpu") -> Contest:
-    """Compiles a model for all sides; leaves out, with a note, a peer that cannot take it.
+def prepare(module: torch.nn.Module, inputs: Inputs, *, target: str = "cpu") -> Comparison:
+    """Compiles a model for all systems; peers that fail are left out and logged.
 
     Args:
-      module: in evaluation mode; returns one tensor.
+      module: a module in evaluation mode that returns one tensor.
       inputs: its example inputs.
-      target: as `--target` takes it.
+      target: value of `--target`.
 
     Raises:
-      MlirfuseError: IREE refused the program as ours, or with its default flags.
+      MlirfuseError: `ours` or `stock` fails to compile.
     """
-    plain = targets.parse(target)
-    ours = mlirfuse.compile(module, inputs, target=plain, cache=False)
-    stock = mlirfuse.compile(module, inputs, target=plain, stock=True, cache=False)
+    parsed = targets.parse(target)
+    ours = mlirfuse.compile(module, inputs, target=parsed, cache=False)
+    stock = mlirfuse.compile(module, inputs, target=parsed, stock=True, cache=False)
     calls: dict[str, Call] = {
         "ours": functools.partial(ours, *inputs),
         "stock": functools.partial(stock, *inputs),
     }
-    others = dict(_OPTIONAL)
+    peers = dict(_PEERS)
     if any(d.taken and d.kind is Kind.SIBLING for d in ours.report.decisions):
-        others["no_siblings"] = _no_siblings
-    for name, make in others.items():
+        peers["no_siblings"] = _no_siblings
+    for name, make in peers.items():
         try:
-            calls[name] = functools.partial(make(module, inputs, plain), *inputs)
+            calls[name] = functools.partial(make(module, inputs, parsed), *inputs)
             calls[name]()
-        except Exception as error:  # Whatever it is, another side's failure is not ours.
+        except Exception as error:  # Peers fail with errors of any type.
             _log.warning("left out %s: %s", name, (str(error).splitlines() or [repr(error)])[0])
             calls.pop(name, None)
-    return Contest(
+    return Comparison(
         calls=calls,
         dispatches={
             "stock": stock.report.dispatches["stock"],
@@ -121,7 +121,7 @@ def _torch_compile(module: torch.nn.Module, inputs: Inputs, target: Target) -> C
     return cast("Call", torch.inference_mode()(torch.compile(module)))
 
 
-_OPTIONAL: dict[str, Callable[[torch.nn.Module, Inputs, Target], Call]] = {
+_PEERS: dict[str, Callable[[torch.nn.Module, Inputs, Target], Call]] = {
     "stock_best": _stock_best,
     "eager": _eager,
     "torch_compile": _torch_compile,

@@ -1,16 +1,16 @@
-"""The sides of a row on a device: the same program, called through each system.
+"""Runs the program of a row through each system on a device.
 
 stock, stock_best        IREE with its default flags, and with its highest level
 default, kernels         mlirfuse with its default preset, and with the feature `kernels`
-replayed                 the last one as a CUDA graph; for blocks
+replayed                 `kernels` as a CUDA graph; for blocks
 eager                    PyTorch; images with channels last
 torch_compile            torch.compile with its defaults
 max_autotune             the same with mode `max-autotune`; without CUDA graphs for operators
 reduce_overhead          the same with mode `reduce-overhead`; for blocks
 xla                      jax.jit; attention by cuDNN where it takes it
 
-Every side gets its arguments on the device, in the order of axes that it likes best. Weights of
-blocks are bound beforehand on all sides: as parameters of PyTorch and IREE, as arrays of JAX.
+Every system gets its arguments on the device, in the layout that suits it best. Weights of blocks
+are bound before the calls: as parameters of PyTorch and IREE, as arrays of JAX.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import parameters, with_torch
-from benchmarks.gpu.names import IMAGES_LAST, OURS, PROGRAM, STOCK
 from benchmarks.gpu.rows import CHANNELS_LAST, Row
+from benchmarks.gpu.systems import CHANNELS_LAST_PROGRAMS, OURS, PROGRAM, STOCK
 from mlirfuse.core import MlirfuseError
 from mlirfuse.runtime.replay import Graph
 
 Tensors = Sequence[torch.Tensor]
 
 DLPACK_CUDA = 2
-"""DLPack's number of the kind of device."""
+"""DLPack's device type."""
 
 
-class Contender(abc.ABC):
-    """A row as one side runs it, with its arguments bound."""
+class System(abc.ABC):
+    """A row compiled by one system, with its arguments bound."""
 
     @abc.abstractmethod
     def call(self, copy: int) -> Any:
@@ -45,36 +45,36 @@ class Contender(abc.ABC):
 
     @abc.abstractmethod
     def tensors(self, found: Any) -> list[torch.Tensor]:
-        """What a call returned, in the order of axes of PyTorch."""
+        """The results of a call, in PyTorch's layout."""
 
     def wait(self, found: Any) -> None:
-        """Returns when the call that returned it is done."""
+        """Waits until the call that returned `found` is done."""
         torch.cuda.synchronize()
 
 
-def contender(side: str, row: Row, copies: Sequence[Tensors], folder: Path) -> Contender:
-    """The row on that side, compiled and called once.
+def make_system(system: str, row: Row, copies: Sequence[Tensors], folder: Path) -> System:
+    """Compiles a row with a system, and calls it once.
 
     Args:
-      side: one of `names.SIDES`.
+      system: one of `systems.SYSTEMS`.
       row: the row.
-      copies: its arguments, as many times as the timer takes turns with.
-      folder: of the programs that `make` wrote.
+      copies: copies of its arguments, between which the timer rotates.
+      folder: directory of the programs that `make` wrote.
     """
-    if side in OURS + STOCK:
-        axes = CHANNELS_LAST if side in IMAGES_LAST else {}
-        made = _Replayed if side == "replayed" else _Iree
-        return made(folder / f"{row.name}.{PROGRAM.get(side, side)}.vmfb", row, axes, copies)
-    if side == "xla":
+    if system in OURS + STOCK:
+        axes = CHANNELS_LAST if system in CHANNELS_LAST_PROGRAMS else {}
+        made = _Replayed if system == "replayed" else _Iree
+        return made(folder / f"{row.name}.{PROGRAM.get(system, system)}.vmfb", row, axes, copies)
+    if system == "xla":
         return _Xla(row, copies)
-    return _Torch(side, row, copies)
+    return _Torch(system, row, copies)
 
 
 # --- PyTorch -----------------------------------------------------------------------------------
 
 
-class Held(torch.nn.Module):  # type: ignore[misc]
-    """A row whose weights are parameters: CUDA graphs copy what is none."""
+class WithParameters(torch.nn.Module):  # type: ignore[misc]
+    """A row whose weights are parameters; CUDA graphs copy other tensors at each call."""
 
     def __init__(self, row: Row, weights: Tensors) -> None:
         super().__init__()
@@ -90,25 +90,25 @@ class Held(torch.nn.Module):  # type: ignore[misc]
         return self.program(with_torch, *inputs, *weights)
 
 
-class _Torch(Contender):
-    def __init__(self, side: str, row: Row, copies: Sequence[Tensors]) -> None:
+class _Torch(System):
+    def __init__(self, system: str, row: Row, copies: Sequence[Tensors]) -> None:
         placed = [
             [with_torch.placed(t, a.layout) for t, a in zip(copy, row.arguments, strict=True)]
             for copy in copies
         ]
         self._inputs = [copy[: row.inputs] for copy in placed]
-        made = Held(row, placed[0][row.inputs :]).eval()
+        made = WithParameters(row, placed[0][row.inputs :]).eval()
         options: dict[str, Any] | None = {
             "eager": None,
             "torch_compile": {},
             "max_autotune": {"mode": "max-autotune" if row.block else "max-autotune-no-cudagraphs"},
             "reduce_overhead": {"mode": "reduce-overhead"},
-        }[side]
+        }[system]
         if options is not None:
             torch._dynamo.reset()
             made = torch.compile(made, dynamic=False, **options)
         self._call = torch.inference_mode()(made)
-        # A second and a third call: CUDA graphs are recorded by them.
+        # CUDA graphs are recorded by the second and the third call.
         for _ in range(3):
             self.wait(self.call(0))
 
@@ -122,7 +122,7 @@ class _Torch(Contender):
 # --- XLA ---------------------------------------------------------------------------------------
 
 
-class _Xla(Contender):
+class _Xla(System):
     def __init__(self, row: Row, copies: Sequence[Tensors]) -> None:
         import jax
 
@@ -136,7 +136,7 @@ class _Xla(Contender):
         ]
         for implementation in ("cudnn", None):
             with_jax.implementation = implementation
-            # A new function each time: jit remembers what it has traced.
+            # A new function each time: jit caches its traces.
             self._function = jax.jit(functools.partial(row.program, with_jax))
             try:
                 self.wait(self.call(0))
@@ -172,8 +172,8 @@ class _Xla(Contender):
 # --- IREE --------------------------------------------------------------------------------------
 
 
-class _Iree(Contender):
-    """A `.vmfb` with its arguments on the device, called without mlirfuse's own layer."""
+class _Iree(System):
+    """A `.vmfb` with its arguments on the device, called through iree-runtime directly."""
 
     recorded = False
 
@@ -205,7 +205,7 @@ class _Iree(Contender):
         self.wait(self.call(0))
 
     def _moved(self, tensors: Tensors) -> Tensors:
-        """The arguments with their axes as the program takes them."""
+        """The arguments in the layout of the program."""
         return [
             with_torch.moved(tensor, self._axes.get(argument.layout))
             for tensor, argument in zip(tensors, self._row.arguments, strict=True)
@@ -224,7 +224,7 @@ class _Iree(Contender):
 
         raw = tensor.contiguous().reshape(-1).view(torch.uint8)
         self._kept.append(raw)
-        # As bytes, because IREE takes no bf16 through DLPack.
+        # As bytes, because IREE does not import bf16 through DLPack.
         buffer = self._device.from_dlpack_capsule(raw.__dlpack__()).get_buffer()
         self._kept.append(buffer)
         return rt.HalBufferView(buffer, tuple(tensor.shape), _element_type(tensor.dtype))
@@ -246,7 +246,7 @@ class _Iree(Contender):
         ]
 
     def _results(self, found: Any) -> list[torch.Tensor]:
-        """What a call returned, without a copy."""
+        """The results of a call, without a copy."""
         import iree.runtime as rt
 
         made = []
@@ -262,7 +262,7 @@ class _Iree(Contender):
 
 
 class _Replayed(_Iree):
-    """The same as a CUDA graph."""
+    """A `.vmfb` called as a CUDA graph."""
 
     recorded = True
 
@@ -290,7 +290,7 @@ def _device(recorded: bool) -> Any:
 
 
 def free_memory() -> None:
-    """Gives back what the sides' allocators keep for later."""
+    """Releases memory that the systems' allocators cache."""
     torch.cuda.empty_cache()
     if _device.cache_info().currsize:
         for recorded in (False, True):
@@ -315,7 +315,7 @@ def _element_type(dtype: torch.dtype) -> int:
 def _torch_type(element_type: Any) -> torch.dtype:
     import iree.runtime as rt
 
-    # A signless i8 is what programs return; PyTorch's is signed.
+    # Programs return signless i8; PyTorch's is signed.
     known = {value: dtype for dtype, value in _types().items()}
     known[int(rt.HalElementType.SINT_8)] = torch.int8
     return known[int(element_type)]
