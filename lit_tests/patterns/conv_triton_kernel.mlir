@@ -152,7 +152,7 @@ util.func public @no_kernel_padding_of_ones(%x: tensor<2x12x10x16xf16>, %w: tens
 
 // WHY-LABEL: @no_kernel_dynamic_width
 // WHY: conv_triton_kernel
-// WHY-NEXT: only the first loop of the rows may be dynamic
+// WHY-NEXT: only the number of images may be dynamic
 // CHECK-LABEL: @no_kernel_dynamic_width
 // CHECK-NOT: hal.dispatch.extern
 #x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>

@@ -17,9 +17,9 @@ class Conv:
     batch: int | None
     height: int
     width: int
-    channels: int
-    outputs: int
-    side: tuple[int, int] = (3, 3)
+    in_channels: int
+    out_channels: int
+    taps: tuple[int, int] = (3, 3)
     stride: int = 1
     dilation: int = 1
     low: int = 0
@@ -33,13 +33,13 @@ class Conv:
             "b": self.batch,
             "h": self.height + self.low + self.high,
             "w": self.width + self.low + self.high,
-            "c": self.channels,
-            "f": self.outputs,
-            "i": self.side[0],
-            "j": self.side[1],
+            "c": self.in_channels,
+            "f": self.out_channels,
+            "i": self.taps[0],
+            "j": self.taps[1],
         }
 
-    def places(self):
+    def out_size(self):
         size = self.size
         return [
             (size[a] - (size[k] - 1) * self.dilation - 1) // self.stride + 1
@@ -51,8 +51,8 @@ class Conv:
         return [batch if size[a] is None else size[a] for a in axes]
 
     def result(self, batch="?"):
-        h, w = self.places()
-        size = {"b": self.batch or batch, "h": h, "w": w, "f": self.outputs}
+        h, w = self.out_size()
+        size = {"b": self.batch or batch, "h": h, "w": w, "f": self.out_channels}
         return [size[a] for a in self.image.replace("c", "f")]
 
 
@@ -62,10 +62,10 @@ def tensor(shape, kind):
 
 def conv_text(c, kind="f16", value="0.0"):
     """relu(batch_norm(conv(x, w)) + residual) of images that are padded, and their sum."""
-    window = [k for k in "ij" if k in c.filter]
-    loops = ", ".join([*"bhwf", *window, "c"])
+    tap_loops = [k for k in "ij" if k in c.filter]
+    loops = ", ".join([*"bhwf", *tap_loops, "c"])
     moved = {
-        a: f"{a} * {c.stride}" + (f" + {k} * {c.dilation}" if window else "")
+        a: f"{a} * {c.stride}" + (f" + {k} * {c.dilation}" if tap_loops else "")
         for a, k in (("h", "i"), ("w", "j"))
     }
     at = ", ".join(moved.get(a, a) for a in c.image)
@@ -74,12 +74,12 @@ def conv_text(c, kind="f16", value="0.0"):
     image, weight, vector = (
         tensor(c.shape(c.image), kind),
         tensor(c.shape(c.filter), kind),
-        tensor([c.outputs], kind),
+        tensor([c.out_channels], kind),
     )
     padded = tensor([c.size[a] or "?" for a in c.image], kind)
     low, high = (", ".join(str(n if a in "hw" else 0) for a in c.image) for n in (c.low, c.high))
-    narrow, wide, row = tensor(out, kind), tensor(out, "f32"), tensor([c.outputs], "f32")
-    kinds = ", ".join(['"parallel"'] * 4 + ['"reduction"'] * (len(window) + 1))
+    narrow, wide, row = tensor(out, kind), tensor(out, "f32"), tensor([c.out_channels], "f32")
+    kinds = ", ".join(['"parallel"'] * 4 + ['"reduction"'] * (len(tap_loops) + 1))
     empty = "(%n)" if c.batch is None else "()"
     pad = (
         f"""%p = tensor.pad %x low[{low}] high[{high}] {{
@@ -154,20 +154,20 @@ def reference(c, x, w, mean, var, residual):
     x, w, mean, var = (a.astype(np.float64) for a in (x, w, mean, var))
     x = x.transpose([c.image.index(a) for a in "bhwc"])
     w = w.transpose([c.filter.index(a) for a in "ijcf" if a in c.filter])
-    w = w.reshape(*c.side, c.channels, c.outputs)
+    w = w.reshape(*c.taps, c.in_channels, c.out_channels)
     x = np.pad(x, ((0, 0), (c.low, c.high), (c.low, c.high), (0, 0)))
-    h, width = c.places()
-    total = np.zeros((x.shape[0], h, width, c.outputs))
+    h, width = c.out_size()
+    accumulators = np.zeros((x.shape[0], h, width, c.out_channels))
     with np.errstate(invalid="ignore"):
-        for i in range(c.side[0]):
-            for j in range(c.side[1]):
+        for i in range(c.taps[0]):
+            for j in range(c.taps[1]):
                 part = x[
                     :,
                     i * c.dilation : i * c.dilation + (h - 1) * c.stride + 1 : c.stride,
                     j * c.dilation : j * c.dilation + (width - 1) * c.stride + 1 : c.stride,
                 ]
-                total += part @ w[i, j]
-        y = (total - mean) / np.sqrt(var + 0.001)
+                accumulators += part @ w[i, j]
+        y = (accumulators - mean) / np.sqrt(var + 0.001)
         y = y.transpose(["bhwf".index(a) for a in c.image.replace("c", "f")])
         y = y + residual.astype(np.float64)
         return np.where(y <= 0, 0.0, y)
@@ -177,9 +177,9 @@ def arrays_of(c, batch=2):
     kind = "f16"
     return [
         draw(c.shape(c.image, batch), kind, 1),
-        draw(c.shape(c.filter), kind, 2, 1 / np.sqrt(c.channels * c.side[0] * c.side[1])),
-        draw((c.outputs,), kind, 3),
-        np.abs(draw((c.outputs,), kind, 4)),
+        draw(c.shape(c.filter), kind, 2, 1 / np.sqrt(c.in_channels * c.taps[0] * c.taps[1])),
+        draw((c.out_channels,), kind, 3),
+        np.abs(draw((c.out_channels,), kind, 4)),
         draw(c.result(batch), kind, 5),
     ]
 

@@ -18,24 +18,26 @@ from mlirfuse.structured.recognize import convolution_loops, convolutions
 
 CASES = [
     Conv(2, 9, 7, 24, 20, low=1, high=1),
-    Conv(1, 12, 9, 17, 33, side=(3, 2), stride=2, low=1, high=2),
-    Conv(1, 17, 13, 3, 24, side=(7, 7), stride=2, low=3, high=3),
+    Conv(1, 12, 9, 17, 33, taps=(3, 2), stride=2, low=1, high=2),
+    Conv(1, 17, 13, 3, 24, taps=(7, 7), stride=2, low=3, high=3),
     Conv(2, 11, 10, 64, 8, dilation=2, low=2, high=2),
-    Conv(3, 5, 5, 40, 70, side=(1, 1), filter="cf"),
-    Conv(2, 9, 9, 16, 16, side=(1, 1), stride=2, filter="cf"),
+    Conv(3, 5, 5, 40, 70, taps=(1, 1), filter="cf"),
+    Conv(2, 9, 9, 16, 16, taps=(1, 1), stride=2, filter="cf"),
     Conv(None, 6, 5, 70, 20, low=0, high=1),
     Conv(2, 9, 7, 24, 20, low=1, high=1, image="bchw", filter="fcij"),
-    Conv(1, 17, 13, 3, 24, side=(7, 7), stride=2, low=3, image="bchw", filter="fcij"),
-    Conv(3, 5, 5, 40, 70, side=(1, 1), image="bchw", filter="fc"),
+    Conv(1, 17, 13, 3, 24, taps=(7, 7), stride=2, low=3, image="bchw", filter="fcij"),
+    Conv(3, 5, 5, 40, 70, taps=(1, 1), image="bchw", filter="fc"),
     Conv(1, 6, 7, 1, 5, low=1, high=1, filter="fijc"),
-    Conv(1, 17, 14, 3, 24, side=(7, 7), stride=2, low=3, high=3),
+    Conv(1, 17, 14, 3, 24, taps=(7, 7), stride=2, low=3, high=3),
     Conv(None, 9, 10, 3, 8, stride=2, high=1, filter="fijc"),
-    Conv(2, 8, 6, 5, 8, side=(2, 2), stride=2, dilation=1),
+    Conv(2, 8, 6, 5, 8, taps=(2, 2), stride=2, dilation=1),
 ]
 
 
 @needs_triton
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.image} {c.batch}x{c.channels} {c.side}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda c: f"{c.image} {c.batch}x{c.in_channels} {c.taps}"
+)
 def test_convolution(interpreter, case):
     """In f16 alone: Triton's interpreter multiplies the bits of bf16 as whole numbers."""
     arrays = arrays_of(case)
@@ -75,7 +77,7 @@ def test_an_element_next_to_the_taps_may_be_infinite(interpreter):
 
 @needs_triton
 def test_few_channels_are_loaded_in_pairs():
-    _, plan = plan_of(conv_text(Conv(2, 64, 64, 3, 64, side=(7, 7), stride=2, low=3, high=3)))
+    _, plan = plan_of(conv_text(Conv(2, 64, 64, 3, 64, taps=(7, 7), stride=2, low=3, high=3)))
     text = triton_compiler.build(plan.program, "sm_90").code.decode()
     assert "ld.global.b16" not in text
     assert text.count("ld.global.b32") >= 32

@@ -43,7 +43,7 @@ def functions(source):
 def accumulate(case, source, image, weight):
     """The accumulators over all blocks of K, addressed by the kernel's own functions."""
     row_start, block_start = functions(source)
-    pixels = np.arange(case.batch * np.prod(case.places()))[:, None].view(Array)
+    pixels = np.arange(case.batch * np.prod(case.out_size()))[:, None].view(Array)
     start, valid_taps = row_start(pixels)
     offs_k = np.arange(BLOCK_K)
     accumulators = np.zeros((len(pixels), len(weight)))
@@ -66,14 +66,14 @@ def accumulate(case, source, image, weight):
     "case",
     [
         CASE,
-        dataclasses.replace(CASE, channels=128, stride=2, low=1, high=2),
-        dataclasses.replace(CASE, side=(3, 2), dilation=2, low=2, high=2),
-        dataclasses.replace(CASE, side=(2, 3)),
-        dataclasses.replace(CASE, side=(3, 2), filter="fjic"),
-        Conv(3, 5, 5, 128, 64, side=(1, 1), filter="fc"),
-        Conv(2, 9, 9, 64, 64, side=(1, 1), stride=2, filter="fc"),
+        dataclasses.replace(CASE, in_channels=128, stride=2, low=1, high=2),
+        dataclasses.replace(CASE, taps=(3, 2), dilation=2, low=2, high=2),
+        dataclasses.replace(CASE, taps=(2, 3)),
+        dataclasses.replace(CASE, taps=(3, 2), filter="fjic"),
+        Conv(3, 5, 5, 128, 64, taps=(1, 1), filter="fc"),
+        Conv(2, 9, 9, 64, 64, taps=(1, 1), stride=2, filter="fc"),
     ],
-    ids=lambda c: f"{c.side} {c.channels} stride {c.stride} dilation {c.dilation}",
+    ids=lambda c: f"{c.taps} {c.in_channels} stride {c.stride} dilation {c.dilation}",
 )
 def test_addresses(case):
     """Each row of A starts at the first tap of its pixel; taps in the padding are not loaded."""
@@ -83,9 +83,9 @@ def test_addresses(case):
         case,
         source,
         image.astype(np.float64).ravel(),
-        weight.reshape(case.outputs, -1).astype(np.float64),
+        weight.reshape(case.out_channels, -1).astype(np.float64),
     )
-    shape = (case.batch, *case.places(), case.outputs)
+    shape = (case.batch, *case.out_size(), case.out_channels)
     found = (accumulators.reshape(shape) - mean) / np.sqrt(
         var.astype(np.float64) + 0.001
     ) + residual
@@ -132,11 +132,11 @@ def test_the_source():
         dataclasses.replace(CASE, filter="ijcf"),
         dataclasses.replace(CASE, filter="ficj"),
         dataclasses.replace(CASE, image="bchw"),
-        dataclasses.replace(CASE, channels=96),
-        dataclasses.replace(CASE, outputs=96),
-        dataclasses.replace(CASE, outputs=16),
+        dataclasses.replace(CASE, in_channels=96),
+        dataclasses.replace(CASE, out_channels=96),
+        dataclasses.replace(CASE, out_channels=16),
         dataclasses.replace(CASE, batch=None),
-        dataclasses.replace(CASE, side=(8, 4), low=4, high=4),
+        dataclasses.replace(CASE, taps=(8, 4), low=4, high=4),
         dataclasses.replace(CASE, batch=32768, height=33, width=32),
     ],
     ids=str,
@@ -166,12 +166,20 @@ def test_measured_configurations():
     spec = spec_of(plan(case, None))
     assert (spec["block_m"], spec["block_n"], spec["num_stages"]) == (128, 128, 6)
     assert (spec["consumer_warpgroups"], spec["ping_pong"], spec["num_ctas"]) == (2, False, 98)
-    wide = dataclasses.replace(case, outputs=320)
+    wide = dataclasses.replace(case, out_channels=320)
     assert "matmul_sm90" not in plan(wide, None).program.source
-    square = dataclasses.replace(case, height=56, width=56, channels=64, outputs=64)
+    square = dataclasses.replace(case, height=56, width=56, in_channels=64, out_channels=64)
     assert "matmul_sm90" in plan(square, None).program.source
     few = dataclasses.replace(
-        case, height=224, width=224, channels=3, outputs=64, side=(7, 7), stride=2, low=3, high=3
+        case,
+        height=224,
+        width=224,
+        in_channels=3,
+        out_channels=64,
+        taps=(7, 7),
+        stride=2,
+        low=3,
+        high=3,
     )
     assert "tl.dot(" in plan(few, None).program.source
 
@@ -181,7 +189,7 @@ def test_the_problem_says_where_k_is_contiguous():
     problems = [
         plan(case, None).problem
         for case in (
-            dataclasses.replace(CASE, channels=96),
+            dataclasses.replace(CASE, in_channels=96),
             dataclasses.replace(CASE, filter="ijcf"),
             dataclasses.replace(CASE, filter="ficj"),
         )
@@ -225,7 +233,7 @@ def test_it_builds(kind, config):
 
 def test_bits_of_taps():
     """Each tap has a bit of its own."""
-    row_start, block_start = functions(plan(dataclasses.replace(CASE, side=(3, 2))).program.source)
+    row_start, block_start = functions(plan(dataclasses.replace(CASE, taps=(3, 2))).program.source)
     taps = [block_start(index)[1] for index in range(6)]
     assert taps == list(range(6))
     _, valid_taps = row_start(np.zeros((1, 1), np.int32).view(Array))

@@ -33,40 +33,14 @@ Padding = tuple[tuple[int, int], ...]
 """Zeros before and after each dimension of an image."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Loops:
-    """Roles of the loops of a convolution.
-
-    Attributes:
-      pixels: loops of output pixels, batch first, in the order of the result.
-      out_channel: loop of output channels.
-      taps: loops of the filter's taps, in the order of the filter.
-      in_channel: loop of input channels; None where there is one channel.
-      image: dimension of the image -> loops that index it, with their factors: `((h, 2), (i, 1))`
-        for stride 2 and dilation 1.
-      filter: dimension of the filter -> its loop.
-    """
-
-    pixels: tuple[int, ...]
-    out_channel: int
-    taps: tuple[int, ...]
-    in_channel: int | None
-    image: tuple[tuple[tuple[int, int], ...], ...]
-    filter: tuple[int | None, ...]
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether the input channels are the innermost dimension of the image."""
-        return self.in_channel is not None and self.image[-1] == ((self.in_channel, 1),)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """A region around one convolution.
 
     Attributes:
       op: the convolution.
-      loops: roles of its loops.
+      loops: roles of its loops: M are output pixels, N output channels.
+      filter_loops: dimension of the filter -> its loop.
       image: the images, before padding.
       filter: the filter.
       padding: zeros around the image.
@@ -81,7 +55,8 @@ class Analysis:
     """
 
     op: ir.Operation
-    loops: Loops
+    loops: ConvolutionLoops
+    filter_loops: tuple[int | None, ...]
     image: ir.Value
     filter: ir.Value
     padding: Padding
@@ -97,6 +72,12 @@ class Analysis:
     def init(self) -> ir.Value:
         """The tensor that the accumulators start from."""
         return ops.inits(self.op)[0]
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the input channels are the innermost dimension of the image."""
+        channel = self.loops.channel_loop
+        return channel is not None and self.loops.image_dims[-1] == ((channel, 1),)
 
     @property
     def is_dynamic(self) -> bool:
@@ -130,10 +111,10 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
         return None
     if len(found) > 1:
         return NoMatch(Reason.STRUCTURE, f"{len(found)} convolutions in one kernel")
-    op, roles = found[0]
-    if isinstance(roles, str):
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {roles}")
-    pad = ops.defining_op(op.operands[roles.image])
+    op, loops = found[0]
+    if isinstance(loops, str):
+        return _cannot_compute(loops)
+    pad = ops.defining_op(op.operands[loops.image])
     if pad is not None and (pad.name != "tensor.pad" or pad not in group):
         pad = None
     elementwise = [o for o in group if o != op and (pad is None or o != pad)]
@@ -143,40 +124,40 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
     refusal = _element_type_refusal(op)
     if refusal is not None:
         return refusal
-    image = op.operands[roles.image] if pad is None else pad.operands[0]
-    weight = op.operands[roles.filter]
+    image = op.operands[loops.image] if pad is None else pad.operands[0]
+    weight = op.operands[loops.filter]
     if any(ops.in_region(o) for v in (image, weight) if (o := ops.defining_op(v))):
         return _cannot_compute("an image or filter that the group computes")
-    loops = _loops(op, roles)
     padding = _padding(pad, image, loops)
     if isinstance(padding, NoMatch):
         return padding
     sizes = ops.loop_sizes(op)
-    pixels = tuple(sizes[loop] for loop in loops.pixels)
-    out_channels = sizes[loops.out_channel]
-    in_channels = 1 if loops.in_channel is None else sizes[loops.in_channel]
-    taps = tuple(size for loop in loops.taps if (size := sizes[loop]) is not None)
+    pixels = tuple(sizes[loop] for loop in loops.m_loops)
+    out_channels = sizes[loops.n_loop]
+    in_channels = 1 if loops.channel_loop is None else sizes[loops.channel_loop]
+    taps = tuple(size for loop in loops.tap_loops if (size := sizes[loop]) is not None)
     if (
         out_channels is None
         or in_channels is None
         or None in pixels[1:]
-        or len(taps) != len(loops.taps)
+        or len(taps) != len(loops.tap_loops)
     ):
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the number of images may be dynamic")
     dependent = _dependent(group, op)
     return Analysis(
-        op,
-        loops,
-        image,
-        weight,
-        padding,
-        pixels,
-        out_channels,
-        in_channels,
-        taps,
-        tuple(o for o in elementwise if o not in dependent),
-        tuple(o for o in elementwise if o in dependent),
-        tuple(returned(region)),
+        op=op,
+        loops=loops,
+        filter_loops=tuple(ops.indexing_maps(op)[loops.filter] or ()),
+        image=image,
+        filter=weight,
+        padding=padding,
+        pixels=pixels,
+        out_channels=out_channels,
+        in_channels=in_channels,
+        taps=taps,
+        channel_ops=tuple(o for o in elementwise if o not in dependent),
+        epilogue=tuple(o for o in elementwise if o in dependent),
+        results=tuple(returned(region)),
     )
 
 
@@ -184,29 +165,20 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
     """Sizes and traits that the configuration of a convolution is chosen by."""
     loops = analysis.loops
     images = UNKNOWN_IMAGES if analysis.is_dynamic else 1
-    in_order = loops.filter == (loops.out_channel, *loops.taps, loops.in_channel)
+    in_order = analysis.filter_loops == (loops.n_loop, *loops.tap_loops, loops.channel_loop)
     return ConvolutionProblem(
         images * known_product(analysis.pixels),
         analysis.out_channels,
         analysis.in_channels,
         known_product(analysis.taps),
-        channels_last=loops.channels_last,
-        k_contiguous=loops.channels_last and in_order and analysis.in_channels % BLOCK_K == 0,
+        channels_last=analysis.channels_last,
+        k_contiguous=analysis.channels_last and in_order and analysis.in_channels % BLOCK_K == 0,
     )
 
 
-def _loops(op: ir.Operation, roles: ConvolutionLoops) -> Loops:
-    return Loops(
-        roles.m_loops,
-        roles.n_loop,
-        roles.tap_loops,
-        roles.channel_loop,
-        roles.image_dims,
-        tuple(ops.indexing_maps(op)[roles.filter] or ()),
-    )
-
-
-def _padding(pad: ir.Operation | None, image: ir.Value, loops: Loops) -> Padding | NoMatch:
+def _padding(
+    pad: ir.Operation | None, image: ir.Value, loops: ConvolutionLoops
+) -> Padding | NoMatch:
     """The zeros around an image, or the refusal of another padding."""
     shape = ops.shape(image)
     if pad is None:
@@ -214,8 +186,8 @@ def _padding(pad: ir.Operation | None, image: ir.Value, loops: Loops) -> Padding
     value, amounts = ops.padding_value(pad), ops.padding_amounts(pad)
     if value is None or ops.constant(value) != 0 or amounts is None:
         return _cannot_compute("a padding that is not of zeros, and static")
-    for (low, high), size, indices in zip(amounts, shape, loops.image, strict=True):
-        if low + high and (size is None or indices == ((loops.in_channel, 1),)):
+    for (low, high), size, indices in zip(amounts, shape, loops.image_dims, strict=True):
+        if low + high and (size is None or indices == ((loops.channel_loop, 1),)):
             return _cannot_compute("a padding of channels or of a dynamic dimension")
     return tuple(amounts)
 

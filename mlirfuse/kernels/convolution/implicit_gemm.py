@@ -82,7 +82,7 @@ def _write_accumulation(tile: Tile) -> None:
 
 def _filter_stride(analysis: Analysis) -> int:
     """Elements from one output channel of the filter to the next."""
-    dim = analysis.loops.filter.index(analysis.loops.out_channel)
+    dim = analysis.filter_loops.index(analysis.loops.n_loop)
     return known_product(ops.shape(analysis.filter)[dim + 1 :])
 
 

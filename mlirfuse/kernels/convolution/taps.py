@@ -95,14 +95,14 @@ class Taps:
         """
         loops, shape = self.analysis.loops, ops.shape(self.analysis.image)
         padded = any(low + high for low, high in self.analysis.padding)
-        if not padded and all(len(dim) == 1 and dim[0][1] == 1 for dim in loops.image):
-            read = tuple(axes.get(dim[0][0]) for dim in loops.image)
+        if not padded and all(len(dim) == 1 and dim[0][1] == 1 for dim in loops.image_dims):
+            read = tuple(axes.get(dim[0][0]) for dim in loops.image_dims)
             writer.line(f"image_offset = {space.offset(shape, read)}")
             return []
         masks: list[str] = []
         offsets: list[str] = []
         for dim, (indices, (low, high)) in enumerate(
-            zip(loops.image, self.analysis.padding, strict=True)
+            zip(loops.image_dims, self.analysis.padding, strict=True)
         ):
             parts = [(axes[loop], factor) for loop, factor in indices if loop in axes]
             stride = known_product(shape[dim + 1 :])
@@ -127,7 +127,7 @@ class Taps:
         self, dim: int, indices: Sequence[tuple[int, int]], low: int, high: int
     ) -> list[str]:
         """The conditions under which a tap is inside a dimension with such padding."""
-        taps, suffix = self.analysis.loops.taps, "[None, :]" if self.packed else ""
+        taps, suffix = self.analysis.loops.tap_loops, "[None, :]" if self.packed else ""
         moved = " + ".join(
             f"tap{taps.index(loop)}{suffix}" + (f" * {factor}" if factor != 1 else "")
             for loop, factor in indices
@@ -173,14 +173,14 @@ class Taps:
 
     def image_offset(self, suffix: str) -> str:
         """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""
-        return self._offset(self.analysis.loops.image, self.analysis.image, suffix, self.row)
+        return self._offset(self.analysis.loops.image_dims, self.analysis.image, suffix, self.row)
 
     def filter_offset(self, suffix: str) -> str:
         """The same from the filter of an output channel."""
         loops = self.analysis.loops
         indices = tuple(
-            () if loop is None or loop == loops.out_channel else ((loop, 1),)
-            for loop in loops.filter
+            () if loop is None or loop == loops.n_loop else ((loop, 1),)
+            for loop in self.analysis.filter_loops
         )
         return self._offset(indices, self.analysis.filter, suffix)
 
@@ -207,9 +207,9 @@ class Taps:
                 found += ["row_element[None, :]"] if dim == row.dim else []
                 continue
             for loop, factor in indices:
-                if loop in loops.taps:
-                    name = f"tap{loops.taps.index(loop)}" + (suffix if self.packed else "")
-                elif loop == loops.in_channel:
+                if loop in loops.tap_loops:
+                    name = f"tap{loops.tap_loops.index(loop)}" + (suffix if self.packed else "")
+                elif loop == loops.channel_loop:
                     name = ("channel" if self.packed else "offs_k") + suffix
                 else:
                     continue
@@ -239,14 +239,14 @@ def _tap_row(analysis: Analysis) -> TapRow | None:
     With an even number of channels each tap starts with a whole pair, which Triton sees itself.
     """
     loops, channels, shape = analysis.loops, analysis.in_channels, ops.shape(analysis.image)
-    if channels >= PACKED_CHANNELS or channels % PAIR == 0 or len(loops.image) < 2:
+    if channels >= PACKED_CHANNELS or channels % PAIR == 0 or len(loops.image_dims) < 2:
         return None
-    dim = len(loops.image) - 2
-    indices = loops.image[dim]
-    if not loops.channels_last or len(indices) != 2 or known_product(shape[dim:]) % PAIR:
+    dim = len(loops.image_dims) - 2
+    indices = loops.image_dims[dim]
+    if not analysis.channels_last or len(indices) != 2 or known_product(shape[dim:]) % PAIR:
         return None
-    (_, stride), tap = sorted(indices, key=lambda part: part[0] in loops.taps)
-    if tap != (loops.taps[-1], 1) or stride * channels % PAIR:
+    (_, stride), tap = sorted(indices, key=lambda part: part[0] in loops.tap_loops)
+    if tap != (loops.tap_loops[-1], 1) or stride * channels % PAIR:
         return None
     low, _ = analysis.padding[dim]
     return TapRow(dim, low * channels % PAIR, analysis.taps[-1] * channels)

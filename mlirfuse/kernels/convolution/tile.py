@@ -93,8 +93,8 @@ def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> 
             ),
         )
     )
-    axes: dict[int, Axis] = {loop: (M, index) for index, loop in enumerate(loops.pixels)}
-    axes[loops.out_channel] = (N, 0)
+    axes: dict[int, Axis] = {loop: (M, index) for index, loop in enumerate(loops.m_loops)}
+    axes[loops.n_loop] = (N, 0)
     main = _result_axes(analysis, axes)
     named: dict[ir.Operation, Sequence[Axis]] = {
         # Loops of K have no axis: none of the ops that are written reads them.
@@ -106,7 +106,7 @@ def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> 
     short = all(ops.element_type(v) in ELEMENT_TYPES for v in analysis.results)
     tiles = Tiles(space, named, WIDE, short=short, layout=layout)
     tiles.axes[analysis.image] = tuple(
-        axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image
+        axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image_dims
     )
     image, weight = tiles.pointer(analysis.image), tiles.pointer(analysis.filter)
     return Tile(analysis, config, tiles, axes, image, weight)
