@@ -22,7 +22,8 @@ from mlirfuse.structured.expr import expressions
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
-from mlirfuse.structured.recognize.attention import Attention, Operand
+from mlirfuse.structured.recognize.attention import Attention
+from mlirfuse.structured.recognize.attention_operands import Operand
 
 
 def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:
