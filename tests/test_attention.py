@@ -85,7 +85,7 @@ def test_nothing_is_zeroed_unless_the_graph_does():
     assert Parsed(text).found.masked is None
 
 
-def test_a_dynamic_mask_of_indices_may_close_a_row():
+def test_a_dynamic_mask_of_indices_may_mask_a_row():
     text, _ = write("main", SMALL, mask="causal", zero=True, dynamic=(M, K))
     assert Parsed(text).found.masked is not None
 
