@@ -88,7 +88,7 @@ func.func @cache_bf16(%x: tensor<32xbf16>, %cache: tensor<8x32xbf16>, %row: inde
 // CHECK-LABEL: @no_fusion_steps
 // CHECK-NOT: flow.dispatch.region
 // WHY: structure (1)
-// WHY: the part is written with steps other than one
+// WHY: the part is written with non-unit strides
 func.func @no_fusion_steps(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {

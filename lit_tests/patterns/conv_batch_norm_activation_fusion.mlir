@@ -338,7 +338,7 @@ func.func @no_fusion_scale_is_an_argument(%x: tensor<4x2x10xf32>, %scale: tensor
 // CHECK-LABEL: @no_fusion_sums_start_at_one
 // CHECK-NOT: util.global.load
 // WHY: constant_unverified (1)
-// WHY: the sums do not start at zero
+// WHY: the accumulators do not start at zero
 func.func @no_fusion_sums_start_at_one(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf32> {
   %start = arith.constant 1.0 : f32
   %w = arith.constant dense<1.5> : tensor<2x2x3xf32>

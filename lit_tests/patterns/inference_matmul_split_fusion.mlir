@@ -212,7 +212,7 @@ func.func @silu_of_a_part_read_elsewhere(%x: tensor<16x16xbf16>, %w: tensor<16x6
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// WHY: 4 parts instead of two or three
+// WHY: 4 slices instead of two or three
 // CHECK-LABEL: @no_fusion_four_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -323,7 +323,7 @@ func.func @no_fusion_overlapping_parts(%x: tensor<16x16xf32>, %w: tensor<16x64xf
 #mn = affine_map<(m, n) -> (m, n)>
 
 // Three parts: one of them is read elsewhere.
-// WHY: 3 parts instead of two
+// WHY: 3 slices instead of two
 // CHECK-LABEL: @no_fusion_third_part
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -449,7 +449,7 @@ func.func @no_fusion_wrong_constant(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// WHY: a factor of the product is read elsewhere
+// WHY: a factor has other users
 // CHECK-LABEL: @no_fusion_gate_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -512,7 +512,7 @@ func.func @no_fusion_silu_of_the_product(%x: tensor<16x16xf32>, %wg: tensor<16x3
 #mn = affine_map<(m, n) -> (m, n)>
 
 // One of the factors is transposed.
-// WHY: the product reads a contraction elsewhere
+// WHY: the epilogue reads a contraction through another map
 // CHECK-LABEL: @no_fusion_transposed_factor
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

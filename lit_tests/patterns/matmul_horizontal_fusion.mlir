@@ -187,7 +187,7 @@ func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16
 // CHECK: tensor.insert_slice %[[B]] into %[[W]]
 // CHECK-LABEL: @joined_parameters
 // KERNELS-LABEL: @joined_parameters
-// KERNELS: kernels read whole tensors: parts would be copied
+// KERNELS: kernels read whole tensors: slices would be copied
 // CHECK-NOT: flow.tensor.constant
 // CHECK: linalg.generic {{.*}} ins(%arg0, %joined_weight :
 func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {
@@ -223,7 +223,7 @@ func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tenso
 
 // CHECK-LABEL: @no_fusion_columns_differ
 // WHY-LABEL: @no_fusion_columns_differ
-// WHY: the contractions have different numbers of columns
+// WHY: the contractions differ in N
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_columns_differ(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x64xf32>) -> (tensor<16x32xf32>, tensor<16x64xf32>) {
@@ -241,7 +241,7 @@ func.func @no_fusion_columns_differ(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32
 
 // CHECK-LABEL: @no_fusion_dynamic_columns
 // WHY-LABEL: @no_fusion_dynamic_columns
-// WHY: the number of columns is dynamic
+// WHY: N is dynamic
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_dynamic_columns(%x: tensor<16x16xf32>, %w0: tensor<16x?xf32>, %w1: tensor<16x?xf32>, %n: index) -> (tensor<16x?xf32>, tensor<16x?xf32>) {
@@ -306,7 +306,7 @@ func.func @no_fusion_activation_would_be_lost(%x: tensor<16x16xf32>) -> (tensor<
 
 // CHECK-LABEL: @no_fusion_one_reads_the_other
 // WHY-LABEL: @no_fusion_one_reads_the_other
-// WHY: a contraction reads what another one makes
+// WHY: a contraction depends on another one
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_one_reads_the_other(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {

@@ -103,7 +103,7 @@ func.func @no_fusion_read_elsewhere(%x: tensor<8xf32>) -> (tensor<10xf32>, tenso
 // CHECK-LABEL: @no_fusion_value_depends_on_the_place
 // CHECK: tensor.pad
 // WHY: structure (1)
-// WHY: the padding's value depends on the place
+// WHY: the padding's value depends on the index
 func.func @no_fusion_value_depends_on_the_place(%x: tensor<8xi32>) -> tensor<10xi32> {
   %e = tensor.empty() : tensor<8xi32>
   %a = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<8xi32>) outs(%e : tensor<8xi32>) {

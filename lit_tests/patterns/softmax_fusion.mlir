@@ -907,7 +907,7 @@ func.func @no_fusion_max_of_another(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>
 // CHECK-LABEL: @no_fusion_exponentials_read
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: an intermediate value is read by ops outside the match
+// WHY-DAG: an intermediate value has users outside the match
 func.func @no_fusion_exponentials_read(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>, tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -1117,7 +1117,7 @@ func.func @no_fusion_sum_from_one(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) 
 // CHECK-LABEL: @no_fusion_f64
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the pass does not take this element type
+// WHY-DAG: the pass does not support this element type
 func.func @no_fusion_f64(%x: tensor<96x64xf64>) -> (tensor<96x64xf64>) {
   %0 = tensor.empty() : tensor<96x64xf64>
   %1 = linalg.softmax dimension(1) ins(%x : tensor<96x64xf64>) outs(%0 : tensor<96x64xf64>) -> tensor<96x64xf64>

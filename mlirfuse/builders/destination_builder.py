@@ -1,4 +1,4 @@
-"""Builds groups that write their result into a part of a larger tensor."""
+"""Groups that write their result into a part of a larger tensor."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mlirfuse.structured.ir.destination import Writer
 def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Operation:
     """Lets a group end in the `tensor.insert_slice` of its result.
 
-    IREE makes a store into the large tensor's own memory of it, in the same dispatch.
+    IREE lowers it to a store into the large tensor's memory, in the same dispatch.
 
     Args:
-      writer: what computes the part; erased.
+      writer: the producers of the part; erased.
       insert: a `tensor.insert_slice` of the part; erased.
-      whole: the tensor that it inserts into, no `tensor.empty`: those have no memory.
+      whole: the destination; not a `tensor.empty`, which has no memory.
 
     Returns:
       The group; it keeps the marks of the pass that formed it.
@@ -50,22 +50,22 @@ def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Oper
 
 
 def empty_memory(empty: ir.Operation) -> ir.Value:
-    """Memory for the shape of a `tensor.empty`, whose parts several groups can write."""
+    """Memory of the shape of a `tensor.empty`; several groups can write parts of it."""
     return ir.Operation.create(
         "flow.tensor.empty", results=[empty.results[0].type], operands=list(empty.operands)
     ).results[0]
 
 
-def filled_memory(number: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
-    """Memory that holds one number everywhere, by a command and not a dispatch.
+def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
+    """Memory filled with one scalar, by a command and not a dispatch.
 
     Args:
-      number: the scalar.
+      scalar: the scalar.
       kind: type of the tensor.
-      sizes: its dynamic sizes.
+      sizes: dynamic sizes of the tensor.
     """
     return ir.Operation.create(
-        "flow.tensor.splat", results=[kind], operands=[number, *sizes]
+        "flow.tensor.splat", results=[kind], operands=[scalar, *sizes]
     ).results[0]
 
 

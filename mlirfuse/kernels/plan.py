@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.problem import Problem
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
@@ -63,34 +65,19 @@ class Program:
       entry: name of the kernel in `source`.
       source: a Python module that defines it.
       arguments: name and type (`*fp16`, `i32`) of each: the operands, the results, the sizes.
-      warps: subgroups of one workgroup.
-      stages: depth of the software pipeline of loads.
-      cluster: workgroups along x that run together and read each other's memory.
-      registers: of a thread at most; 0 for no limit.
+      num_warps: warps of one CTA.
+      num_stages: depth of the software pipeline of loads.
+      cluster_size: CTAs along x of a thread block cluster.
+      max_registers: registers of a thread at most; 0 for no limit.
     """
 
     entry: str
     source: str
     arguments: tuple[tuple[str, str], ...]
-    warps: int
-    stages: int
-    cluster: int = 1
-    registers: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Key:
-    """What tells which tiles are best for a kernel.
-
-    Attributes:
-      kind: `matmul` or `attention`.
-      form: layouts, element types, masks.
-      sizes: of the loops.
-    """
-
-    kind: str
-    form: str
-    sizes: tuple[int, ...]
+    num_warps: int
+    num_stages: int
+    cluster_size: int = 1
+    max_registers: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +90,7 @@ class Plan:
       results: the values inside the region that it writes, likewise.
       grid: workgroups along x, y and z.
       sizes: the dynamic sizes, which are the kernel's last arguments, i32 each.
-      key: what its tiles were chosen by; None for kernels without a choice.
+      problem: the problem that its configuration was chosen by; None where there is no choice.
       scratch: shapes of f32 tensors that the kernel writes in place of the results, without
         blocks.
       before: a kernel that runs first; this one's first arguments are its scratch.
@@ -114,7 +101,7 @@ class Plan:
     results: tuple[ir.Value, ...]
     grid: tuple[Extent, ...]
     sizes: tuple[Size, ...] = ()
-    key: Key | None = None
+    problem: Problem | None = None
     scratch: tuple[tuple[Extent, ...], ...] = ()
     before: Plan | None = None
 

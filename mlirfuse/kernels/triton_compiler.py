@@ -79,7 +79,7 @@ def missing() -> NoMatch | None:
     """The refusal when the provider's package is not installed."""
     if importlib.util.find_spec("triton") is None:
         return NoMatch(
-            Reason.TARGET_UNSUPPORTED, "triton is not installed: pip install 'mlirfuse[triton]'"
+            Reason.TARGET_UNSUPPORTED, "triton is not installed: pip install 'mlirfuse[cuda]'"
         )
     return None
 
@@ -102,10 +102,10 @@ def build(program: Program, arch: str) -> Kernel:
             "entry": program.entry,
             "source": program.source,
             "arguments": program.arguments,
-            "warps": program.warps,
-            "stages": program.stages,
-            "cluster": program.cluster,
-            "registers": program.registers,
+            "warps": program.num_warps,
+            "stages": program.num_stages,
+            "cluster": program.cluster_size,
+            "registers": program.max_registers,
             "backend": known.backend,
             "arch": known.name,
             "subgroup": known.subgroup,

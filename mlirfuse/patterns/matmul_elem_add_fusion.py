@@ -6,10 +6,11 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the contraction. The residual has a value for each element and is a term of the sum that
-starts the epilogue; other terms may be biases. The elementwise ops after it come along as long as
-only the last of them is read elsewhere. Any contraction, batched or not; sizes static or dynamic; T
-f16, bf16, f32. Numerics: exact.
+Root: the contraction. The residual has a value for each element and is an addend of the first sum
+of the epilogue; other addends may be biases. The elementwise epilogue is fused as long as only its
+last op has users elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16, bf16,
+f32.
+Numerics: exact.
 Source: MindSpore matmul_elem_add_fusion.
 """
 

@@ -5,9 +5,9 @@
   becomes
     %y = flow.dispatch.region { both }
 
-Root: the contraction. The bias has rank one and is a term of the sum that starts the epilogue; the
-elementwise ops after it come along as long as only the last of them is read elsewhere. Any
-contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+Root: the contraction. The bias has rank one and is an addend of the first sum of the epilogue; the
+elementwise epilogue is fused as long as only its last op has users elsewhere. Any contraction,
+batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_biasadd_fusion.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets import cpu, cuda, rates, rocm, tilings, vulkan
+from mlirfuse.targets import cpu, cuda, kernel_configs, rates, rocm, vulkan
 from mlirfuse.targets.base import Target
 
 TARGETS: Mapping[str, Callable[[str], Target]] = {
@@ -20,7 +20,7 @@ TARGETS: Mapping[str, Callable[[str], Target]] = {
 def parse(spec: str | Target) -> Target:
     """The target that `--target=SPEC` names: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:rdna3`.
 
-    It has the rates that `mlirfuse-tune --calibrate` measured for it, and the tiles of
+    It has the rates that `mlirfuse-tune --calibrate` measured for it, and the configurations of
     `mlirfuse-tune --kernels`, if they did. What is a target already is returned as it is.
 
     Raises:
@@ -36,4 +36,4 @@ def parse(spec: str | Target) -> Target:
     if colon and not arch:
         raise UsageError(f"target '{spec}' has nothing after the colon; write '{name}' or name one")
     found = create(arch if name.lower() == "cpu" else arch.lower())
-    return tilings.tuned(rates.calibrated(found))
+    return kernel_configs.with_measured(rates.calibrated(found))

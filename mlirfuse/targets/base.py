@@ -14,23 +14,75 @@ class Tile:
     columns: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tuned:
-    """Tiles that were measured to be the fastest for a kernel.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTiles:
+    """Tile sizes of the loops that passes write for a CPU, by its instruction set.
 
     Attributes:
-      kind: `matmul` or `attention`.
-      form: what else but the sizes tells kernels apart: layouts, element types, masks.
-      sizes: of the loops, in an order that the kind has.
-      tiling: the numbers of the tiling, in the order of its fields.
-      us: microseconds that the kernel took.
+      softmax_lanes: accumulators of one row, and the shortest row that pays, in elements.
+      softmax_rows: rows in flight in one thread.
+      softmax_stack_bytes: stack for the exponentials of the rows in flight, in bytes.
+      softmax_workgroup_elements: elements of one workgroup.
+      max_softmax_workgroup_rows: upper limit of the rows of one workgroup.
+      softmax_uneven_rows: rows in flight where a row's length is no multiple of `softmax_lanes`.
+      softmax_uneven_columns: elements of such a row in one vector.
+      max_packed_m: upper limit of M that one workgroup computes of a matmul with a packed weight.
+      max_packed_n_tiles: upper limit of the register tiles along N in one such workgroup.
+      min_data_tiled_n: smallest N of a contraction that data tiling pays for.
     """
 
-    kind: str
-    form: str
-    sizes: tuple[int, ...]
-    tiling: tuple[int, ...]
+    softmax_lanes: int
+    softmax_rows: int
+    softmax_stack_bytes: int
+    softmax_workgroup_elements: int
+    max_softmax_workgroup_rows: int
+    softmax_uneven_rows: int
+    softmax_uneven_columns: int
+    max_packed_m: int
+    max_packed_n_tiles: int
+    min_data_tiled_n: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeasuredConfig:
+    """A kernel configuration that was measured to be the fastest for a problem.
+
+    Attributes:
+      family: name of the kernel family: `matmul`, `attention`, ...
+      problem: field -> value of the family's problem.
+      config: field -> value of the family's configuration.
+      us: microseconds of the kernel.
+    """
+
+    family: str
+    problem: Mapping[str, int | str | bool]
+    config: Mapping[str, int | str | bool]
     us: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GpuDevice:
+    """Resources of a GPU that configurations of kernels are computed from.
+
+    Attributes:
+      num_sms: multiprocessors (compute units on AMD GPUs).
+      shared_memory_per_sm: bytes of shared memory (LDS) of a multiprocessor.
+      shared_memory_per_cta: bytes of it that one CTA may use.
+      registers_per_sm: 32-bit registers of a multiprocessor.
+      max_threads_per_sm: threads that a multiprocessor holds.
+      warp_size: threads of a warp (wavefront).
+      l2_bytes: bytes of the last cache that all multiprocessors share.
+      max_cluster_size: CTAs of a thread block cluster; 1 where there are no clusters.
+    """
+
+    num_sms: int
+    shared_memory_per_sm: int
+    shared_memory_per_cta: int
+    registers_per_sm: int
+    max_threads_per_sm: int
+    warp_size: int
+    l2_bytes: int
+    max_cluster_size: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +120,7 @@ class Target:
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
+      cpu_tiles: tile sizes of softmax and of packed matmuls; None for other targets than CPUs.
       product_tiles: element type of the operands -> rows, columns and terms of the matrix
         instructions that IREE gives a contraction of several results; it pads none. Without them
         such a contraction reads its operands once for each row.
@@ -76,8 +129,9 @@ class Target:
       bf16_instructions: whether the target's instructions round f32 to bf16; where none does,
         integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
+      gpu: resources of the GPU; None for a CPU, and where they are not known.
       source: where the rates come from.
-      tuned: tiles of kernels that were measured on this machine, in place of the built-in ones.
+      measured: kernel configurations that the user measured on this machine.
     """
 
     name: str
@@ -103,12 +157,14 @@ class Target:
     subgroup: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
+    cpu_tiles: CpuTiles | None = None
     product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     outer_batch: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     bf16_instructions: bool = True
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    gpu: GpuDevice | None = None
     source: str = ""
-    tuned: tuple[Tuned, ...] = ()
+    measured: tuple[MeasuredConfig, ...] = ()
 
     def __str__(self) -> str:
         """The spelling that `--target` takes."""

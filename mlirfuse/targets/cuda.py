@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets.base import Target
+from mlirfuse.targets.base import GpuDevice, Target
 
 ROW_LIMIT = 32768
 """Elements of a row that a group keeps and writes. IREE 3.13.0 unrolls longer ones: add and layer
@@ -80,6 +80,28 @@ RATES = {
     ),
 }
 
+_KIB = 1024
+_MIB = 1024 * 1024
+
+
+def _gpu(
+    num_sms: int, shared_per_sm: int, shared_per_cta: int, threads: int, l2: int, cluster: int = 1
+) -> GpuDevice:
+    """The resources of a card; of every compute capability an SM has 65536 registers."""
+    return GpuDevice(num_sms, shared_per_sm, shared_per_cta, 65536, threads, 32, l2, cluster)
+
+
+GPUS = {
+    "sm_80": _gpu(108, 164 * _KIB, 163 * _KIB, 2048, 40 * _MIB),
+    "sm_86": _gpu(72, 100 * _KIB, 99 * _KIB, 1536, 6 * _MIB),
+    "sm_87": _gpu(16, 164 * _KIB, 163 * _KIB, 1536, 4 * _MIB),
+    "sm_89": _gpu(142, 100 * _KIB, 99 * _KIB, 1536, 96 * _MIB),
+    "sm_90": _gpu(132, 228 * _KIB, 227 * _KIB, 2048, 50 * _MIB, 8),
+}
+"""Compute capability -> the card of `RATES`: A100, A10, AGX Orin, L40S, H100 SXM. SMs and L2 are of
+NVIDIA's data sheets; shared memory and threads of the CUDA C++ Programming Guide, table of compute
+capabilities; clusters of 8 CTAs are portable, those of 16 are not."""
+
 PRODUCT_TILES = {kind: (16, 8, 16) for kind in ("f16", "bf16")}
 """`mma.sync` of sm_80 and later, which IREE 3.13.0 chooses; it has nothing for f32."""
 
@@ -144,5 +166,6 @@ def create(arch: str) -> Target:
         attention_multiple=ATTENTION_MULTIPLE,
         shared_memory=rates.shared,
         product_tiles=PRODUCT_TILES if int(arch.removeprefix("sm_")) >= 80 else {},
+        gpu=GPUS.get(arch),
         source=rates.source,
     )

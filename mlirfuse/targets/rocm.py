@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets.base import Target
+from mlirfuse.targets.base import GpuDevice, Target
 
 ROW_LIMIT = 4096
 """Elements of a row that a group keeps and writes. IREE 3.13.0 unrolls longer ones: add and layer
@@ -66,6 +66,14 @@ RATES = {
     "gfx1201": Rates(6.4e11, 1.95e14, 4.87e13, 65536, "RX 9070 XT, data sheet"),
 }
 
+GPUS = {
+    "gfx90a": GpuDevice(104, 65536, 65536, 131072, 2048, 64, 8 * 1024 * 1024),
+    "gfx942": GpuDevice(304, 65536, 65536, 131072, 2048, 64, 256 * 1024 * 1024),
+}
+"""Processor -> the card of `RATES`: MI210, and MI300X, whose last cache is the Infinity Cache.
+Compute units and caches are of AMD's data sheets, the rest of the CDNA 2 and CDNA 3 instruction set
+guides."""
+
 
 def create(arch: str) -> Target:
     """The ROCm target.
@@ -96,5 +104,6 @@ def create(arch: str) -> Target:
         uneven_row_limit=ROW_LIMIT,
         shared_memory=rates.shared,
         product_tiles=MFMA_TILES if arch.startswith("gfx9") else WMMA_TILES,
+        gpu=GPUS.get(arch),
         source=rates.source,
     )

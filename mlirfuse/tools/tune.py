@@ -1,18 +1,18 @@
-"""`mlirfuse-tune`: measures the rates that fusions are judged with, and the tiles of kernels."""
+"""`mlirfuse-tune`: measures the rates that fusions are judged with, and kernel configurations."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.targets import rates, tilings
+from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
 from mlirfuse.tools import compile as compiling
@@ -38,14 +38,14 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} MODEL -o OUT.vmfb|--calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...]"
-        " [--target=TARGET]",
+        f"{PROG} MODEL -o OUT.vmfb [--target=TARGET]\n"
+        f"       {PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [switches]",
         "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
         "launch cost and arithmetic rates of this machine's device, with which every later\n"
-        "compilation for that target judges fusions; or the tiles of kernels.",
+        "compilation for that target judges fusions; or kernel configurations.",
         _EXAMPLES,
     )
-    group = made.add_argument_group("what to do")
+    group = made.add_argument_group("action")
     group.add_argument(
         *("-o", "--output"),
         metavar="OUT.vmfb",
@@ -58,30 +58,32 @@ def parser() -> arguments.Parser:
         "--kernels",
         action="store_true",
         help="build candidate kernels for the groups of the models, or for common shapes, measure"
-        " them on the GPU and keep the fastest tiles; needs triton",
+        " them on the GPU and keep the fastest configurations; needs triton",
     )
     group.add_argument(
-        "--measured", metavar="FILE", help="keep the tiles that measure.py measured elsewhere"
+        "--measured",
+        metavar="FILE",
+        help="keep the configurations that measure.py measured elsewhere",
     )
     group.add_argument(
-        "--show", action="store_true", help="print the rates in use and where they come from"
+        "--show", action="store_true", help="print the rates in use and their source"
     )
     group.add_argument(
-        "--reset", action="store_true", help="go back to the built-in rates and tiles of the target"
+        "--reset",
+        action="store_true",
+        help="go back to the built-in rates and configurations of the target",
     )
     group = made.add_argument_group("models and kernels")
-    group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
+    group.add_argument("model", metavar="MODEL", nargs="*", help="a model, as for mlirfuse-compile")
     group.add_argument(
         "--folder",
         metavar="DIR",
         help="only build: python DIR/measure.py measures on a machine with a GPU, without triton",
     )
     group = made.add_argument_group("the device")
+    arguments.add_target(group)
     group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--device", metavar="URI", help="of IREE's driver (default: the target's): local-task, cuda"
+        "--device", metavar="URI", help="IREE's device: local-task, cuda (default: the target's)"
     )
     arguments.add_general(made, verbose="print each measurement on stderr when it is done")
     return made
@@ -94,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    asked = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
-    if sum(asked) + (args.output is not None) != 1:
+    actions = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
+    if sum(actions) + (args.output is not None) != 1:
         raise UsageError(
             "give MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show or --reset, one of"
             " them"
@@ -127,10 +129,10 @@ def _faster(models: list[str], output: str, target: str) -> int:
 
 def _reset(target: Target) -> None:
     had = rates.forget(target)
-    said = "has its built-in rates again" if had else "had no measured rates"
-    sys.stdout.write(f"{target} {said}\n")
-    if tilings.path() is not None and tilings.forget(target):
-        sys.stdout.write(f"{target} has its built-in tiles again\n")
+    change = "has its built-in rates again" if had else "had no measured rates"
+    sys.stdout.write(f"{target} {change}\n")
+    if kernel_configs.path() is not None and kernel_configs.forget(target):
+        sys.stdout.write(f"{target} has its built-in kernel configurations again\n")
 
 
 def _say(verbose: bool) -> Callable[[str], None]:
@@ -152,8 +154,10 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
     refusal = triton_compiler.missing()
     if refusal is not None:
         raise UsageError(refusal.detail)
-    if folder is None and tilings.path() is None:
-        raise UsageError(f"{tilings.VARIABLE}=off leaves no place for measured tiles; unset it")
+    if folder is None and kernel_configs.path() is None:
+        raise UsageError(
+            f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
+        )
     say = _say(verbose)
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
@@ -190,8 +194,10 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
     except ValueError:
         found = None
-    if not isinstance(found, list) or not all(isinstance(j, dict) and "key" in j for j in found):
-        raise UsageError(f"{file} is not what measure.py writes")
+    if not isinstance(found, list) or not all(
+        isinstance(j, dict) and "problem" in j for j in found
+    ):
+        raise UsageError(f"{file} is not a result of measure.py")
     return found
 
 
@@ -202,13 +208,16 @@ def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
     found = kernel_search.best(jobs)
     if not found:
         raise MlirfuseError("no candidate was measured")
-    file = tilings.store(target, found)
+    file = kernel_configs.store(target, found)
     for entry in found:
-        sizes = "x".join(map(str, entry.sizes))
-        tiling = ", ".join(map(str, entry.tiling))
-        sys.stdout.write(f"{entry.us:10.1f} us  {entry.kind} {sizes} {entry.form}: {tiling}\n")
+        problem, config = (_fields(values) for values in (entry.problem, entry.config))
+        sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
     sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0
+
+
+def _fields(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
@@ -217,7 +226,7 @@ def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-    rates.store(target, calibrate.measure(target, device=device, say=_say(verbose)))
+    rates.store(target, calibrate.measure(target, device=device, log=_say(verbose)))
 
 
 def _table(target: Target) -> str:
@@ -227,7 +236,7 @@ def _table(target: Target) -> str:
         ("elementwise f32", f"{target.vector_rate / 1e9:.4g} GFLOP/s"),
         ("exponentials f32", f"{target.special_rate / 1e9:.4g} G/s"),
         *(
-            (f"products {kind}", f"{rate / 1e9:.4g} GFLOP/s")
+            (f"matmul {kind}", f"{rate / 1e9:.4g} GFLOP/s")
             for kind, rate in sorted(target.matmul_rate.items())
         ),
     ]

@@ -2,13 +2,12 @@
 
 jobs = search.build(modules, target, folder)       objects and `jobs.json`; needs Triton, no GPU
 found = measure.measured(folder)                   needs a GPU alone
-search.best(found)                                 one `Tuned` for each kernel
+search.best(found)                                 one `MeasuredConfig` for each problem
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import json
 import os
 import shutil
@@ -20,30 +19,17 @@ from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.attention import planner as attention
-from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul.tilings import UNKNOWN_ROWS
-from mlirfuse.kernels.plan import Key, Plan
-from mlirfuse.kernels.pointwise import planner as pointwise
-from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
+from mlirfuse.kernels.plan import Plan
+from mlirfuse.kernels.problem import Problem, Record
+from mlirfuse.kernels.registry import FAMILIES
 from mlirfuse.structured.ir import ops
-from mlirfuse.targets.base import Target, Tuned
+from mlirfuse.targets.base import MeasuredConfig, Target
 from mlirfuse.tuning import kernel_timing
-
-KINDS: Mapping[str, Any] = {
-    "matmul": matmul,
-    "attention": attention,
-    "convolution": convolution,
-    "elementwise": pointwise,
-    "transpose": pointwise,
-    "rows": reduction,
-}
-"""Kind of a key -> the module that plans such kernels."""
 
 _TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
 
-ROWS = UNKNOWN_ROWS
+ROWS = DEFAULT_DYNAMIC_M
 """A dynamic number of rows, where candidates are measured."""
 
 
@@ -64,50 +50,42 @@ def build(
     Returns:
       The number of candidates.
     """
-    plans: dict[Key, list[tuple[Any, Plan]]] = {}
+    plans: dict[Problem, list[tuple[Record, Plan]]] = {}
     for module in modules:
         for region in regions(module):
-            for kind in dict.fromkeys(KINDS.values()):
-                plan = kind.supports(region, target)
-                if isinstance(plan, Plan) and plan.key is not None and plan.key not in plans:
-                    tried = [
-                        (tiling, kind.supports(region, target, tiling))
-                        for tiling in kind.candidates(plan.key)
-                    ]
-                    plans[plan.key] = [pair for pair in tried if isinstance(pair[1], Plan)]
-    flat = [(key, *candidate) for key, found in plans.items() for candidate in found]
+            for family in FAMILIES.values():
+                problem = family.problem(region, target)
+                if isinstance(problem, Problem) and problem not in plans:
+                    tried = (
+                        (config, family.plan(region, target, config))
+                        for config in family.configs(problem, target)
+                    )
+                    plans[problem] = [(c, plan) for c, plan in tried if isinstance(plan, Plan)]
+    flat = [(problem, *candidate) for problem, found in plans.items() for candidate in found]
     jobs = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = pool.map(lambda entry: _object(entry[2], target), flat)
-        for number, ((key, tiling, plan), kernel) in enumerate(zip(flat, objects, strict=True)):
+        for number, ((problem, config, plan), kernel) in enumerate(zip(flat, objects, strict=True)):
             said = "no kernel"
             if kernel is not None and kernel.workgroup_memory <= (target.shared_memory or 0):
                 name = f"{number}.{kernel.suffix}"
                 (folder / name).write_bytes(kernel.code)
-                jobs.append(_job(key, tiling, plan, kernel, name))
+                jobs.append(_job(problem, config, plan, kernel, name))
                 said = f"{kernel.workgroup_memory} bytes of workgroup memory"
-            say(f"[{number + 1}/{len(flat)}] {key.kind} {key.sizes} {tiling}: {said}")
+            say(f"[{number + 1}/{len(flat)}] {problem.family} {problem} {config}: {said}")
     (folder / "jobs.json").write_text(json.dumps(jobs, indent=1) + "\n", "utf-8")
     shutil.copy(kernel_timing.__file__, folder / "measure.py")
     return len(jobs)
 
 
-def best(jobs: Iterable[Mapping[str, Any]]) -> list[Tuned]:
-    """The fastest candidate of each kernel that was measured."""
-    found: dict[str, Tuned] = {}
+def best(jobs: Iterable[Mapping[str, Any]]) -> list[MeasuredConfig]:
+    """The fastest candidate of each problem that was measured."""
+    found: dict[str, MeasuredConfig] = {}
     for job in jobs:
-        name = json.dumps(job["key"])
+        name = json.dumps([job["family"], job["problem"]], sort_keys=True)
         if "us" in job and (name not in found or job["us"] < found[name].us):
-            key = job["key"]
-            found[name] = Tuned(
-                key["kind"], key["form"], tuple(key["sizes"]), tuple(job["tiling"]), job["us"]
-            )
+            found[name] = MeasuredConfig(job["family"], job["problem"], job["config"], job["us"])
     return list(found.values())
-
-
-def numbers(tiling: Any) -> tuple[int, ...]:
-    """The numbers of a tiling."""
-    return tuple(int(number) for number in dataclasses.astuple(tiling))
 
 
 def regions(module: ir.Module) -> list[ir.Operation]:
@@ -128,7 +106,7 @@ def _object(plan: Plan, target: Target) -> Any:
         return None
 
 
-def _job(key: Key, tiling: Any, plan: Plan, kernel: Any, name: str) -> dict[str, Any]:
+def _job(problem: Problem, config: Record, plan: Plan, kernel: Any, name: str) -> dict[str, Any]:
     """What a device needs to know of a candidate."""
     told = [ROWS for _ in plan.sizes]
     grid = [extent.count(told) for extent in plan.grid]
@@ -137,8 +115,9 @@ def _job(key: Key, tiling: Any, plan: Plan, kernel: Any, name: str) -> dict[str,
     sizes = [_elements(value) for value in (*plan.operands, *plan.results)]
     pairs = list(zip(sizes, types, strict=False))
     return {
-        "key": dataclasses.asdict(key),
-        "tiling": list(numbers(tiling)),
+        "family": problem.family,
+        "problem": problem.to_dict(),
+        "config": config.to_dict(),
         "object": name,
         "entry": plan.program.entry,
         "grid": grid,

@@ -231,14 +231,16 @@ def measured(folder: Path, say: Callable[[str], None] = lambda text: None) -> li
     jobs: list[dict[str, Any]] = json.loads((folder / "jobs.json").read_text("utf-8"))
     group, of = None, None
     for number, job in enumerate(jobs):
-        if job["key"] != of:
+        problem = job["family"], job["problem"]
+        if problem != of:
             if group is not None:
                 group.free()
-            group, of = _Group(device, job), job["key"]
+            group, of = _Group(device, job), problem
         assert group is not None
         _measure(device, folder, job, group)
         said = job.get("refused") or f"{job['us']:.1f} us"
-        say(f"[{number + 1}/{len(jobs)}] {json.dumps(job['key'])} {job['tiling']}: {said}")
+        tried = f"{json.dumps(job['problem'])} {json.dumps(job['config'])}"
+        say(f"[{number + 1}/{len(jobs)}] {tried}: {said}")
     for job in jobs:
         job["device"] = device.name
     return jobs

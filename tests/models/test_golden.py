@@ -5,7 +5,8 @@ for all targets and executes all of them.
 """
 
 import pytest
-import records
+
+from helpers.models import records
 
 EXECUTED = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
 """Models that are executed in every run of the tests: the smallest ones."""

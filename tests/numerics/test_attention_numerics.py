@@ -3,8 +3,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
-from harness import FLOATS, Batch, Case, section
+
+from helpers.attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
+from helpers.harness import FLOATS, Batch, Case, section
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 ALL = f"{V1}{{dynamic-keys=true}},{V2}{{dynamic-keys=true}}"

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function, Tensor
 
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function, Tensor
 from mlirfuse.kernels import triton_compiler
 
 M, N, K = 24, 48, 32

@@ -1,11 +1,11 @@
 """The forms that contractions get compile for every target, or are refused there."""
 
 import pytest
-from harness import Batch
-from test_dequant_numerics import jax_form, torch_form
-from test_parts_numerics import beside, gated, halves, joined, split
 
-from benchmarks.machines import GPUS
+from helpers import gpus
+from helpers.contraction_cases import beside, gated, halves, joined, split
+from helpers.dequant_cases import jax_form, torch_form
+from helpers.harness import Batch
 
 CASES = [
     gated("gated", "f16", False, True, True),
@@ -39,7 +39,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", *GPUS])
+@pytest.mark.parametrize("target", ["cpu", *gpus.PARAMETERS])
 def test_compiles(target):
     cases = CASES if target.startswith("vulkan") else CASES + NOT_IN_SPIRV
     fired = Batch(cases=cases, pipeline=PIPELINE, target=target).compiled()

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function, Tensor
 
 import mlirfuse
-from benchmarks.machines import GPUS
+from helpers import gpus
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function, Tensor
 
 PASSES = "conv_batch_norm_activation_fusion,conv_bias_activation_fusion,pad_fusion"
 B, C, F, S, K = 2, 6, 8, 7, 3  # batch, channels, filters, space of the result, filter
@@ -228,7 +228,7 @@ def test_vulkan(vulkan):
         outcome.check()
 
 
-@pytest.mark.parametrize("target", GPUS)
+@pytest.mark.parametrize("target", gpus.PARAMETERS)
 def test_compiles(target):
     cases = [c for n, c in CASES.items() if n.endswith("_f32")]
     text = "\n".join(c.text for c in cases)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function
+
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function
 
 M, N = 24, 40
 PASSES = "reduction_fusion,elementwise_fusion,horizontal_fusion"

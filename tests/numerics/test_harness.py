@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Batch, Case, Outcome, dispatches
-from linalg_text import Function
+
+from helpers.harness import Batch, Case, Outcome, dispatches
+from helpers.linalg_text import Function
 
 
 def make() -> Case:

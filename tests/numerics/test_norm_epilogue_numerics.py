@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function
-from norm_text import EPSILON, layer_norm, rms_norm, silu
+
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function
+from helpers.norm_text import EPSILON, layer_norm, rms_norm, silu
 
 PIPELINE = ",".join(
     [

@@ -5,9 +5,10 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function
-from norm_text import EPSILON, WRITINGS, broadcast, group_norm_text, mean
+
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function
+from helpers.norm_text import EPSILON, WRITINGS, broadcast, group_norm_text, mean
 
 ALL = ",".join(
     [

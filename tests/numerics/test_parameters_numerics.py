@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from harness import Batch, Case, section
 
+from helpers.harness import Batch, Case, section
 from mlirfuse import targets
 
 FIRES = {

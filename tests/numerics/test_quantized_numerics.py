@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from harness import FLOATS, Batch, Case
-from linalg_text import Function
-from norm_text import quantized
+
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Function
+from helpers.norm_text import quantized
 
 M, N, K = 24, 48, 32
 PASSES = "add_rms_norm_quant_fusion,rms_norm_quant_fusion,inference_qbmm_add_fusion"

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from harness import FLOATS, Batch, Case
 from onnx import TensorProto, helper, numpy_helper
 
 import mlirfuse
+from helpers.harness import FLOATS, Batch, Case
 
 PASSES = "shape_reshape,shape_reshape_2,elementwise_fusion"
 TARGETS = ("cuda:sm_90", "rocm:gfx942", "vulkan:ampere")

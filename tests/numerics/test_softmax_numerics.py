@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from attention_text import B, Graph, H, K, M
-from harness import FLOATS, Batch, Case
-from linalg_text import Tensor
+
+from helpers.attention_text import B, Graph, H, K, M
+from helpers.harness import FLOATS, Batch, Case
+from helpers.linalg_text import Tensor
 
 CAST_ULPS = 4.0
 """Units that rounded exponentials, their sum and the quotient are off by, casts included."""

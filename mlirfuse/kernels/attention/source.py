@@ -7,6 +7,7 @@ import math
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, power_of_two
 from mlirfuse.kernels.codegen.scalar_ops import POINTERS
 from mlirfuse.kernels.codegen.tile_writer import Tiles, text_of
@@ -25,28 +26,6 @@ LOG2E = math.log2(math.e)
 
 LOWEST = -3.4028234663852886e38
 """The lowest f32; a mask of it lets a row without open keys weigh all keys alike."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiling:
-    """How a workgroup computes its queries.
-
-    Attributes:
-      tall: queries of a workgroup.
-      block: keys at a time.
-      warps: subgroups.
-      stages: blocks of keys in workgroup memory.
-      heads_first: whether workgroups of all heads run before those of the next queries.
-      overlapped: whether products run under the softmax, see `triton/hopper.py`; where that kernel
-        cannot compute the group, the plain one has the same tiles.
-    """
-
-    tall: int
-    block: int
-    warps: int
-    stages: int
-    heads_first: bool = False
-    overlapped: bool = False
 
 
 def padded(size: int) -> int:
@@ -196,7 +175,7 @@ class Split:
 def program(
     tiles: Tiles,
     lines: list[str],
-    tiling: Tiling,
+    tiling: AttentionConfig,
     written: list[str],
     told: tuple[str, ...],
     scratch: int = 0,
@@ -220,18 +199,18 @@ def program(
     arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
     arguments += [(f"y{n}", kind) for n, kind in enumerate(written)]
     arguments += [(name, "i32") for name in told]
-    note = f"Attention, {tiling.tall} queries and {tiling.block} keys at a time."
+    note = f"Attention, {tiling.block_m} queries and {tiling.block_n} keys at a time."
     if scratch:
         note = "Joins what was summed over parts of the keys."
     text = text_of(ENTRY, arguments, lines, note, gluon=gluon, functions=functions)
-    return Program(ENTRY, text, tuple(arguments), tiling.warps, tiling.stages)
+    return Program(ENTRY, text, tuple(arguments), tiling.num_warps, tiling.num_stages)
 
 
 def sums(
     places: list[tuple[str, str]],
     scores: Scores,
     shape: Shape,
-    tiling: Tiling,
+    tiling: AttentionConfig,
     causal: bool,
     split: Split | None,
 ) -> list[str]:
@@ -245,7 +224,7 @@ def sums(
       causal: whether a query sees no keys after it.
       split: how workgroups share the keys; None where each has all of them.
     """
-    tall, block = tiling.tall, tiling.block
+    tall, block = tiling.block_m, tiling.block_n
     inner, columns = padded(shape.depth), padded(shape.width)
     q, q_step = places[0]
     inside = _condition("query_inside" if shape.cuts(tall) else "", shape.depth, "[None, :]")
@@ -277,9 +256,9 @@ def sums(
     return lines
 
 
-def _placed(shape: Shape, tiling: Tiling, *, causal: bool = False) -> list[str]:
+def _placed(shape: Shape, tiling: AttentionConfig, *, causal: bool = False) -> list[str]:
     """The lines that say which queries of which head a workgroup has."""
-    tall = tiling.tall
+    tall = tiling.block_m
     ordered = "number // tiles, number % tiles"
     if tiling.heads_first:
         ordered = f"number % {shape.head_count}, number // {shape.head_count}"
@@ -306,9 +285,9 @@ def store_parts(shape: Shape, tall: int) -> list[str]:
     ]
 
 
-def join_parts(shape: Shape, tiling: Tiling, split: Split) -> list[str]:
+def join_parts(shape: Shape, tiling: AttentionConfig, split: Split) -> list[str]:
     """The lines that add up what `store_parts` wrote, and normalize it to `total`."""
-    tall, columns = tiling.tall, padded(shape.width)
+    tall, columns = tiling.block_m, padded(shape.width)
     owned, wide = _rows_inside(shape, tall)
     return [
         *_placed(shape, tiling),
@@ -343,7 +322,7 @@ def _loop(
     places: list[tuple[str, str]],
     scores: Scores,
     shape: Shape,
-    tiling: Tiling,
+    tiling: AttentionConfig,
     bounds: str,
     *,
     masked: bool,
@@ -351,7 +330,7 @@ def _loop(
 ) -> list[str]:
     """A loop over blocks of keys."""
     (k, k_step), (v, _) = places[1:]
-    block = tiling.block
+    block = tiling.block_n
     ragged = ragged and shape.cuts_keys(block)
     key_inside = "key_inside" if ragged else ""
     k_inside = _condition(key_inside, shape.depth, "[:, None]")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.attention.problem import Attention
+from mlirfuse.kernels.attention.problem import AttentionConfig
+from mlirfuse.kernels.attention.region import Attention
 from mlirfuse.kernels.attention.source import (
     BATCH_SIZE,
     KEY_SIZE,
     QUERY_SIZE,
     Scores,
     Split,
-    Tiling,
     join_parts,
     padded,
     program,
@@ -32,7 +32,7 @@ _JOINED = 16
 """Rows of a workgroup that joins parts, at most."""
 
 
-def plan(work: Attention, tiling: Tiling, split: Split | None) -> Plan:
+def plan(work: Attention, tiling: AttentionConfig, split: Split | None) -> Plan:
     """Plans the kernel, or two where workgroups share the keys of a head.
 
     Args:
@@ -60,7 +60,7 @@ def plan(work: Attention, tiling: Tiling, split: Split | None) -> Plan:
     first = None
     if split is not None:
         first = _parts(work, tiles, lines, tiling, split.parts)
-        tiling = Tiling(min(_JOINED, power_of_two(shape.queries or _JOINED)), 0, 4, 1)
+        tiling = AttentionConfig(min(_JOINED, power_of_two(shape.queries or _JOINED)), 0, 4, 1)
         tiles = Tiles(_space(work, tiling), tiles.loops)
         lines = join_parts(shape, tiling, split)
     else:
@@ -72,14 +72,14 @@ def plan(work: Attention, tiling: Tiling, split: Split | None) -> Plan:
         program(tiles, lines, tiling, kinds, shape.told, 3 if first else 0),
         tuple(tiles.operands),
         tuple(results),
-        (work.workgroups(tiling.tall), Extent(1), Extent(1)),
+        (work.workgroups(tiling.block_m), Extent(1), Extent(1)),
         work.sizes,
-        None if first or shape.told else work.key,
+        None if first or shape.told else work.problem,
         before=first,
     )
 
 
-def _space(work: Attention, tiling: Tiling) -> Space:
+def _space(work: Attention, tiling: AttentionConfig) -> Space:
     """The iteration space of a kernel."""
     shape = work.shape
     return Space(
@@ -88,7 +88,7 @@ def _space(work: Attention, tiling: Tiling) -> Space:
             Group(
                 "query",
                 work.rows,
-                "query_inside" if shape.cuts(tiling.tall) else "",
+                "query_inside" if shape.cuts(tiling.block_m) else "",
                 QUERY_SIZE,
             ),
             Group("key", (shape.keys,), size=KEY_SIZE),
@@ -101,10 +101,12 @@ def _space(work: Attention, tiling: Tiling) -> Space:
     )
 
 
-def _parts(work: Attention, tiles: Tiles, lines: list[str], tiling: Tiling, count: int) -> Plan:
+def _parts(
+    work: Attention, tiles: Tiles, lines: list[str], tiling: AttentionConfig, count: int
+) -> Plan:
     """The kernel that sums over parts of the keys, from its lines up to the sums."""
     shape = work.shape
-    lines = [*lines, *store_parts(shape, tiling.tall)]
+    lines = [*lines, *store_parts(shape, tiling.block_m)]
     numbers = (*shape.numbers(BATCH_SIZE), *shape.numbers(QUERY_SIZE))
     both = Extent(count), Extent(shape.heads * (shape.queries or 1), sizes=numbers)
     scratch = ((*both, Extent(shape.width)), both, both)
@@ -112,7 +114,7 @@ def _parts(work: Attention, tiles: Tiles, lines: list[str], tiling: Tiling, coun
         program(tiles, lines, tiling, ["*fp32"] * len(scratch), shape.told),
         tuple(tiles.operands),
         (),
-        (work.workgroups(tiling.tall), Extent(1), Extent(count)),
+        (work.workgroups(tiling.block_m), Extent(1), Extent(count)),
         work.sizes,
         scratch=scratch,
     )

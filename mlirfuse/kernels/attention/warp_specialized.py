@@ -7,20 +7,20 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.attention.problem import Attention
+from mlirfuse.kernels.attention.problem import AttentionConfig
+from mlirfuse.kernels.attention.region import Attention
 from mlirfuse.kernels.attention.source import (
     BATCH_SIZE,
     KEY_SIZE,
     LOG2E,
     QUERY_SIZE,
     Shape,
-    Tiling,
     program,
 )
 from mlirfuse.kernels.codegen.iteration_space import Group, Space, known_product
 from mlirfuse.kernels.codegen.scalar_ops import POINTERS
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
-from mlirfuse.kernels.matmul.tilings import PROGRAMS
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -82,19 +82,20 @@ def _steps(work: Attention) -> list[int | None]:
     return found
 
 
-def plan(work: Attention, tiling: Tiling) -> Plan:
+def plan(work: Attention, tiling: AttentionConfig, target: Target) -> Plan:
     """Plans the kernel of an attention that `overlaps`.
 
     Args:
       work: what it computes.
       tiling: its tiles.
+      target: the target.
     """
     shape = work.shape
-    loaders = tiling.warps > COMPUTING_WARPS and _pays(shape)
+    loaders = tiling.num_warps > COMPUTING_WARPS and _pays(shape)
     if loaders:
-        tiling = dataclasses.replace(tiling, tall=2 * TALL)
-    elif tiling.warps > COMPUTING_WARPS:
-        tiling = dataclasses.replace(tiling, tall=TALL, block=64)
+        tiling = dataclasses.replace(tiling, block_m=2 * TALL)
+    elif tiling.num_warps > COMPUTING_WARPS:
+        tiling = dataclasses.replace(tiling, block_m=TALL, block_n=64)
     groups = (
         Group("batch", work.batch, size=BATCH_SIZE),
         Group("", (shape.queries,), size=QUERY_SIZE),
@@ -102,11 +103,12 @@ def plan(work: Attention, tiling: Tiling) -> Plan:
     )
     tiles = Tiles(Space(groups), {})
     lines, starts = _text(tiles, work, tiling, loaders=loaders)
-    workgroups = work.workgroups(tiling.tall)
+    workgroups = work.workgroups(tiling.block_m)
     if loaders:
-        count = PROGRAMS if shape.told else workgroups.count(())
-        workgroups = Extent(min(count, PROGRAMS))
-    one = dataclasses.replace(tiling, warps=COMPUTING_WARPS)
+        num_sms = gpu_of(target).num_sms
+        count = num_sms if shape.told else workgroups.count(())
+        workgroups = Extent(min(count, num_sms))
+    one = dataclasses.replace(tiling, num_warps=COMPUTING_WARPS)
     results = returned(work.region)
     kinds = [POINTERS[ops.element_type(x)] for x in results]
     return Plan(
@@ -115,7 +117,7 @@ def plan(work: Attention, tiling: Tiling) -> Plan:
         tuple(results),
         (workgroups, Extent(1), Extent(1)),
         work.sizes,
-        None if shape.told else work.key,
+        None if shape.told else work.problem,
     )
 
 
@@ -152,12 +154,14 @@ def _heads(tiles: Tiles, work: Attention) -> _Heads:
     return _Heads(pointers, starts)
 
 
-def _text(tiles: Tiles, work: Attention, tiling: Tiling, *, loaders: bool) -> tuple[list[str], str]:
+def _text(
+    tiles: Tiles, work: Attention, tiling: AttentionConfig, *, loaders: bool
+) -> tuple[list[str], str]:
     """The lines of the kernel, and the function that they name."""
     heads, shape = _heads(tiles, work), work.shape
     entry = "attention_with_loaders" if loaders else "attention"
-    numbers: list[float | None] = [*_steps(work), tiling.block, shape.width]
-    numbers += [shape.cuts(tiling.tall), shape.cuts_keys(tiling.block), bool(shape.told)]
+    numbers: list[float | None] = [*_steps(work), tiling.block_n, shape.width]
+    numbers += [shape.cuts(tiling.block_m), shape.cuts_keys(tiling.block_n), bool(shape.told)]
     numbers += [work.causal, tiling.heads_first, work.scale * LOG2E]
     shaped = f"attention_sm90.shaped({', '.join(map(str, numbers))})"
     sizes = f"({shape.head_count}, {shape.query_count}, {shape.key_count})"

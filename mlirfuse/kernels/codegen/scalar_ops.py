@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.structured.ir import ops
 
 TYPES = {
@@ -168,10 +169,10 @@ WIDE = {**TYPES, "f16": "tl.float32", "bf16": "tl.float32"}
 
 
 class Body:
-    """Translates scalar bodies, line by line, into `lines`.
+    """Translates scalar bodies, line by line.
 
     Attributes:
-      lines: the lines so far.
+      writer: the lines of the kernel.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
       layout: of the tiles, where the lines are Gluon's.
@@ -180,19 +181,25 @@ class Body:
     def __init__(
         self, types: Mapping[str, str] = TYPES, *, short: bool = False, layout: str = ""
     ) -> None:
-        self.lines: list[str] = []
+        self.writer = Writer()
         self.types = types
         self.short = short
         self.layout = layout
-        self._count = 0
         # Whole number -> what it was rounded from, and the least and greatest that it can be.
         self._whole: dict[str, tuple[str, float, float]] = {}
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines written so far."""
+        return self.writer.lines
+
+    @lines.setter
+    def lines(self, lines: list[str]) -> None:
+        self.writer.lines = lines
+
     def name(self, text: str) -> str:
         """Gives the value of an expression a name."""
-        self._count += 1
-        self.lines.append(f"v{self._count} = {text}")
-        return f"v{self._count}"
+        return self.writer.name(text)
 
     def block(
         self,

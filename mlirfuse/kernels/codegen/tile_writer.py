@@ -17,7 +17,8 @@ from mlirfuse.kernels.codegen.iteration_space import (
     product_text,
 )
 from mlirfuse.kernels.codegen.scalar_ops import POINTERS, TYPES, Body, Unsupported, literal
-from mlirfuse.kernels.plan import Extent, Key, Plan, Program, Size
+from mlirfuse.kernels.plan import Extent, Plan, Program, Size
+from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops, slices
 
 TextOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str], str], str]
@@ -308,11 +309,11 @@ class Tiles:
         note: str,
         *,
         grid: tuple[Extent, Extent, Extent],
-        key: Key,
+        problem: Problem | None,
         first: Axis,
-        warps: int,
-        stages: int = 1,
-        cluster: int = 1,
+        num_warps: int,
+        num_stages: int = 1,
+        cluster_size: int = 1,
         text: TextOf | None = None,
     ) -> Plan:
         """The plan of the kernel, when all is written.
@@ -323,11 +324,11 @@ class Tiles:
           results: what it writes.
           note: what it computes, in one line.
           grid: its workgroups.
-          key: what its tiles were chosen by.
+          problem: the problem that its configuration was chosen by.
           first: the first axis of a group, which may be dynamic, with those of the group after it.
-          warps: subgroups of a workgroup.
-          stages: depth of the software pipeline of loads.
-          cluster: workgroups along x that run together.
+          num_warps: warps of a CTA.
+          num_stages: depth of the software pipeline of loads.
+          cluster_size: CTAs along x of a thread block cluster.
           text: what makes the module of it; `text_of` where it is left out.
 
         Raises:
@@ -347,8 +348,8 @@ class Tiles:
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
         arguments += [(name, "i32") for name in told]
         source = (text or text_of)(entry, arguments, lines, note)
-        program = Program(entry, source, tuple(arguments), warps, stages, cluster)
-        return Plan(program, tuple(self.operands), tuple(results), grid, sizes, key)
+        program = Program(entry, source, tuple(arguments), num_warps, num_stages, cluster_size)
+        return Plan(program, tuple(self.operands), tuple(results), grid, sizes, problem)
 
 
 _TRITON = """\

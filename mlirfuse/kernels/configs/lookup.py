@@ -1,89 +1,172 @@
-"""Which tiles a kernel has: those that were measured for the kernel nearest in size."""
+"""Measured kernel configurations: the entry nearest to a problem, of this release and of the user.
+
+`TARGET.json` beside this module holds the configurations that `mlirfuse-tune --kernels` measured on
+one device, and times of IREE's code for the same regions. Only entries that beat the configuration
+computed by the family are kept. What the user measured joins them: the nearest wins, and of two as
+near the user's.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib import resources
+from typing import Any, Generic, TypeVar
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.configs.measured import BESIDE, MEASURED, Beside
-from mlirfuse.kernels.plan import Key
-from mlirfuse.targets.base import Target, Tuned
+from mlirfuse.kernels.problem import Problem, Record
+from mlirfuse.targets.base import MeasuredConfig, Target
 
-NEAR = 4.0
-"""Doublings of sizes, added up, over which a measurement still tells something."""
+MAX_DOUBLINGS = 4.0
+"""Distance, in doublings of sizes added up, over which a measurement says nothing any more."""
 
-AS_FAST = 1.02
+NOISE = 1.02
 """IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""
 
-OTHER_FORM = 2.0
-"""What another form counts, in doublings."""
+TRAIT_DOUBLINGS = 2.0
+"""Distance of a problem with other traits."""
+
+P = TypeVar("P", bound=Problem)
+C = TypeVar("C", bound=Record)
 
 
-Allowed = Callable[[Tuned], bool]
-"""Whether a kernel can have the tiling of a measurement."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry(Generic[P, C]):
+    """A measured configuration.
+
+    Attributes:
+      problem: the problem that was measured.
+      config: its fastest configuration.
+      us: microseconds of the kernel.
+    """
+
+    problem: P
+    config: C
+    us: float
 
 
-def _any(entry: Tuned) -> bool:
-    return True
+@dataclasses.dataclass(frozen=True, slots=True)
+class Baseline:
+    """Times of a kernel and of IREE's code for the same region.
+
+    Attributes:
+      family: the kernel's family.
+      problem: field -> value of the problem.
+      iree_us: microseconds of IREE's code.
+      kernel_us: microseconds of the kernel.
+    """
+
+    family: str
+    problem: Mapping[str, Any]
+    iree_us: float
+    kernel_us: float
 
 
-def tiling(target: Target, key: Key, allowed: Allowed = _any) -> tuple[int, ...] | None:
-    """The numbers of the tiling that was measured for the nearest kernel; None where none is near.
-
-    What `mlirfuse-tune --kernels` measured on this machine comes before the built-in table.
+def nearest(
+    target: Target,
+    problem: P,
+    config_type: type[C],
+    allowed: Callable[[Entry[P, C]], bool] = lambda entry: True,
+) -> Entry[P, C] | None:
+    """The measurement of the nearest problem; None where none is near.
 
     Args:
-      target: what is compiled for.
-      key: of the kernel.
-      allowed: which measurements say something of the kernel.
+      target: the machine that is compiled for.
+      problem: the problem to configure.
+      config_type: dataclass of the family's configurations.
+      allowed: whether the kernel can have the configuration of an entry.
     """
-    for table in (target.tuned, MEASURED.get(str(target), ())):
-        found = _nearest(table, key, allowed)
-        if found is not None:
-            return found.tiling
-    return None
-
-
-def beside(target: Target, key: Key, elsewhere: str = "") -> Beside | None:
-    """The measurement of IREE's code beside the kernel nearest in size, of the same form.
-
-    Args:
-      target: what is compiled for.
-      key: of the kernel.
-      elsewhere: a target whose measurements count where there are none for this one.
-    """
-    table = BESIDE.get(str(target)) or BESIDE.get(elsewhere, ())
-    same = [entry for entry in table if entry.form == key.form]
-    near = [(_doublings(entry.sizes, key.sizes), entry) for entry in same]
-    near = [pair for pair in near if pair[0] <= NEAR]
+    family, problem_type = problem.family, type(problem)
+    user = _entries(target.measured, family, problem_type, config_type)
+    entries: tuple[Entry[P, C], ...] = (
+        *user,
+        *_built_in_entries(str(target), family, problem_type, config_type),  # type: ignore[arg-type]
+    )
+    near = [(_distance(e.problem, problem), e) for e in entries if allowed(e)]
+    near = [pair for pair in near if pair[0] <= MAX_DOUBLINGS]
     return min(near, key=lambda pair: pair[0])[1] if near else None
 
 
-def refusal(found: Beside) -> NoMatch | None:
+def baseline(target: Target, problem: Problem, elsewhere: str = "") -> Baseline | None:
+    """The times measured for the problem nearest in size, with the same traits.
+
+    Args:
+      target: the machine that is compiled for.
+      problem: the problem of a kernel.
+      elsewhere: a target whose measurements count where there are none for this one.
+    """
+    table = _built_in(str(target)).baselines or _built_in(elsewhere).baselines
+    near = []
+    for entry in table:
+        if entry.family == problem.family:
+            known = type(problem).from_dict(entry.problem)
+            if known.traits == problem.traits:
+                near.append((_doublings(known, problem), entry))
+    near = [pair for pair in near if pair[0] <= MAX_DOUBLINGS]
+    return min(near, key=lambda pair: pair[0])[1] if near else None
+
+
+def refusal(found: Baseline, problem: Problem) -> NoMatch | None:
     """Why a region stays with IREE, whose code was measured; None where the kernel was faster."""
-    if found.iree_us > found.kernel_us * AS_FAST:
+    if found.iree_us > found.kernel_us * NOISE:
         return None
+    measured = type(problem).from_dict(found.problem)
     return NoMatch(
         Reason.NOT_PROFITABLE,
         f"IREE's code took {found.iree_us:g} us where a kernel took {found.kernel_us:g}"
-        f" ({'x'.join(map(str, found.sizes))}, measured)",
+        f" ({measured}, measured)",
     )
 
 
-def _nearest(table: Iterable[Tuned], key: Key, allowed: Allowed) -> Tuned | None:
-    same = (entry for entry in table if entry.kind == key.kind and allowed(entry))
-    near = [(_distance(entry, key), entry) for entry in same]
-    near = [pair for pair in near if pair[0] <= NEAR]
-    return min(near, key=lambda pair: pair[0])[1] if near else None
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BuiltIn:
+    """The measurements of this release on one target."""
+
+    configs: tuple[MeasuredConfig, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
 
 
-def _distance(entry: Tuned, key: Key) -> float:
-    return _doublings(entry.sizes, key.sizes) + (0.0 if entry.form == key.form else OTHER_FORM)
+@functools.cache
+def _built_in(target: str) -> _BuiltIn:
+    """The file of a target, by its spelling; empty where there is none."""
+    name = target.replace(":", "_") + ".json"
+    file = resources.files("mlirfuse.kernels.configs").joinpath(name)
+    if not target or not file.is_file():
+        return _BuiltIn()
+    document = json.loads(file.read_text(encoding="utf-8"))
+    return _BuiltIn(
+        tuple(MeasuredConfig(**entry) for entry in document["configs"]),
+        tuple(Baseline(**entry) for entry in document["baselines"]),
+    )
 
 
-def _doublings(sizes: tuple[int, ...], others: tuple[int, ...]) -> float:
+def _entries(
+    table: Iterable[MeasuredConfig], family: str, problem_type: type[P], config_type: type[C]
+) -> tuple[Entry[P, C], ...]:
+    """The entries of a family in their own types."""
+    return tuple(
+        Entry(problem_type.from_dict(e.problem), config_type.from_dict(e.config), e.us)
+        for e in table
+        if e.family == family
+    )
+
+
+@functools.cache
+def _built_in_entries(
+    target: str, family: str, problem_type: Any, config_type: Any
+) -> tuple[Entry[Any, Any], ...]:
+    """As `_entries`, of the file of a target; parsed once."""
+    return _entries(_built_in(target).configs, family, problem_type, config_type)
+
+
+def _distance(one: Problem, other: Problem) -> float:
+    return _doublings(one, other) + (0.0 if one.traits == other.traits else TRAIT_DOUBLINGS)
+
+
+def _doublings(one: Problem, other: Problem) -> float:
     return sum(
-        abs(math.log2(max(1, one) / max(1, other)))
-        for one, other in zip(sizes, others, strict=True)
+        abs(math.log2(max(1, a) / max(1, b))) for a, b in zip(one.sizes, other.sizes, strict=True)
     )

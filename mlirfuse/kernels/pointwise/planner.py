@@ -8,7 +8,6 @@ read and written in whole lines.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -26,7 +25,8 @@ from mlirfuse.kernels.codegen.loop_nest import VECTOR, Nest, count, tile_width
 from mlirfuse.kernels.codegen.scalar_ops import HIDING, POINTERS, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.pointwise.problem import PointwiseConfig, PointwiseProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
@@ -44,39 +44,24 @@ MEASURED_ON = "cuda:sm_90"
 """Whose measurements count on a target that has none: what is slow there is IREE's code."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiling:
-    """What a workgroup computes.
-
-    Attributes:
-      height: rows of its tile.
-      width: columns of its tile.
-      warps: subgroups.
-    """
-
-    height: int
-    width: int
-    warps: int
-
-
 # A thread has 16 bytes of each row, so that what all rows share needs no other layout of the tile.
 # Estimates, for what is far from all measured kernels.
-_ROWS, _TRANSPOSED = Tiling(2, 1024, 4), Tiling(64, 64, 8)
+_ROWS, _TRANSPOSED = PointwiseConfig(2, 1024, 4), PointwiseConfig(64, 64, 8)
 
 
-def candidates(key: Key) -> list[Tiling]:
+def candidates(problem: PointwiseProblem) -> list[PointwiseConfig]:
     """The tilings that a search measures."""
-    if key.kind == "transpose":
+    if problem.family == "transpose":
         shapes = [(32, 64), (64, 64), (64, 32), (128, 32), (32, 128), (64, 128), (128, 64)]
-        return [Tiling(*shape, warps) for shape in shapes for warps in (4, 8)]
+        return [PointwiseConfig(*shape, warps) for shape in shapes for warps in (4, 8)]
     return [
-        Tiling(height, VECTOR * 32 * warps, warps)
+        PointwiseConfig(height, VECTOR * 32 * warps, warps)
         for height, warps in itertools.product((1, 2, 4, 8), (1, 2, 4, 8))
     ]
 
 
 def supports(
-    region: ir.Operation, target: Target, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: PointwiseConfig | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region of elementwise ops; None for another kind of region.
 
@@ -104,23 +89,30 @@ def _planned(
     group: list[ir.Operation],
     results: list[ir.Value],
     target: Target,
-    tiling: Tiling | None = None,
+    tiling: PointwiseConfig | None = None,
 ) -> Plan | NoMatch:
     return attempted(
         lambda: _Planner(group, results).plan(target, tiling), "the axes of the largest result"
     )
 
 
+def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
+    """The configuration computed from the problem and the device."""
+    return _TRANSPOSED if problem.family == "transpose" else _ROWS
+
+
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
     """Leaves a region with IREE unless a kernel was measured to be faster."""
-    assert plan.key is not None
-    found = lookup.beside(target, plan.key, elsewhere=MEASURED_ON)
+    problem = plan.problem
+    assert isinstance(problem, PointwiseProblem)
+    found = lookup.baseline(target, problem, elsewhere=MEASURED_ON)
     if found is not None:
-        return lookup.refusal(found)
-    elements = "x".join(map(str, plan.key.sizes))
+        return lookup.refusal(found, problem)
+    results = "several results" if problem.several_results else "one result"
     return NoMatch(
         Reason.NOT_PROFITABLE,
-        f"no kernel was measured near {elements} elements, {plan.key.form}",
+        f"no kernel was measured near {problem} elements, {problem.trait}, {problem.result_bits}"
+        f" bits, {results}",
     )
 
 
@@ -135,12 +127,13 @@ class _Planner:
             raise Unsupported(f"a result of type {results[0].type}")
         self.nest = Nest(group, results)
 
-    def plan(self, target: Target, tiling: Tiling | None) -> Plan:
+    def plan(self, target: Target, tiling: PointwiseConfig | None) -> Plan:
         """The kernel for a target, with the tiling if one is given."""
         first, split, every = self.nest.rows, self.nest.columns, self.nest.sizes
         sizes = every[:first], every[first:split], every[split:]
-        key = self._key()
-        height, width, warps = dataclasses.astuple(tiling or self._tiling(target, key))
+        problem = self._problem()
+        chosen = tiling or self._tiling(target, problem)
+        height, width, warps = chosen.block_rows, chosen.block_columns, chosen.num_warps
         # The group of the first axis, which is the one with dynamic sizes if there are any.
         holder = next(n for n, part in enumerate(sizes) if part)
         dynamic = every[0] is None
@@ -178,9 +171,9 @@ class _Planner:
             self.results,
             f"Tiles of {height} by {width}.",
             grid=(extents[holder], Extent(1), Extent(1)),
-            key=key,
+            problem=problem,
             first=(holder, 0),
-            warps=warps,
+            num_warps=warps,
         )
 
     def _tiles(self, space: Space, *, wide: bool) -> Tiles:
@@ -207,17 +200,15 @@ class _Planner:
         results = [ops.shape(value) for value in self.results]
         return max(map(known_product, [*results, *(read.sizes for read in self.nest.reads)]))
 
-    def _key(self) -> Key:
+    def _problem(self) -> PointwiseProblem:
         """What tells such kernels, and IREE's code for the same region, apart."""
         bits = max(ops.element_bits(value) for value in self.results)
-        results = "one result" if len(self.results) == 1 else "several results"
-        kind = "transpose" if self.nest.transposed else "elementwise"
-        form = f"{self._trait(kind)}, {bits} bits, {results}"
-        return Key(kind, form, (count(self.nest.sizes),))
+        several = len(self.results) > 1
+        return PointwiseProblem(count(self.nest.sizes), self._trait(), bits, several)
 
-    def _trait(self, kind: str) -> str:
+    def _trait(self) -> str:
         """What IREE's code for the region is slow or fast by."""
-        if kind == "transpose":
+        if self.nest.transposed:
             return "transposed"
         names = {name for op in self.group for name in ops.scalar_names(op)}
         found = {read.trait for read in (*self.nest.reads, *self.nest.moved)}
@@ -225,11 +216,9 @@ class _Planner:
         found |= {"functions"} if any(name.startswith("math.") for name in names) else set()
         return next((trait for trait in _TRAITS if trait in found), "arithmetic")
 
-    def _tiling(self, target: Target, key: Key) -> Tiling:
-        numbers = lookup.tiling(target, key)
-        if numbers is not None:
-            return Tiling(*numbers)
-        return _TRANSPOSED if key.kind == "transpose" else _ROWS
+    def _tiling(self, target: Target, problem: PointwiseProblem) -> PointwiseConfig:
+        measured = lookup.nearest(target, problem, PointwiseConfig)
+        return default_config(problem, target) if measured is None else measured.config
 
 
 def _numbers(holder: int, counts: tuple[int, int, int], blocks: tuple[int, int, int]) -> list[str]:

@@ -23,7 +23,8 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.loop_nest import tile_width
 from mlirfuse.kernels.codegen.scalar_ops import TYPES, WIDE, Unsupported, literal
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.pooling.problem import PoolingConfig, PoolingProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import poolings
 from mlirfuse.structured.recognize.poolings import Pooling
@@ -37,11 +38,8 @@ ROWS, COLUMNS = 0, 1
 KINDS = frozenset({"f16", "bf16", "f32"})
 """Element types of images."""
 
-WIDEST = 128
-"""Columns of a tile at most."""
-
-TILE_ELEMENTS, WARPS = 2048, 4
-"""Of a tile, and its subgroups: 16 bytes of f16, twice, for each thread. An estimate."""
+_ESTIMATE = PoolingConfig(tile_elements=2048, max_columns=128, num_warps=4)
+"""16 bytes of f16, twice, for each thread."""
 
 MOST_PLACES = 81
 """Of a window: all of them are loads of their own in the kernel's text."""
@@ -76,12 +74,25 @@ def refusal(op: ir.Operation, found: Pooling) -> NoMatch | None:
     return None
 
 
-def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
+def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
+    """The configuration computed from the problem and the device."""
+    return _ESTIMATE
+
+
+def candidates(problem: PoolingProblem) -> list[PoolingConfig]:
+    """The tilings that a search measures."""
+    return [PoolingConfig(tile, 128, warps) for tile in (1024, 2048, 4096) for warps in (4, 8)]
+
+
+def supports(
+    region: ir.Operation, target: Target, tiling: PoolingConfig | None = None
+) -> Plan | NoMatch | None:
     """Plans a kernel for a region around one pooling; None for another kind of region.
 
     Args:
       region: a group.
       target: what is compiled for.
+      tiling: instead of the chosen one.
     """
     group = computing(region)
     found = [(op, p) for op in group if (p := poolings.pooling(op)) is not None]
@@ -101,7 +112,10 @@ def supports(region: ir.Operation, target: Target) -> Plan | NoMatch | None:
     refused = refusal(op, loops)
     if refused is not None:
         return refused
-    return attempted(lambda: _Planner(region, op, loops, pad, rest).plan(), "places and channels")
+    chosen = tiling or _ESTIMATE
+    return attempted(
+        lambda: _Planner(region, op, loops, pad, rest).plan(chosen), "places and channels"
+    )
 
 
 class _Planner:
@@ -142,16 +156,16 @@ class _Planner:
             raise Unsupported("a padding of a dynamic dimension")
         return [low for low, _ in amounts], float(number)
 
-    def plan(self) -> Plan:
+    def plan(self, config: PoolingConfig) -> Plan:
         """The plan."""
         out = [d for d in ops.indexing_maps(self.op)[2] or () if d is not None]
         shape = [self.sizes[d] for d in out]
         rows, columns = shape[:-1] or [1], shape[-1]
         assert columns is not None
-        width = tile_width(columns, WIDEST)
+        width = tile_width(columns, config.max_columns)
         dynamic = rows[0] is None
         known = known_product(rows)
-        height = max(1, TILE_ELEMENTS // width)
+        height = max(1, config.tile_elements // width)
         if not dynamic:
             height = min(height, power_of_two(known))
         exact = not dynamic and known % height == 0
@@ -191,9 +205,9 @@ class _Planner:
                 Extent(1),
                 Extent(1),
             ),
-            key=Key("pooling", window, (count, columns)),
+            problem=PoolingProblem(count, columns, window),
             first=(ROWS, 0),
-            warps=WARPS,
+            num_warps=config.num_warps,
         )
 
     def _spread(self, out: list[int]) -> None:

@@ -28,7 +28,8 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, Unsupported, literal
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted, computing, returned
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.plan import Extent, Key, Plan
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
@@ -58,9 +59,6 @@ PACKED_REGISTERS = 32
 LEAST_PART = 2048
 """Columns of a workgroup in a cluster."""
 
-SHORT = ", 8 bits"
-"""End of the form of kernels with results of 8 bits."""
-
 _SUMS = {
     "arith.addf": ("tl.sum({0}, 1, keep_dims=True)", "sum", 0.0),
     "arith.maximumf": ("tl.reduce({0}, 1, library.larger, keep_dims=True)", "max", float("-inf")),
@@ -71,50 +69,34 @@ _SUMS = {
 element of both."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tiling:
-    """How rows of any length are shared out.
-
-    Attributes:
-      tile: elements that a workgroup of short rows has, in several rows.
-      thread: elements of a thread.
-      part: columns of a workgroup at most; a cluster shares longer rows.
-      packed: whether registers hold nothing but the row over a reduction, in 16 bits as it was
-        loaded; what was computed of it is computed again.
-      once: whether caches drop first what was loaded of the rows.
-    """
-
-    tile: int
-    thread: int
-    part: int
-    packed: bool = False
-    once: bool = False
+_ESTIMATE = ReductionConfig(2048, 16, MAX_COLUMNS)
 
 
-_ESTIMATE = Tiling(2048, 16, MAX_COLUMNS)
-
-
-def candidates(key: Key) -> list[Tiling]:
+def candidates(problem: ReductionProblem) -> list[ReductionConfig]:
     """The tilings that a search measures."""
-    rows, columns = key.sizes
+    rows, columns = problem.sizes
     width = power_of_two(columns)
     tiles = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MOST_ELEMENTS] or [width]
     shapes = [(tile, MAX_COLUMNS) for tile in tiles]
     # The tile says what workgroups of shorter rows take, where this is what was measured near them.
     shapes += [(part, part) for part in (width // 2, width // 4, width // 8) if part >= LEAST_PART]
-    found: dict[tuple[int, ...], Tiling] = {}
+    found: dict[tuple[int, ...], ReductionConfig] = {}
     for tile, part in shapes:
         for thread in (32, 16, 8):
-            tiling = Tiling(tile, thread, part)
+            tiling = ReductionConfig(tile, thread, part)
             found.setdefault(_shares(tiling, rows, columns, subgroup=32), tiling)
-    packed = [Tiling(width, PACKED_ELEMENTS, MAX_COLUMNS, True)] if columns == MAX_COLUMNS else []
+    packed = (
+        [ReductionConfig(width, PACKED_ELEMENTS, MAX_COLUMNS, True)]
+        if columns == MAX_COLUMNS
+        else []
+    )
     # It gained something where results are shorter than rows, and lost elsewhere.
-    shorter = found.values() if key.form.endswith(SHORT) else ()
-    return [*found.values(), *packed, *(dataclasses.replace(t, once=True) for t in shorter)]
+    shorter = found.values() if problem.narrow_result else ()
+    return [*found.values(), *packed, *(dataclasses.replace(t, evict_first=True) for t in shorter)]
 
 
 def supports(
-    region: ir.Operation, target: Target, tiling: Tiling | None = None
+    region: ir.Operation, target: Target, tiling: ReductionConfig | None = None
 ) -> Plan | NoMatch | None:
     """Plans a kernel for a region of row reductions; None for another kind of region.
 
@@ -139,7 +121,7 @@ def _plan(
     group: list[ir.Operation],
     reductions: list[ir.Operation],
     target: Target,
-    tiling: Tiling | None,
+    tiling: ReductionConfig | None,
 ) -> Plan | NoMatch:
     anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
     axes, row_sizes, column_sizes = _rows_and_columns(anchor)
@@ -160,8 +142,8 @@ def _plan(
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
     known = UNKNOWN_ROWS if dynamic else rows, columns
-    key = Key("rows", _form(reductions, loops, results), known)
-    chosen = tiling or _tiling(target, key)
+    problem = _problem(reductions, loops, results, known)
+    chosen = tiling or _tiling(target, problem)
     height, width, warps, ranks = _shares(chosen, *known, subgroup=_subgroup(target))
     if ranks > 1 and not clustered:
         return NoMatch(Reason.TARGET_UNSUPPORTED, f"{target} has no clusters of workgroups")
@@ -176,7 +158,7 @@ def _plan(
     whole = height == 1 and columns == width and target.name == "cuda"
     packed = chosen.packed and whole and all(ops.element_bits(x) == 16 for x in _read(loops))
     tiles = _Rows(space, loops, short=all(ops.element_type(v) in HIDING for v in results))
-    tiles.once = chosen.once
+    tiles.once = chosen.evict_first
     crowded = height * width >= CROWDED * warps * _subgroup(target)
     left = dict(enumerate(results))
     for op in _late(group, results, again=packed) if crowded or packed else group:
@@ -208,14 +190,14 @@ def _plan(
         results,
         f"Rows of {columns}, {note}.",
         grid=(Extent(rows, height, tuple(range(dynamic)), ranks), Extent(1), Extent(1)),
-        key=key,
+        problem=problem,
         first=(0, 0),
-        warps=warps,
-        cluster=ranks,
+        num_warps=warps,
+        cluster_size=ranks,
     )
     if not packed:
         return plan
-    limited = dataclasses.replace(plan.program, registers=PACKED_REGISTERS)
+    limited = dataclasses.replace(plan.program, max_registers=PACKED_REGISTERS)
     return dataclasses.replace(plan, program=limited)
 
 
@@ -244,14 +226,16 @@ class _Rows(Tiles):
                 self._loaded[value, axes] = self.body.name(text)
 
 
-def _shares(tiling: Tiling, rows: int, columns: int, *, subgroup: int) -> tuple[int, int, int, int]:
+def _shares(
+    tiling: ReductionConfig, rows: int, columns: int, *, subgroup: int
+) -> tuple[int, int, int, int]:
     """Rows, columns and subgroups of a workgroup, and workgroups of a row."""
-    ranks = min(MAX_CLUSTER, -(-columns // tiling.part))
+    ranks = min(MAX_CLUSTER, -(-columns // tiling.max_columns_per_cta))
     width = power_of_two(-(-columns // ranks))
     # None of them has nothing.
     ranks = -(-columns // width)
-    height = 1 if ranks > 1 else min(max(1, tiling.tile // width), power_of_two(rows))
-    warps = height * width // (subgroup * tiling.thread)
+    height = 1 if ranks > 1 else min(max(1, tiling.tile_elements // width), power_of_two(rows))
+    warps = height * width // (subgroup * tiling.elements_per_thread)
     return height, width, min(MAX_THREADS // subgroup, max(1, warps)), ranks
 
 
@@ -289,12 +273,20 @@ def _reduces(op: ir.Operation) -> bool:
     return "reduction" in ops.iterator_types(op)
 
 
-def _form(
+def _problem(
     reductions: list[ir.Operation],
     loops: Mapping[ir.Operation, Sequence[Axis]],
     results: list[ir.Value],
-) -> str:
-    """What tells kernels of rows apart: how they reduce, and which tensors they move."""
+    sizes: tuple[int, int],
+) -> ReductionProblem:
+    """How a region reduces rows, and which tensors it moves.
+
+    Args:
+      reductions: its reductions.
+      loops: the axes of the loops of each op.
+      results: the values that it returns.
+      sizes: rows and columns.
+    """
     kinds = sorted(list(ops.body(op).operations)[-2].operation.name for op in reductions)
     written, space = [], _axes(loops)
     for op, axes in loops.items():
@@ -302,8 +294,8 @@ def _form(
         for value, index_map in zip(op.results, outputs, strict=True):
             if value in results and _whole(axes, index_map, space):
                 written.append(ops.element_bits(value))
-    short = SHORT if 8 in written else ""
-    return f"{' '.join(kinds)}, {len(_read(loops))} read, {len(written)} written{short}"
+    read = len(_read(loops))
+    return ReductionProblem(*sizes, " ".join(kinds), read, len(written), 8 in written)
 
 
 def _read(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
@@ -335,16 +327,19 @@ def _spanned(axes: Sequence[Axis | None]) -> bool:
 
 def profitable(plan: Plan, target: Target) -> NoMatch | None:
     """Leaves a region with IREE where its code was measured to be as fast."""
-    found = lookup.beside(target, plan.key) if plan.key is not None else None
-    return None if found is None else lookup.refusal(found)
+    assert plan.problem is not None
+    found = lookup.baseline(target, plan.problem)
+    return None if found is None else lookup.refusal(found, plan.problem)
 
 
-def _tiling(target: Target, key: Key) -> Tiling:
-    numbers = lookup.tiling(target, key)
-    if numbers is None:
-        return _ESTIMATE
-    tile, thread, part, *flags = numbers
-    return Tiling(tile, thread, part, *(flag == 1 for flag in flags))
+def _tiling(target: Target, problem: ReductionProblem) -> ReductionConfig:
+    measured = lookup.nearest(target, problem, ReductionConfig)
+    return default_config(problem, target) if measured is None else measured.config
+
+
+def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
+    """The configuration computed from the problem and the device."""
+    return _ESTIMATE
 
 
 def _subgroup(target: Target) -> int:

@@ -7,8 +7,8 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import ops
 
 DATA_TILING_HINT = "iree.opt.data_tiling"
-"""Attribute that makes IREE pack the operands of a contraction. Once a contraction of a function
-has it, IREE packs no others there."""
+"""Attribute that makes IREE pack the operands of a contraction. If any contraction of a function
+has it, IREE packs no others."""
 
 
 def complete_hints(module: ir.Module) -> bool:

@@ -1,0 +1,19 @@
+"""The kernel families: one line each, the only registration there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlirfuse.kernels.attention.family import ATTENTION
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.family import KernelFamily
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.pointwise.family import POINTWISE
+from mlirfuse.kernels.pooling.family import POOLING
+from mlirfuse.kernels.reduction.family import REDUCTION
+
+FAMILIES: Mapping[str, KernelFamily] = {
+    family.name: family
+    for family in (MATMUL, CONVOLUTION, ATTENTION, REDUCTION, POINTWISE, POOLING)
+}
+"""Name of a family -> the family."""

@@ -1,0 +1,352 @@
+"""`torch.compile(model, backend="mlirfuse")` on the CPU, beside PyTorch itself."""
+
+import logging
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+from transformers import BertConfig, BertModel
+
+from mlirfuse import torch_compile
+from mlirfuse.frontends.torch_graph import import_graph
+from mlirfuse.runtime.module import FusedModule
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setattr(torch_compile, "_logged", set())
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def said(caplog):
+    """What the backend has logged."""
+    caplog.set_level(logging.INFO, "mlirfuse.torch")
+    return lambda: [r.getMessage() for r in caplog.records if r.name == "mlirfuse.torch"]
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The calls of compiled programs."""
+    calls = []
+    call = FusedModule.__call__
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(FusedModule, "__call__", counted)
+    return calls
+
+
+def compiled(model, *, dynamic=None, **options):
+    options = {"fallback": False, **options}
+    return torch.compile(model, backend="mlirfuse", dynamic=dynamic, options=options)
+
+
+def check(got, expected, tolerance=1e-5):
+    """The same containers, shapes, element types and strides, and close numbers."""
+    leaves, spec = torch.utils._pytree.tree_flatten(got)
+    wanted, wanted_spec = torch.utils._pytree.tree_flatten(expected)
+    assert spec == wanted_spec
+    for x, y in zip(leaves, wanted, strict=True):
+        if isinstance(y, torch.Tensor):
+            assert (x.shape, x.dtype, x.stride()) == (y.shape, y.dtype, y.stride())
+            torch.testing.assert_close(x, y, atol=tolerance, rtol=tolerance)
+        else:
+            assert x == y
+
+
+MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).eval()
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def test_mlp_without_and_with_gradients(programs, said):
+    x = torch.randn(3, 16)
+    model = compiled(MLP, fallback=True)
+    with torch.no_grad():
+        check(model(x), MLP(x))
+    with torch.inference_mode():
+        check(model(x), MLP(x))
+    assert len(programs) == 2
+    assert not said()
+    model(x).sum().backward()
+    assert MLP[0].weight.grad is not None
+    model(x + 1)
+    assert len(programs) == 2
+    assert said() == [
+        "torch.compile: it needs gradients, and only inference is compiled; call the model"
+        " under torch.no_grad() or torch.inference_mode(); PyTorch runs this graph itself"
+    ]
+
+
+def test_transformer_with_a_mask(programs):
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=16,
+    )
+    bert = BertModel(config).eval()
+    ids = torch.randint(0, 50, (2, 8))
+    mask = torch.ones_like(ids)
+    mask[1, 5:] = 0
+    with torch.no_grad():
+        got = compiled(bert)(ids, attention_mask=mask)
+        expected = bert(ids, attention_mask=mask)
+    check(got.last_hidden_state, expected.last_hidden_state)
+    check(got.pooler_output, expected.pooler_output)
+    assert programs[0].report.target.startswith("cpu")
+    assert any(
+        d.taken and d.pass_name == "add_layer_norm_fusion" for d in programs[0].report.decisions
+    )
+
+
+def test_encoder_layers_that_pytorch_has_as_one_op(programs):
+    post = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    pre = nn.TransformerEncoderLayer(
+        16, 2, 32, batch_first=True, norm_first=True, activation="gelu"
+    ).eval()
+    hidden = torch.tensor([[False, False, True], [False, False, False]])
+    causal = torch.ones(3, 3, dtype=torch.bool).triu(1)
+
+    def model(x):
+        return post(x), post(x, causal), pre(x, None, hidden)
+
+    x = torch.randn(2, 3, 16)
+    with torch.no_grad():
+        check(compiled(model, stock=True)(x), model(x))
+    assert len(programs) == 1
+
+
+def test_a_dynamic_size_is_compiled_once(programs):
+    def model(x, w, n):
+        y = x @ w
+        return y * n, y.reshape(-1).sum(), x.shape[0] * 2, torch.arange(x.shape[0])
+
+    step = compiled(model, dynamic=True)
+    w = torch.randn(4, 6)
+    for size in (3, 7, 5):
+        x = torch.randn(size, 4)
+        check(step(x, w, size + 1), model(x, w, size + 1))
+    assert len(programs) == 3
+    assert len(set(programs)) == 1
+    assert [str(spec) for spec in programs[0].inputs] == ["?x?xf32", "?x?xf32", "i64"]
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def test_element_types_strides_and_other_results(programs):
+    def model(half, brain, n, byte, keep, image, kernel, columns, scale):
+        flat = half.float().sum(0)
+        return {
+            "half": half * 2,
+            "brain": (brain + brain).t(),
+            "n": n.argmax(-1),
+            "byte": byte + 1,
+            "keep": ~keep,
+            "image": F.conv2d(image, kernel),
+            "columns": columns * scale,
+            "every second": columns.relu()[:, ::2],
+            "view of an argument": n.view(-1),
+            "views": (flat, flat.view(2, 3), flat[2:]),
+            "nothing": None,
+            "number": 3,
+            "constant": torch.tensor([1.0, 2.0]),
+            "int32": n.int(),
+        }
+
+    given = (
+        torch.randn(4, 6).half(),
+        torch.randn(3, 5).bfloat16(),
+        torch.randint(-9, 9, (3, 4)),
+        torch.tensor([250, 3], dtype=torch.uint8),
+        torch.tensor([True, False]),
+        torch.randn(2, 3, 5, 5).to(memory_format=torch.channels_last),
+        torch.randn(4, 3, 3, 3),
+        torch.randn(6, 4).t(),
+        torch.tensor(3.0),
+    )
+    model_of_ours = compiled(model, stock=True)
+    check(model_of_ours(*given), model(*given), 1e-4)
+    got = model_of_ours(*given)
+    assert got["view of an argument"].data_ptr() == given[2].data_ptr()
+    assert programs[0].inputs[5].shape == (2, 5, 5, 3)  # as it lies in memory, without a copy
+
+
+def test_results_that_are_equal_have_memory_of_their_own(programs):
+    def model(x):
+        return x + 1, x + 1, (x + 1)[1:], torch.arange(4)
+
+    step = compiled(model, stock=True)
+    x = torch.randn(4, 4)
+    first, second, third, constant = step(x)
+    for tensor in (first, constant):
+        tensor.add_(100)
+    check((second, third), (x + 1, (x + 1)[1:]))
+    check(step(x), model(x))
+    assert len(programs) == 2
+
+
+def test_arguments_and_buffers_changed_in_place(programs):
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x, cache):
+            self.count.add_(1)
+            cache[1:3].copy_(x)
+            x.mul_(2)
+            return cache.sum() + self.count
+
+    ours, theirs = Counter(), Counter()
+    step = compiled(ours, stock=True)
+    for n in range(2):
+        given = [(torch.full((2, 3), float(n)), torch.ones(4, 3)) for _ in range(2)]
+        check(step(*given[0]), theirs(*given[1]))
+        check(given[0], given[1])
+    check(ours.count, theirs.count)
+    assert len(programs) == 2
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_parameters_changed_in_place(freeze, programs, said):
+    layer = nn.Linear(16, 16)
+    step = compiled(layer, stock=True, freeze=freeze)
+    x = torch.randn(2, 16)
+    with torch.no_grad():
+        check(step(x), layer(x))
+        layer.weight.mul_(2)
+        check(step(x), layer(x))
+        layer.load_state_dict({"weight": torch.ones(16, 16), "bias": torch.zeros(16)})
+        check(step(x), layer(x))
+    assert [len(program.inputs) for program in programs] == [1 if freeze else 3, 3, 3]
+    assert len(said()) == freeze
+
+
+def test_scalars_that_a_graph_makes_on_a_gpu_are_lowered():
+    def masked(keep, x):
+        zero = torch.scalar_tensor(0.0, dtype=x.dtype, device="cpu")
+        return (torch.where(keep, x, zero),)
+
+    arguments = torch.ones(4, dtype=torch.bool), torch.ones(4, dtype=torch.float16)
+    module = make_fx(masked, tracing_mode="fake")(*arguments)
+    factory = torch.ops.aten.scalar_tensor.default
+    (scalar,) = module.graph.find_nodes(op="call_function", target=factory)
+    scalar.kwargs = {**scalar.kwargs, "device": torch.device("cuda:0")}
+    assert len(import_graph(module, constants={}, source="graph").imported.outputs) == 1
+    assert scalar.kwargs["device"] == torch.device("cuda:0")
+
+
+# --- what is not compiled -------------------------------------------------------------------------
+
+
+def test_graph_break(programs):
+    def model(x):
+        y = x.relu() + 1
+        torch._dynamo.graph_break()
+        return y * y
+
+    x = torch.randn(4)
+    check(compiled(model, stock=True)(x), model(x))
+    assert len(set(programs)) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (lambda x: torch.fft.fft(x).real, "'_fft_r2c' is of type torch.complex64, in which IREE"),
+        (lambda x: x.double() + 1, "is of type torch.float64, in which IREE does not compute"),
+        (lambda x: x + torch.rand(4), "'aten.rand.default' draws random numbers"),
+        (lambda x: torch.linalg.eigvalsh(x.view(2, 2)), "IREE has no lowering for"),
+        (lambda _: torch.arange(3) + 1, "would have no tensor among its arguments"),
+    ],
+)
+def test_a_graph_that_cannot_be_compiled_runs_in_pytorch(model, reason, programs, said):
+    x = torch.rand(4)
+    with pytest.raises(
+        torch._dynamo.exc.BackendCompilerFailed, match="ImportFailedError"
+    ) as raised:
+        compiled(model)(x)
+    assert reason in str(raised.value)
+    torch._dynamo.reset()
+    for _ in range(2):
+        torch.manual_seed(1)
+        got = compiled(model, fallback=True)(x)
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        check(got, model(x))
+    (line,) = said()
+    assert reason in line
+    assert "\n" not in line
+    assert not programs
+
+
+def test_wrong_options():
+    for options, message in [
+        ({"disable_pas": "x"}, "options: unknown key 'disable_pas'; did you mean 'disable_pass'?"),
+        ({"fallback": 1}, "options: fallback=1 is neither True nor False"),
+        ({"cuda_graph": 1}, "options: cuda_graph=1 is neither True nor False"),
+        ({"target": "tpu"}, "unknown target 'tpu'"),
+        ({"disable_pass": "softmax"}, "--disable-pass: unknown pass 'softmax'"),
+    ]:
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as raised:
+            torch.compile(torch.relu, backend="mlirfuse", options=options)(torch.ones(2))
+        assert message in str(raised.value)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="another backend"):
+        torch.compile(torch.relu, backend="mlirfuse", mode="max-autotune")(torch.ones(2))
+
+
+def test_cuda_graphs_are_for_cuda(programs):
+    x = torch.randn(4, 8)
+    for asked in ({"mode": "reduce-overhead"}, {"options": {"cuda_graph": True}}):
+        step = torch.compile(torch.relu, backend="mlirfuse", **asked)
+        check(step(x), torch.relu(x))
+
+
+def test_options_reach_the_compiler(programs):
+    x = torch.randn(4, 8)
+    step = compiled(lambda x: F.layer_norm(x, (8,)), **{"disable-pass": ["layer_norm_fusion"]})
+    check(step(x), F.layer_norm(x, (8,)))
+    assert programs[0].report.options["disable_pass"] == ["layer_norm_fusion"]
+
+
+PROCESS = """
+    import sys
+    import torch
+    layer = torch.nn.Linear(8, 8)
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(8))
+        layer.bias.zero_()
+        assert "mlirfuse" not in sys.modules
+        step = torch.compile(layer, backend="mlirfuse", options={"fallback": False})
+        if sys.argv[1] == "second":
+            from mlirfuse.compilation import Compilation
+            Compilation.build = None  # nothing is to be compiled again
+        x = torch.randn(2, 8)
+        torch.testing.assert_close(step(x), x)
+"""
+
+
+def test_a_second_process_finds_the_program_in_the_cache():
+    for turn in ("first", "second"):
+        command = [sys.executable, "-c", textwrap.dedent(PROCESS), turn]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr

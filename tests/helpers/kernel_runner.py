@@ -1,0 +1,123 @@
+"""Plans the kernels of a module, and calls them with Triton's interpreter on the CPU."""
+
+import importlib.util
+
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from mlirfuse import targets
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pooling import planner as pooling
+from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.plugins import registry
+from mlirfuse.structured.ir import ops
+from mlirfuse.tuning import kernel_search
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed"
+)
+TARGET = targets.parse("cuda:sm_90")
+TOLERANCE = {"f32": 2e-6, "f16": 2e-3, "bf16": 1.6e-2}
+NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+SUPPORTS = {
+    "rows": reduction.supports,
+    "matmul": MATMUL.plan,
+    "attention": attention.supports,
+    "convolution": CONVOLUTION.plan,
+    "elementwise": pointwise.supports,
+    "pooling": pooling.supports,
+}
+KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_triton_kernel"))
+
+
+def planned(text, kind):
+    """What is planned for each group of the module, while its context lives."""
+    options = FusionOptions(
+        single_op_groups=kind != "attention",
+        enable_feature=("kernels",),
+        disable_pass=KERNEL_PASSES,
+    )
+    grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
+    return grouped, [SUPPORTS[kind](region, TARGET) for region in kernel_search.regions(grouped)]
+
+
+def to_torch(torch, array):
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def argument_number(value):
+    """The argument of the function that the value is, or is a reshape of."""
+    while not isinstance(value.owner, ir.Block):
+        value = value.owner.operation.operands[0]
+    return ir.BlockArgument(value).arg_number
+
+
+def size_arguments(step, arrays, shape):
+    """What a kernel is told of the sizes of these arrays and a result of that shape."""
+    found = []
+    for size in step.sizes:
+        known = ops.shape(size.value)
+        own = size.value in step.results
+        given = shape if own else arrays[argument_number(size.value)].shape
+        if len(given) == len(known):
+            found.append(given[size.dim])
+            continue
+        static = np.prod([size for size in known if size is not None])
+        found.append(int(np.prod(given) // static))
+    return found
+
+
+def run(interpreter, text, kind, arrays, shapes):
+    """Calls the kernel of the module's one group; results of `shapes` start as NaN."""
+    torch = interpreter.torch
+    with ir.Context():
+        grouped, plans = planned(text, kind)
+        assert len(plans) == 1, str(grouped)
+        plan = plans[0]
+        assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"
+        steps = plan.kernels()
+        told = [size_arguments(step, arrays, shapes[0]) for step in steps]
+        assert [len(step.scratch) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
+        read = {v: arrays[argument_number(v)] for step in steps for v in step.operands}
+        given = [[to_torch(torch, read[v]) for v in step.operands] for step in steps]
+    names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
+    results = []
+    for step, inputs, sizes in zip(steps, given, told, strict=True):
+        program = step.program
+        module = interpreter.load(program.source, program.entry)
+        kinds = [kind for name, kind in program.arguments if name.startswith("y")]
+        inputs = [*results, *inputs]
+        written = [[e.count(sizes) for e in shape] for shape in step.scratch] or shapes
+        results = [
+            torch.full(s, float("nan"), dtype=names[k])
+            if k in names
+            else torch.full(s, 99, dtype=torch.int8)
+            for s, k in zip(written, kinds, strict=True)
+        ]
+        grid = tuple(extent.count(sizes) for extent in step.grid)
+        with np.errstate(all="ignore"):
+            getattr(module, program.entry)[grid](*inputs, *results, *sizes)
+        assert not (step.scratch and any(r.isnan().any() for r in results))
+    return [r.to(torch.float64).numpy() for r in results]
+
+
+def draw(shape, dtype, seed=0, spread=1.0):
+    numbers = np.random.default_rng(seed).standard_normal(shape) * spread
+    return numbers.astype(NUMPY[dtype])
+
+
+def close(found, expected, dtype):
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    scale = np.nanmax(np.abs(expected), initial=1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[dtype] * scale)

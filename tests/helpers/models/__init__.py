@@ -1,0 +1,1 @@
+"""Models whose records are in tests/models/golden."""

@@ -1,0 +1,271 @@
+"""Attention kernels of dynamic sizes: planned, interpreted against float64, and built."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers.attention_text import B, G, H, K, M, attention_reference, write
+from helpers.kernel_runner import KERNEL_PASSES, close, draw, needs_triton, run
+from mlirfuse import targets
+from mlirfuse.compilation import open_model
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.source import Tiling
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.tuning import kernel_search
+
+HOPPER = targets.parse("cuda:sm_90")
+
+
+@pytest.fixture(autouse=True)
+def provider(monkeypatch):
+    """Plans are made as if there were a Triton to build them."""
+    monkeypatch.setattr(triton_compiler, "missing", lambda: None)
+
+
+def planned(extents, mask="", dynamic=(), target=HOPPER, tiling=None, dtype="f16"):
+    """What is planned for an attention, while its context lives."""
+    text, _ = write("main", extents, dtype=dtype, mask=mask, dynamic=dynamic)
+    options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+    grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
+    (region,) = kernel_search.regions(grouped)
+    return attention.supports(region, target, tiling)
+
+
+def masks(mask, b, m, k, seed=5):
+    """The arguments of a mask, and what it adds to the scores."""
+    zeros = np.zeros((b, m, k))
+    if mask == "causal":
+        return [], np.where(np.arange(k) <= np.arange(m)[:, None], zeros, -np.inf)
+    if mask == "bias":
+        bias = draw((b, m, k), "f16", seed)
+        return [bias], bias.astype(np.float64)
+    if mask:
+        keep = np.random.default_rng(seed).random((b, m, k)) < 0.6
+        return [keep.astype(np.int8)], np.where(keep, 0.0, -np.inf)
+    return [], zeros
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("written", "mask", "dynamic", "calls"),
+    [
+        # Loops: batch, heads of k, heads of q for each, queries, widths of v and q, keys.
+        ((2, 3, 1, 64, 32, 32, 64), "causal", (B, M, K), [(1, 7, 7), (2, 130, 130), (1, 70, 9)]),
+        ((2, 2, 2, 64, 16, 24, 64), "boolean", (B, M, K), [(1, 64, 64), (3, 65, 19)]),
+        ((2, 2, 1, 64, 32, 32, 64), "bias", (M, K), [(2, 1, 1), (2, 17, 65)]),
+        ((2, 2, 1, 5, 32, 32, 70), "", (B,), [(1, 5, 70), (3, 5, 70)]),
+        ((2, 2, 2, 64, 16, 16, 50), "", (M,), [(2, 37, 50)]),
+        ((2, 2, 2, 1, 32, 32, 64), "", (B, K), [(1, 1, 1061), (2, 1, 1), (1, 1, 300)]),
+        ((1, 2, 1, 3, 24, 32, 64), "boolean", (K,), [(1, 3, 1300), (1, 3, 64)]),
+        ((2, 2, 1, 3, 24, 32, 700), "", (B,), [(2, 3, 700), (5, 3, 700)]),
+    ],
+)
+def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
+    """One program for all calls: whole blocks and cut ones, one part of the keys and several."""
+    _, h, g, _, n, d, _ = written
+    text, _ = write("main", written, dtype="f16", mask=mask, dynamic=dynamic)
+    for b, m, k in calls:
+
+        def shape(*sizes, loops):
+            kept = zip(sizes, loops, strict=True)
+            return tuple(s for s, x in kept if x is None or written[x] != 1)
+
+        heads = shape(b, h, g, m, loops=(B, H, G, M))
+        arrays = [draw((*heads, d), "f16", 1)]
+        arrays += [draw((*shape(b, h, k, loops=(B, H, K)), w), "f16", w) for w in (d, n)]
+        given, weight = masks(mask, b, m, k)
+        given = [array.reshape(shape(b, m, k, loops=(B, M, K))) for array in given]
+        (found,) = run(interpreter, text, "attention", [*arrays, *given], [(*heads, n)])
+        wide = [x.astype(np.float64) for x in arrays]
+        q, key, v = (
+            wide[0].reshape(b, h, g, m, d),
+            wide[1].reshape(b, h, k, d),
+            wide[2].reshape(b, h, k, n),
+        )
+        expected = attention_reference(q, key, v, 0.25, weight[:, None, None])
+        close(found, expected.reshape(found.shape), "f16")
+
+
+@needs_triton
+def test_spans(interpreter):
+    """Whole blocks, one part where there are few keys or many workgroups, never none."""
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef spans(x, y, z):\n"
+    source += "    at = tl.program_id(0)\n"
+    source += "    found = library.span(tl.load(x + at), tl.load(y + at), 264, 256, 64)\n"
+    source += "    tl.store(z + at, found)\n"
+    keys, workgroups = [8192, 8192, 100, 8192, 0], [8, 100, 8, 300, 8]
+    given = [interpreter.torch.tensor(x, dtype=interpreter.torch.int32) for x in (keys, workgroups)]
+    found = interpreter.torch.zeros(5, dtype=interpreter.torch.int32)
+    interpreter.load(source, "spans").spans[(5,)](*given, found)
+    assert found.tolist() == [256, 4096, 128, 8192, 64]
+
+
+@pytest.fixture
+def gluon(monkeypatch):
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
+
+
+@pytest.mark.usefixtures("gluon")
+@pytest.mark.parametrize(
+    ("extents", "mask", "dynamic", "called"),
+    [
+        ((2, 3, 1, 64, 64, 64, 64), "", (B, M, K), "attention_sm90.attention("),
+        (
+            (2, 3, 1, 64, 128, 128, 64),
+            "causal",
+            (B, M, K),
+            "attention_sm90.attention_with_loaders(",
+        ),
+        ((2, 3, 2, 64, 128, 128, 300), "", (M,), "attention_sm90.attention_with_loaders("),
+        ((2, 3, 1, 64, 64, 64, 64), "boolean", (B, M, K), "library.attend("),
+        ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), "library.attend("),
+        ((2, 3, 1, 8, 64, 64, 64), "", (B, K), "library.span("),
+    ],
+)
+def test_head_and_mask_choose_the_kernel(extents, mask, dynamic, called):
+    with ir.Context():
+        plan = planned(extents, mask, dynamic)
+        assert called in "".join(step.program.source for step in plan.kernels())
+
+
+def test_many_queries_of_an_unknown_batch_share_no_keys():
+    with ir.Context():
+        assert planned((2, 4, 1, 197, 96, 96, 1024), "", (B,)).before is None
+        assert planned((2, 4, 1, 197, 96, 96, 1024)).before is not None
+
+
+@pytest.mark.usefixtures("gluon")
+def test_sizes_are_told_and_offsets_wide():
+    extents = (2, 3, 1, 64, 128, 128, 64)
+    with ir.Context():
+        plan = planned(extents, "causal", (B, M, K))
+        source, arguments = plan.program.source, plan.program.arguments
+        told = [size.dim for size in plan.sizes]
+        workgroups = plan.grid[0].count((2, 197, 197))
+        plain = planned(extents, "boolean", (B, M, K))
+    sizes = [("batch_size", "i32"), ("query_size", "i32"), ("key_size", "i32")]
+    assert list(arguments[-3:]) == list(plain.program.arguments[-3:]) == sizes
+    assert told == [0, 2, 2]
+    # Tiles may be cut, blocks may be, 64 bits; as many workgroups as there are multiprocessors.
+    assert "((batch_size * 3), query_size, key_size), starts, " in source
+    assert "128, 128, 128, 128, 128, 128, True, True, True, True, " in source
+    assert workgroups == 132
+    assert "batch = batch.to(tl.int64)" in plain.program.source
+    assert "tl.arange(0, 64).to(tl.int64)" in plain.program.source
+    assert plain.grid[0].count((2, 197, 197)) == 2 * 3 * -(-197 // 64)
+
+
+@pytest.mark.usefixtures("gluon")
+def test_steps_of_dynamic_length_do_not_overlap():
+    """Keys of a batch beside each other: from one to the next is as far as there are batches."""
+    text = """
+    #q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+    #k = affine_map<(b, m, n, d, k) -> (k, b, d)>
+    #v = affine_map<(b, m, n, d, k) -> (k, b, n)>
+    #s = affine_map<(b, m, n, d, k) -> ()>
+    #o = affine_map<(b, m, n, d, k) -> (b, m, n)>
+    util.func @main(%q: tensor<?x128x64xf16>, %k: tensor<96x?x64xf16>, %v: tensor<96x?x64xf16>,
+        %b: index) -> tensor<?x128x64xf16> {
+      %scale = arith.constant 0.125 : f32
+      %y = flow.dispatch.region -> (tensor<?x128x64xf16>{%b}) {
+        %e = tensor.empty(%b) : tensor<?x128x64xf16>
+        %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]>
+            ins(%q, %k, %v, %scale : tensor<?x128x64xf16>, tensor<96x?x64xf16>,
+                tensor<96x?x64xf16>, f32) outs(%e : tensor<?x128x64xf16>) {
+        ^bb0(%x: f32):
+          iree_linalg_ext.yield %x : f32
+        } -> tensor<?x128x64xf16>
+        flow.return %o : tensor<?x128x64xf16>
+      }
+      util.return %y : tensor<?x128x64xf16>
+    }"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (region,) = kernel_search.regions(module)
+        source = attention.supports(region, HOPPER).program.source
+    assert "x1 + key * 64 * batch_size + batch * (64) + term[:, None] * 1" in source
+
+
+def test_only_the_first_of_the_batches_is_dynamic():
+    with ir.Context():
+        refused = planned((2, 3, 1, 64, 64, 64, 64), "", (H, M, K))
+    assert isinstance(refused, NoMatch)
+    assert refused.reason is Reason.DYNAMIC_SHAPE
+    assert "only the first" in refused.detail
+
+
+def test_measured_tiles_are_those_of_static_sizes():
+    """A kernel of dynamic sizes is none that a search can measure."""
+    with ir.Context():
+        assert planned((2, 3, 1, 64, 96, 96, 64), "", (M,)).key is None
+        assert planned((2, 3, 1, 64, 96, 96, 64), "").key is not None
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("extents", "mask", "threads"),
+    [
+        ((2, 2, 1, 64, 64, 64, 64), "causal", 128),
+        ((2, 2, 1, 64, 128, 128, 64), "", 384),
+        ((2, 2, 2, 1, 128, 128, 64), "boolean", 128),
+    ],
+)
+def test_object_code(extents, mask, threads):
+    if not triton_compiler.has_gluon():
+        pytest.skip("this Triton has an older Gluon")
+    dynamic = (B, K) if extents[M] == 1 else (B, M, K)
+    tiling = Tiling(64, 64, 4, 2, overlapped=True)
+    if threads == 384:
+        tiling = dataclasses.replace(tiling, tall=128, block=128, warps=8)
+    with ir.Context():
+        plan = planned(extents, mask, dynamic, tiling=tiling)
+        kernels = [triton_compiler.build(step.program, "sm_90") for step in plan.kernels()]
+    assert kernels[0].workgroup_size == (threads, 1, 1)
+    for step, kernel in zip(plan.kernels(), kernels, strict=True):
+        # Nothing but the tensors and sizes, of which the last are 32 bits each.
+        text, count = kernel.code.decode(), len(step.program.arguments)
+        assert f".param .u32 attention_kernel_param_{count - 1}\n" in text
+        assert f"_param_{count}" not in text
+
+
+@needs_triton
+def test_object_code_of_amd():
+    with ir.Context():
+        target = targets.parse("rocm:gfx942")
+        plan = planned((2, 2, 1, 64, 64, 64, 64), "causal", (B, M, K), target)
+        kernel = triton_compiler.build(plan.program, "gfx942")
+    assert kernel.code.count(b"by_value") == 3
+
+
+def test_attention_of_an_exported_model():
+    """Of any batch and number of tokens: with a mask beside the tokens, and with shared heads."""
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        def forward(self, x, keep):
+            attend = torch.nn.functional.scaled_dot_product_attention
+            q, k, v = (
+                y.unflatten(-1, (-1, 64)).transpose(1, 2) for y in x.split((256, 128, 128), -1)
+            )
+            first = attend(q, k, v, is_causal=True, enable_gqa=True)
+            return attend(first, first, first, attn_mask=keep[:, None, None])
+
+    dims = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("tokens", min=2)}
+    arguments = torch.zeros(2, 9, 512, dtype=torch.float16), torch.ones(2, 9, dtype=torch.bool)
+    options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+    with open_model(
+        Model(), arguments, target=HOPPER, options=options, dynamic_shapes=(dims, dims)
+    ) as work:
+        normalized = work.normalized.read_bytes()
+    with ir.Context():
+        grouped, report = engine.run(ir.Module.parse(normalized), target=HOPPER, options=options)
+        plans = [attention.supports(region, HOPPER) for region in kernel_search.regions(grouped)]
+        told = [len(plan.sizes) for plan in plans if plan is not None]
+    assert report.counts()["flash_attention_fusion_v1"] == 2
+    assert told == [3, 3]

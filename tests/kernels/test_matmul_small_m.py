@@ -1,0 +1,165 @@
+"""Products of few rows: warps that share the terms, and one row without matrix units."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers import kernel_runner
+from helpers.kernel_runner import close, draw, needs_triton, run
+from helpers.matmul_text import (
+    INT8_MATMUL,
+    check_several_matmuls,
+    matmul_text,
+    several_matmuls_text,
+)
+from mlirfuse import targets
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.matmul import tilings
+from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.plan import Plan
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+from mlirfuse.tuning import kernel_search
+
+SM_90 = targets.parse("cuda:sm_90")
+SHARED = Tiling(16, 32, 64, 4, 3, shares=4)
+ONE = Tiling(1, 16, 32, 4, 1)
+
+
+def product(depth, rows=16, kind="f16"):
+    return matmul_text((1, rows, 128, depth), (1, 3), (2, 3), (1, 2), kind, (1, 2))
+
+
+def plan(text, supports, tiling, target=SM_90):
+    """The plan of a module's only group."""
+    options = FusionOptions(
+        enable_feature=("kernels",),
+        disable_pass=kernel_runner.KERNEL_PASSES,
+        single_op_groups=True,
+    )
+    grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
+    (region,) = kernel_search.regions(grouped)
+    found = supports(region, target, tiling)
+    assert isinstance(found, Plan), found
+    return found
+
+
+SIZES = pytest.mark.parametrize(
+    ("sizes", "left", "right"),
+    [
+        ((1, 1, 45, 70), (1, 3), (2, 3)),
+        ((1, 1, 45, 64), (1, 3), (3, 2)),
+        ((1, 1, 45, 70), (3,), (3, 2)),
+        ((3, 1, 17, 33), (0, 3), (0, 2, 3)),
+        ((1, 5, 33, 70), (1, 3), (2, 3)),
+    ],
+)
+
+
+def check(interpreter, monkeypatch, tiling, sizes, left, right):
+    """Runs a product with a bias, tanh and a residual in tiles of this kind."""
+    monkeypatch.setattr(tilings, "tiling", lambda *_: tiling)
+    out = tuple(n for n in range(3) if n in (*left, *right))
+    shape = tuple(sizes[a] for a in out)
+    arrays = [draw([sizes[a] for a in axes], "f16", n) for n, axes in enumerate((left, right))]
+    arrays += [draw((sizes[2],), "f32", 3), draw(shape, "f16", 4)]
+    text = matmul_text(sizes, left, right, out, "f16", out)
+    (found,) = run(interpreter, text, "matmul", arrays, [shape])
+    a, b, bias, r = (x.astype(np.float64) for x in arrays)
+    letters = "bmnk"
+    spelled = ",".join("".join(letters[a] for a in axes) for axes in (left, right))
+    total = np.einsum(f"{spelled}->{''.join(letters[a] for a in out)}", a, b)
+    close(found, np.tanh(total + bias) + r, "f16")
+
+
+@needs_triton
+@SIZES
+def test_warps_with_shares_of_the_terms(interpreter, monkeypatch, sizes, left, right):
+    check(interpreter, monkeypatch, SHARED, sizes, left, right)
+
+
+@needs_triton
+@SIZES
+def test_product_without_matrix_units(interpreter, monkeypatch, sizes, left, right):
+    check(interpreter, monkeypatch, ONE, sizes, left, right)
+
+
+@needs_triton
+def test_each_warp_has_a_share_of_the_terms():
+    """Of 64 terms each of four warps has 16: one matrix instruction for each eight columns."""
+    with ir.Context():
+        found = plan(product(512), matmul.supports, SHARED)
+        alone = plan(product(512), matmul.supports, dataclasses.replace(SHARED, shares=1))
+        texts = [triton_compiler.build(p.program, "sm_90").code.decode() for p in (found, alone)]
+    assert ", None, None, 512, 64, 16, 32, 4)" in found.program.source
+    assert "library.product(" in alone.program.source
+    # What the warps summed is added up at the end.
+    assert [text.count("mma.sync") for text in texts] == [4, 4]
+    assert texts[0].count("st.shared") > texts[1].count("st.shared")
+
+
+@needs_triton
+def test_what_the_epilogue_reads_is_loaded_first():
+    with ir.Context():
+        lines = plan(product(512), matmul.supports, SHARED).program.source.splitlines()
+        tall = plan(product(512), matmul.supports, Tiling(64, 64, 64, 4, 3)).program.source
+    sums = next(n for n, line in enumerate(lines) if "total0 = " in line)
+    loads = [n for n, line in enumerate(lines) if "tl.load(" in line]
+    assert len(loads) == 2
+    assert max(loads) < sums
+    assert tall.index("total0 = ") < tall.index("tl.load(")
+
+
+def test_sums_that_have_no_shares():
+    """Whole numbers, and what is computed on the way or needed together."""
+    with ir.Context():
+        found = plan(INT8_MATMUL, matmul.supports, SHARED)
+        gated = plan(several_matmuls_text(5, 53, 71, 2, True), matmul.supports, SHARED)
+    assert "shared_product" not in found.program.source + gated.program.source
+    assert "tl.dot(a, b, total1)" in gated.program.source
+
+
+@needs_triton
+@pytest.mark.parametrize("joint", [True, False])
+def test_several_products_without_matrix_units(interpreter, monkeypatch, joint):
+    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
+    check_several_matmuls(interpreter, 1, 53, 71, joint)
+
+
+ROW = """
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mk = affine_map<(m, n, k) -> (m, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#n = affine_map<(n) -> (n)>
+func.func @main(%a: tensor<1x70xf16>, %b: tensor<45x70xf16>, %s: tensor<45xf16>) -> tensor<45xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x45xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x45xf32>) -> tensor<1x45xf32>
+  %c = linalg.matmul indexing_maps = [#mk, #nk, #mn]
+      ins(%a, %b : tensor<1x70xf16>, tensor<45x70xf16>)
+      outs(%f : tensor<1x45xf32>) -> tensor<1x45xf32>
+  %v = tensor.collapse_shape %c [[0, 1]] : tensor<1x45xf32> into tensor<45xf32>
+  %h = tensor.empty() : tensor<45xf16>
+  %t = linalg.generic {indexing_maps = [#n, #n, #n], iterator_types = ["parallel"]}
+      ins(%v, %s : tensor<45xf32>, tensor<45xf16>) outs(%h : tensor<45xf16>) {
+  ^bb0(%i: f32, %j: f16, %o: f16):
+    %x = arith.extf %j : f16 to f32
+    %y = arith.addf %i, %x : f32
+    %z = arith.truncf %y : f32 to f16
+    linalg.yield %z : f16
+  } -> tensor<45xf16>
+  return %t : tensor<45xf16>
+}
+"""
+
+
+@needs_triton
+def test_a_row_that_lost_its_dimension_has_an_epilogue(interpreter, monkeypatch):
+    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
+    arrays = [draw(shape, "f16", n) for n, shape in enumerate([(1, 70), (45, 70), (45,)])]
+    (found,) = run(interpreter, ROW, "matmul", arrays, [(45,)])
+    a, b, s = (x.astype(np.float64) for x in arrays)
+    close(found, (a @ b.T)[0] + s, "f16")

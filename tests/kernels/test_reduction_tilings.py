@@ -1,0 +1,369 @@
+"""Kernels of rows: how rows are shared out among workgroups, and among those of a cluster."""
+
+import dataclasses
+import functools
+import re
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers import kernel_runner
+from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run
+from helpers.linalg_text import Function
+from helpers.softmax_text import softmax_reference, softmax_text
+from mlirfuse import targets
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.codegen.iteration_space import Conflict, Group, Space, loop_axes
+from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+
+
+@pytest.fixture
+def share(monkeypatch):
+    """Has kernels of rows planned with a tiling, for a target."""
+
+    def choose(tiling, target=TARGET):
+        chosen = functools.partial(reduction.supports, tiling=tiling)
+        monkeypatch.setitem(kernel_runner.SUPPORTS, "rows", lambda op, _: chosen(op, target))
+
+    return choose
+
+
+def plan_of(text):
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        return plan
+
+
+@pytest.mark.parametrize(
+    ("tiling", "sizes", "expected"),
+    [
+        ((2048, 16, 32768), (4096, 512), (4, 512, 4, 1)),
+        ((2048, 16, 32768), (3, 500), (4, 512, 4, 1)),
+        ((2048, 16, 32768), (1, 20), (1, 32, 1, 1)),
+        ((2048, 32, 32768), (2048, 32768), (1, 32768, 32, 1)),
+        ((8192, 16, 8192), (16384, 1024), (8, 1024, 16, 1)),
+        ((8192, 16, 8192), (2048, 32768), (1, 8192, 16, 4)),
+        ((8192, 16, 8192), (2048, 32767), (1, 8192, 16, 4)),
+        ((8192, 16, 8192), (2048, 20000), (1, 8192, 16, 3)),
+        # A cluster has no more than eight; five of these hold the row.
+        ((8192, 16, 4096), (2048, 40000), (1, 8192, 16, 5)),
+        ((8192, 16, 1024), (2048, 32768), (1, 4096, 8, 8)),
+        ((8192, 16, 4096), (7, 262144), (1, 32768, 32, 8)),
+    ],
+)
+def test_how_rows_are_shared_out(tiling, sizes, expected):
+    assert reduction._shares(ReductionConfig(*tiling), *sizes, subgroup=32) == expected
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "ranks"), [((3, 128), 4), ((2, 97), 4), ((1, 70), 3)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks, dynamic):
+    """All rows are alike, so the sums of a whole row are known; each part is in its place."""
+    from mlirfuse.kernels.device import reduction_sm90
+
+    x = np.repeat(draw((1, shape[1]), "f16", spread=4.0), shape[0], 0)
+    exact = x[:1].astype(np.float64)
+    whole = {"max": exact.max(), "sum": np.exp(exact - exact.max()).sum()}
+    asked = []
+
+    def told(part, form, *how):
+        asked.append((form, *how))
+        return part * 0.0 + float(whole[form])
+
+    monkeypatch.setattr(reduction_sm90, "begin", lambda: asked.append("begin"))
+    monkeypatch.setattr(reduction_sm90, "told", told)
+    share(ReductionConfig(2048, 8, 32))
+    text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
+    (found,) = run(interpreter, text, "rows", [x], [shape])
+    close(found, softmax_reference(x.astype(np.float64)), "f16")
+    once = ["begin", ("max", ranks, True), ("sum", ranks, False)]
+    assert asked == once * (ranks * shape[0])
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "rocm:gfx942"])
+def test_clusters_are_hoppers_alone(share, target):
+    share(ReductionConfig(2048, 16, 4096), targets.parse(target))
+    plan = plan_of(softmax_text((4, 8192), "f16"))
+    assert isinstance(plan, NoMatch)
+    assert plan.reason is Reason.TARGET_UNSUPPORTED
+    assert plan.detail == f"{target} has no clusters of workgroups"
+    assert plan_of(softmax_text((4, 4096), "f16")).program.cluster_size == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "most"), [("cuda:sm_90", 262144), ("cuda:sm_80", 32768), ("rocm:gfx942", 32768)]
+)
+def test_no_kernel_for_longer_rows(share, target, most):
+    share(None, targets.parse(target))
+    plan = plan_of(softmax_text((2, most), "f16"))
+    assert plan.program.cluster_size == most // 32768
+    plan = plan_of(softmax_text((2, most + 1), "f16"))
+    assert plan.reason is Reason.NOT_PROFITABLE
+    assert f"more than {most} in registers" in plan.detail
+
+
+@needs_triton
+def test_object_code_of_a_cluster(share):
+    for part, warps in ((1024, 2), (4096, 8)):
+        share(ReductionConfig(2048, 16, part))
+        plan = plan_of(softmax_text((6, 4096), "f16"))
+        code = triton_compiler.build(plan.program, "sm_90").code.decode()
+        directive = ".reqnctapercluster 4\n" if part < 4096 else ""
+        assert f".reqntid {32 * warps}\n{directive}{{" in code
+        # All run; the maxima are told; the sums are told.
+        count = 3 if part < 4096 else 0
+        assert code.count("barrier.cluster.arrive") == code.count("barrier.cluster.wait") == count
+        assert plan.grid[0].repeat == 4096 // part
+
+
+@pytest.mark.parametrize(
+    ("combine", "start", "form"),
+    [
+        ("arith.addf", 0.0, "sum"),
+        ("arith.maximumf", float("-inf"), "max"),
+        ("arith.maxnumf", float("-inf"), "maxnum"),
+        ("arith.minnumf", float("inf"), "minnum"),
+    ],
+)
+def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
+    f = Function("main", (6, 4096))
+    x = f.argument((0, 1), "f32")
+    text = f.finish(f.apply("arith.subf", x, f.reduce(combine, x, [1], start)))
+    share(ReductionConfig(2048, 16, 1024))
+    assert f'"{form}", 4, True)' in plan_of(text).program.source
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_candidates_differ(short):
+    for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
+        problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=short)
+        tried = reduction.candidates(problem)
+        shares = [reduction._shares(tiling, *sizes, subgroup=32) for tiling in tried]
+        flags = [(tiling.packed, tiling.evict_first) for tiling in tried]
+        assert len({*zip(shares, flags, strict=True)}) == len(shares)
+        assert ((True, False) in flags) == (sizes[1] == 32768)
+        assert ((False, True) in flags) == short
+        assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
+
+
+def byte_text(low, high, offset=None, cast="arith.fptosi"):
+    """Rows over their sums in steps, moved by an offset, rounded and bounded, as i8."""
+    f = Function("main", (4, 64))
+    x = f.argument((0, 1), "f32")
+    total = f.reduce("arith.addf", x, [1], 0.0)
+    steps = f.apply("math.roundeven", f.apply("arith.divf", x, total))
+    if offset is not None:
+        steps = f.apply("arith.addf", steps, offset)
+    bounded = f.apply("arith.minimumf", f.apply("arith.maximumf", steps, low), high)
+    return f.finish(f.cast(bounded, "i8", cast))
+
+
+@pytest.mark.parametrize(
+    ("text", "byte"),
+    [
+        (byte_text(-128.0, 127.0), "-128.0, 127.0"),
+        (byte_text(-7.0, 3.0), "-7.0, 3.0"),
+        # More than an i8 holds, a bound between two steps, no whole number before the bounds.
+        (byte_text(-129.0, 127.0), None),
+        (byte_text(-128.0, 128.0), None),
+        (byte_text(-127.5, 127.0), None),
+        (byte_text(-128.0, 127.0, 0.5), None),
+    ],
+)
+def test_steps_of_a_byte(text, byte):
+    plan = plan_of(text)
+    source = plan.program.source
+    assert plan.problem == ReductionProblem(4, 64, "arith.addf", 1, 1, narrow_result=True)
+    assert ("library.byte(" in source) == (byte is not None)
+    assert byte is None or f", {byte})" in source
+
+
+def test_no_kernel_for_unsigned_bytes():
+    plan = plan_of(byte_text(0.0, 127.0, cast="arith.fptoui"))
+    assert plan.reason is Reason.STRUCTURE
+    assert "arith.fptoui" in plan.detail
+
+
+def weighted_text():
+    """Rows times weights, times their highest."""
+    f = Function("main", (4, 4096))
+    x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
+    weighted = f.apply("arith.mulf", x, g)
+    highest = f.reduce("arith.maximumf", x, [1], float("-inf"))
+    return f.finish(f.apply("arith.mulf", weighted, highest))
+
+
+def test_what_the_registers_do_not_hold_is_loaded_late(share):
+    for thread, late in ((8, False), (16, True), (32, True)):
+        share(ReductionConfig(2048, thread, 32768))
+        lines = plan_of(weighted_text()).program.source.splitlines()
+        weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
+        sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
+        assert (weights > sums) == late
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_rows_that_are_loaded_once(share, once):
+    share(ReductionConfig(2048, 8, 32768, evict_first=once))
+    source = plan_of(weighted_text()).program.source
+    policy = ", eviction_policy='evict_first'" if once else ""
+    assert f"tl.load(x0 + row * (4096) + column{policy})\n" in source
+    assert "tl.load(x1 + column)\n" in source
+
+
+PACKED = ReductionConfig(1, 32, 32768, packed=True)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_packed_rows(interpreter, share, monkeypatch, dtype):
+    from mlirfuse.kernels.device import library
+
+    reduced = []
+
+    def packed(x, what):
+        reduced.append(float(what.handle.data.item()))
+        return x
+
+    monkeypatch.setattr(library, "packed", packed)
+    share(PACKED)
+    x = draw((2, 256), dtype, spread=4.0)
+    (found,) = run(interpreter, softmax_text(x.shape, dtype), "rows", [x], [x.shape])
+    exact = x.astype(np.float64)
+    close(found, softmax_reference(exact), dtype)
+    highest = exact.max(1)
+    sums = np.exp(exact - highest[:, None]).sum(1)
+    assert reduced == pytest.approx([*np.stack([highest, sums], 1).flat])
+
+
+def sums_text(dtype):
+    """A sum of two tensors, returned; in steps and less its highest, over the sum of that."""
+    f = Function("main", (4, 1024))
+    total = f.apply("arith.addf", f.argument((0, 1), dtype), f.argument((0, 1), dtype))
+    wide = f.apply("arith.mulf", f.cast(total, "f32"), f.argument((1,), "f32"))
+    less = f.apply("arith.subf", wide, f.reduce("arith.maximumf", wide, [1], float("-inf")))
+    part = f.apply("arith.divf", less, f.reduce("arith.addf", less, [1]))
+    return f.finish(total, f.cast(part, dtype))
+
+
+def test_what_was_computed_of_packed_rows_is_computed_again(share):
+    share(PACKED)
+    plan = plan_of(sums_text("f16"))
+    assert plan.program.max_registers == 32
+    lines = plan.program.source.splitlines()
+    named = {name: text for name, _, text in (s.strip().partition(" = ") for s in lines)}
+    read = [name for name, text in named.items() if re.match(r"tl.load\(x\d \+ row", text)]
+    for combine in ("tl.reduce", "tl.sum"):
+        (reduced,) = [name for name, text in named.items() if combine in text]
+        again = [name for name, text in named.items() if text.endswith(f", {reduced})")]
+        assert [named[name] for name in again] == [f"library.packed({x}, {reduced})" for x in read]
+        assert f"{again[0]} + {again[1]}" in named.values()
+        read = again
+    assert sum("tl.store" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("tiling", "sizes", "dtype", "target", "packed"),
+    [
+        (PACKED, (4, 1024), "f16", TARGET, True),
+        (PACKED, (None, 1024), "bf16", TARGET, True),
+        (dataclasses.replace(PACKED, packed=False), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, tile_elements=2048), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, max_columns_per_cta=512), (4, 1024), "f16", TARGET, False),
+        (PACKED, (4, 1000), "f16", TARGET, False),
+        (PACKED, (4, 1024), "f32", TARGET, False),
+        (PACKED, (4, 1024), "f16", targets.parse("rocm:gfx942"), False),
+    ],
+)
+def test_which_rows_are_packed(share, tiling, sizes, dtype, target, packed):
+    share(tiling, target)
+    program = plan_of(softmax_text(sizes, dtype)).program
+    assert program.max_registers == (32 if packed else 0)
+    assert ("library.packed(" in program.source) == packed
+
+
+@needs_triton
+def test_object_code_of_packed_rows(share):
+    share(PACKED)
+    code = triton_compiler.build(
+        plan_of(softmax_text((4, 1024), "f16")).program, "sm_90"
+    ).code.decode()
+    assert ".maxnreg 32\n" in code
+    # A pair of elements each: 16 registers of a thread, after the maximum and after the sum.
+    assert len(re.findall(r"^\tand\.b32 (%r\d+), %r\d+, %r\d+;", code, re.M)) == 2 * 16
+
+
+@pytest.mark.parametrize(("shape", "registers"), [((2048, 32768), 32), ((16384, 8192), 0)])
+def test_measured_rows_are_packed(shape, registers):
+    assert plan_of(softmax_text(shape, "f16")).program.max_registers == registers
+
+
+@pytest.mark.parametrize(
+    ("sizes", "packed", "once"), [((16384, 1024), False, True), ((2048, 32768), True, False)]
+)
+def test_measured_rows_of_bytes(sizes, packed, once):
+    problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=True)
+    found = reduction._tiling(TARGET, problem)
+    assert (found.packed, found.evict_first) == (packed, once)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "part", "ranks"),
+    [((64, 40960), 8192, 5), ((512, 40960), 8192, 5), ((64, 20480), 4096, 5)],
+)
+def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
+    problem = ReductionProblem(*sizes, "arith.addf arith.addf", 1, 1)
+    _, width, _, shares = reduction._shares(reduction._tiling(TARGET, problem), *sizes, subgroup=32)
+    assert (width, shares, width * shares) == (part, ranks, sizes[1])
+
+
+def moved_text(dtype):
+    """A norm of a sum with a transposed tensor, with a transposed result."""
+    f = Function("main", (None, None, 40))
+    x, r = f.argument((0, 1, 2), dtype), f.argument((1, 0, 2), dtype)
+    total = f.cast(f.apply("arith.addf", r, x), "f32")
+    mean = f.apply(
+        "arith.divf", f.reduce("arith.addf", f.apply("arith.mulf", total, total), [2]), 40.0
+    )
+    root = f.apply("math.rsqrt", f.apply("arith.addf", mean, 1e-5))
+    normed = f.cast(f.apply("arith.mulf", total, root), dtype)
+    return f.finish(f.apply("arith.mulf", normed, f.argument((2,), dtype), axes=(1, 0, 2)))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 7), (7, 1)])
+def test_dynamic_sizes_one_without_the_other(interpreter, dtype, sizes):
+    shapes = [(*sizes, 40), (*reversed(sizes), 40)]
+    x, r, gamma = (draw(shape, dtype, seed) for seed, shape in enumerate([*shapes, (40,)]))
+    (found,) = run(interpreter, moved_text(dtype), "rows", [x, r, gamma], shapes[1:])
+    total = (x + r.swapaxes(0, 1)).astype(np.float64)
+    normed = total / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-5) * gamma.astype(np.float64)
+    close(found, normed.swapaxes(0, 1), dtype)
+
+
+@needs_triton
+def test_object_code_of_dynamic_sizes_one_without_the_other():
+    program = plan_of(moved_text("f16")).program
+    assert [name for name, kind in program.arguments if kind == "i32"] == ["size_0", "size_1"]
+    assert "row_kernel" in triton_compiler.build(program, "sm_90").code.decode()
+
+
+def test_no_guess_which_dynamic_size_is_which():
+    """The loops of what has nothing to do with the anchor may be either's."""
+    f = Function("main", (None, None, 40))
+    x, y = f.argument((0, 1, 2), "f32"), f.argument((1, 0, 2), "f32")
+    text = f.finish(f.apply("math.absf", x), f.apply("math.absf", y))
+    space = Space((Group("row", (None, None)), Group("column", (40,))))
+    axes = [(0, 0), (0, 1), (1, 0)]
+    with ir.Context():
+        module = ir.Module.parse(text)
+        block = module.body.operations[0].regions[0].blocks[0]
+        group = [o.operation for o in block.operations if o.operation.name == "linalg.generic"]
+        assert loop_axes(space, group[:1], axes, anchor=group[0]) == {group[0]: axes}
+        with pytest.raises(Conflict):
+            loop_axes(space, group, axes, anchor=group[0])

@@ -1,0 +1,188 @@
+"""Bounds and rounding in kernels, run by Triton's interpreter on the CPU; and concatenations."""
+
+import itertools
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers import kernel_runner
+from helpers.kernel_runner import needs_triton, run
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.data_movement import concat
+from mlirfuse.structured.ir import ops
+
+BOUNDED = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<8x16xTYPE>) -> tensor<8x16xTYPE> {{
+  %two = arith.constant {constant} : TYPE
+  %e = tensor.empty() : tensor<8x16xTYPE>
+  %y = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%x : tensor<8x16xTYPE>) outs(%e : tensor<8x16xTYPE>) {{
+  ^bb0(%a: TYPE, %o: TYPE):
+    %c = arith.cmpf {predicate}, {sides} : TYPE
+    %s = arith.select %c, {choices} : TYPE
+    linalg.yield %s : TYPE
+  }} -> tensor<8x16xTYPE>
+  util.return %y : tensor<8x16xTYPE>
+}}
+"""
+COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+
+
+ABOVE_ONE = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<8x16xf16>) -> tensor<8x16xf16> {
+  %one = arith.constant 1.0 : f16
+  %two = arith.constant 2.0 : f16
+  %e = tensor.empty() : tensor<8x16xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %r = math.sqrt %two : f16
+    %d = arith.divf %a, %r : f16
+    %f = math.tanh %d : f16
+    %s = arith.addf %f, %one : f16
+    linalg.yield %s : f16
+  } -> tensor<8x16xf16>
+  util.return %y : tensor<8x16xf16>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", lambda x: np.tanh(x) + 1),
+        ("%f, %one", "%one, %f", lambda x: np.tanh(x) + 1),
+        ("%f, %one", "%f, %two", lambda x: np.tanh(x) + 2),
+        ("arith.addf %f", "arith.mulf %f", np.tanh),
+    ],
+)
+def test_tanh_above_one(interpreter, old, new, expected):
+    """The sum with one, and the division by a root, have forms of their own."""
+    text = ABOVE_ONE.replace(old, new)
+    x = np.linspace(-6, 6, 128).reshape(8, 16).astype(np.float16)
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(text, "elementwise")
+        source = plan.program.source
+    above = new in ("", "%one, %f")
+    assert ("library.short_tanh(" in source) != above
+    assert source.count(" / ") == above
+    assert "sqrt" not in source
+    (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+    wide = expected(x.astype(np.float64) / np.sqrt(2.0))
+    np.testing.assert_allclose(found.astype(np.float64), wide, rtol=1e-3, atol=1e-6)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("%a, %r", "%r, %a", " / "),
+        ("math.sqrt %two", "math.sqrt %a", " / "),
+        ("linalg.yield %s", "%t = arith.addf %s, %r : f16\n    linalg.yield %t", "tl.sqrt("),
+    ],
+)
+def test_divisions_that_stay(old, new, kept):
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(ABOVE_ONE.replace(old, new), "elementwise")
+        assert kept in plan.program.source
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("order", ["o", "u"])
+def test_selects_that_bound(interpreter, dtype, order):
+    """NaN included, a select and what it becomes agree; with zero it stays a select."""
+    x = np.linspace(-4, 4, 128).reshape(8, 16).astype(kernel_runner.NUMPY[dtype])
+    x[0, :4] = np.nan, np.inf, -np.inf, 2.0
+    for name, turned, swapped, constant in itertools.product(
+        COMPARE, (False, True), (False, True), (2.0, 0.0)
+    ):
+        text = BOUNDED.replace("TYPE", dtype).format(
+            constant=constant,
+            predicate=order + name,
+            sides="%two, %a" if turned else "%a, %two",
+            choices="%two, %a" if swapped else "%a, %two",
+        )
+        (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+        wide = x.astype(np.float64)
+        sides = (constant, wide) if turned else (wide, constant)
+        with np.errstate(invalid="ignore"):
+            holds = COMPARE[name](*sides) | ((order == "u") & np.isnan(wide))
+        choices = (constant, wide) if swapped else (wide, constant)
+        expected = np.where(holds, *choices)
+        np.testing.assert_array_equal(found, expected, err_msg=f"{order}{name} {turned} {swapped}")
+
+
+@needs_triton
+def test_short_numbers_are_rounded_to_even(interpreter):
+    """Every f16 and every bf16 that is a number."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    wide = [bits.view(np.float16).astype(np.float32), (bits.astype(np.uint32) << 16).view("f4")]
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef rounded(x, y):\n"
+    source += "    at = tl.arange(0, 65536)\n"
+    source += "    tl.store(y + at, library.short_round(tl.load(x + at)))\n"
+    torch, module = interpreter.torch, interpreter.load(source, "rounded")
+    for x, kind in zip(wide, (torch.float16, torch.bfloat16), strict=True):
+        x = np.where(np.isnan(x), 0, x)
+        found = torch.full((1 << 16,), float("nan"))
+        with np.errstate(all="ignore"):
+            module.rounded[(1,)](torch.from_numpy(x), found)
+        expected = torch.from_numpy(np.round(x)).to(kind)
+        assert bool((found.to(kind) == expected).all())
+
+
+def concatenation(sizes, whole, axis, order):
+    """Parts along an axis, written in some order."""
+    kinds = ["x".join(map(str, [*whole[:axis], n, *whole[axis + 1 :]])) + "xf32" for n in sizes]
+    total = "x".join(map(str, whole)) + "xf32"
+    arguments = ", ".join(f"%a{n}: tensor<{kind}>" for n, kind in enumerate(kinds))
+    lines, last = [f"%w = tensor.empty() : tensor<{total}>"], "%w"
+    for number in order:
+        places = [0] * len(whole)
+        places[axis] = sum(sizes[:number])
+        box = [*whole[:axis], sizes[number], *whole[axis + 1 :]]
+        lines.append(
+            f"%r{number} = tensor.insert_slice %a{number} into {last}{places} {box} "
+            f"{[1] * len(whole)} : tensor<{kinds[number]}> into tensor<{total}>"
+        )
+        last = f"%r{number}"
+    body = "\n".join(lines)
+    return (
+        f"util.func public @main({arguments}) -> tensor<{total}> {{\n{body}\n"
+        f"util.return {last} : tensor<{total}>\n}}"
+    )
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("sizes", "whole", "axis", "order"),
+    [
+        ((63, 1), (6, 64, 8), 1, (0, 1)),
+        ((3, 5, 9), (7, 17), 1, (2, 0, 1)),
+        ((700, 13), (713, 5), 0, (1, 0)),
+    ],
+)
+def test_concatenation(interpreter, sizes, whole, axis, order):
+    torch = interpreter.torch
+    with ir.Context():
+        module = ir.Module.parse(concatenation(sizes, whole, axis, order))
+        (function,) = ops.functions(module)
+        last = [op for op in next(ops.blocks(function)).operations][-2].operation
+        plan = concat.plan(concat.chain(last))
+        assert not isinstance(plan, NoMatch), plan
+        numbers = [ir.BlockArgument(value).arg_number for value in plan.operands]
+        program, (extent, *_) = plan.program, plan.grid
+        assert numbers == [*range(len(sizes))]
+    parts = [
+        torch.rand([*whole[:axis], n, *whole[axis + 1 :]], generator=torch.manual_seed(n))
+        for n in sizes
+    ]
+    found = torch.full(whole, float("nan"))
+    kernel = getattr(interpreter.load(program.source, program.entry), program.entry)
+    kernel[(extent.size * extent.repeat,)](*parts, found)
+    assert bool((found == torch.cat(parts, axis)).all())

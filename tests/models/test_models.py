@@ -1,0 +1,64 @@
+"""Whole models: fused for every target, and run where this machine can run them."""
+
+import numpy as np
+import pytest
+import torch
+
+import mlirfuse
+from benchmarks import models
+from helpers import gpus
+
+MODELS = {
+    "minilm": lambda: models.minilm(batch=1, tokens=32),
+    "llama": lambda: models.llama_block(tokens=32, width=256),
+}
+
+EXPECTED = {
+    "minilm": {"add_layer_norm_fusion": 13, "matmul_elem_gelu_fusion": 6},
+    "llama": {"matmul_elem_gelu_fusion": 1},
+}
+"""Rewrites that the default preset applies on a target, at least."""
+
+GATED = {"inference_swiglu_fusion": 1}
+"""What takes the gated unit of `llama` where there are matrix instructions for f32."""
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    """A model's name, its module and its inputs."""
+    module, inputs = MODELS[request.param]()
+    return request.param, module, inputs
+
+
+def _close(got, want):
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def _check_fired(name, report):
+    gated = name == "llama" and report.target == "rocm:gfx942"
+    expected = GATED if gated else EXPECTED[name]
+    counts = report.counts()
+    assert {n: counts.get(n, 0) for n in expected} == expected
+
+
+@pytest.mark.parametrize("target", gpus.PARAMETERS)
+def test_compiles(model, target):
+    name, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target=target, cache=False)
+    _check_fired(name, fused.report)
+    assert fused.report.target == target
+
+
+def test_runs_on_the_cpu(model):
+    name, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target="cpu", cache=False)
+    with torch.inference_mode():
+        _close(fused(*inputs), module(*inputs))
+    _check_fired(name, fused.report)
+
+
+def test_runs_on_vulkan(model, vulkan):
+    _, module, inputs = model
+    fused = mlirfuse.compile(module, inputs, target=vulkan, cache=False)
+    with torch.inference_mode():
+        _close(fused(*inputs), module(*inputs))

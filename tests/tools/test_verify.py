@@ -1,0 +1,193 @@
+"""`--verify`: a program that computes something else is named, and so is the group that does."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from iree.compiler import ir
+
+import mlirfuse
+from helpers import planted
+from mlirfuse.core import MlirfuseError, Numerics
+from mlirfuse.debug import compare, float64
+from mlirfuse.runtime.inputs import call_shapes
+from mlirfuse.support.signature import DynamicSize, TensorSpec
+from mlirfuse.tools.compile import main as compile_main
+
+STAGES = 2
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(planted.model(STAGES))
+
+
+def test_sound_groups_agree_with_float64(capsys):
+    assert compile_main(["model.mlir", "-o", "model.vmfb", "--verify=groups"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    checked = [line for line in lines if "against float64, unfused " in line]
+    assert len(checked) == 2 * STAGES
+    assert all(line.endswith(": ok") for line in checked)
+    assert sum(line.startswith(f"{planted.GROUPS}@match=") for line in lines) == STAGES
+    assert mlirfuse.load("model.vmfb").report.counts() == {planted.GROUPS: STAGES}
+
+
+@pytest.mark.parametrize("mistake", [planted.wrong_constant, planted.dropped_mask])
+def test_a_wrong_result_is_an_error_and_leaves_no_program(monkeypatch, capsys, mistake):
+    planted.plant(monkeypatch, mistake, 1)
+    assert compile_main(["model.mlir", "-o", "model.vmfb", "--verify"]) == 1
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("mlirfuse-compile: error: --verify: result 1 (f32): max error ")
+    assert last.endswith(": DIFFERS")
+    assert not Path("model.vmfb").exists()
+
+
+def test_the_wrong_group_is_named_where_the_results_agree(monkeypatch):
+    planted.plant(monkeypatch, planted.wrong_constant, 0)
+    zeros = [
+        np.zeros((planted.ROWS, planted.width(i // 2)), np.bool_ if i % 2 else np.float32)
+        for i in range(2 * STAGES)
+    ]
+    found = mlirfuse.verify("model.mlir", inputs=zeros, groups=True)
+    assert all(d.ok for d in found.outputs)
+    (wrong,) = [g for g in found.groups if not g.ok]
+    assert wrong.outputs[0].max_error == pytest.approx(0.25, rel=1e-3)
+    assert found.failure().startswith(f"{planted.GROUPS}@match={wrong.decision.match} of main at ")
+
+
+def test_what_is_allowed_can_be_said(monkeypatch):
+    planted.plant(monkeypatch, planted.wrong_constant, 0)
+    assert not mlirfuse.verify("model.mlir").ok
+    assert mlirfuse.verify("model.mlir", tolerance=0.3).ok
+
+
+def dynamic_rows(text):
+    text = text.replace("8x16", "?x16").replace("tensor<8x", "tensor<?x")
+    text = text.replace("tensor<8xf32>", "tensor<?xf32>")
+    return text.replace(
+        "  %e0 = tensor.empty()",
+        "  %c0 = arith.constant 0 : index\n  %d = tensor.dim %x0, %c0 : tensor<?x16xf32>\n"
+        "  %e0 = tensor.empty(%d)",
+    ).replace("%t0 = tensor.empty()", "%t0 = tensor.empty(%d)")
+
+
+def test_a_group_of_dynamic_sizes_is_checked_at_one_of_them(monkeypatch):
+    text = dynamic_rows(planted.model(1))
+    found = mlirfuse.verify(text, groups=True)
+    assert found.ok
+    assert [(g.problem, len(g.outputs)) for g in found.groups] == [("", 1)]
+    planted.plant(monkeypatch, planted.wrong_constant, 0)
+    zeros = [np.zeros((3, 16), kind) for kind in (np.float32, np.bool_)]
+    found = mlirfuse.verify(text, inputs=zeros, groups=True)
+    assert all(d.ok for d in found.outputs)
+    assert [g.ok for g in found.groups] == [False]
+
+
+class Joined(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x.reshape(x.shape[0] * 3, -1) * 2.0, -1)
+
+
+def test_dynamic_sizes_are_within_their_ranges():
+    rows = torch.export.Dim("rows", min=20, max=90)
+    found = mlirfuse.verify(
+        Joined(), (torch.randn(32, 3, 16),), dynamic_shapes={"x": {0: rows}}, groups=True
+    )
+    assert found.ok
+    assert [g.problem for g in found.groups] == [""]
+    assert call_shapes([TensorSpec((None, 3), "f32")], [DynamicSize("n", ((0, 0),), 20, 90)]) == [
+        (20, 3)
+    ]
+
+
+# --- comparing -----------------------------------------------------------------------------------
+
+
+def difference(fused, unfused, reference=None, dtype=np.float32, **settings):
+    arrays = [np.array(fused, dtype)], [np.array(unfused, dtype)]
+    wide = None if reference is None else [np.array(reference, np.float64)]
+    (found,) = compare.compare(*arrays, wide, numerics=Numerics.EXACT, **settings)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fused", "unfused", "ok"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], True),
+        ([1.0, 2.00001], [1.0, 2.0], True),  # half of 1e-5 of the largest
+        ([1.0, 2.0001], [1.0, 2.0], False),
+        ([1e-6, 2.0], [0.0, 2.0], True),
+        ([1e-6, 0.0], [0.0, 0.0], True),
+        ([1e-3, 0.0], [0.0, 0.0], False),
+        ([np.nan, 1.0], [np.nan, 1.0], True),
+        ([np.nan, 1.0], [0.0, 1.0], False),
+        ([0.0, 1.0], [np.nan, 1.0], False),
+        ([np.inf, 1.0], [np.inf, 1.0], True),
+        ([-np.inf, 1.0], [np.inf, 1.0], False),
+        ([-3e38, 1.1], [-3e38, 1.0], False),  # a mask's stand-in for infinity is no scale
+        ([], [], True),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_errors_are_relative_to_the_largest_magnitude(fused, unfused, ok):
+    assert difference(fused, unfused).ok is ok
+
+
+def test_integers_and_truth_values_have_to_be_equal():
+    assert difference([1, 2], [1, 2], dtype=np.int32).ok
+    assert not difference([1, 3], [1, 2], dtype=np.int32).ok
+    assert not difference([True], [False], dtype=np.bool_).ok
+
+
+def test_a_narrow_type_is_allowed_its_roundings():
+    assert difference([1.01], [1.0], dtype=ml_dtypes.bfloat16).ok
+    assert not difference([1.01], [1.0], dtype=np.float16).ok
+
+
+def test_the_fused_program_may_be_as_far_off_as_the_unfused_one():
+    assert difference([1.001], [0.999], [1.0]).ok
+    assert not difference([1.001], [1.0], [1.0]).ok
+
+
+# --- float64 -------------------------------------------------------------------------------------
+
+
+def widened(body, signature="(%x: tensor<4xf32>) -> tensor<4xf32>"):
+    text = f"util.func public @main{signature} {{\n{body}\n}}"
+    with ir.Context():
+        return str(float64.widened(ir.Module.parse(text)))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_casts_go_and_constants_are_widened(kind):
+    made = widened(
+        f"  %c = arith.constant dense<[1.0, -2.5, 3.0e2, 0.0]> : tensor<4x{kind}>\n"
+        f"  %w = arith.extf %c : tensor<4x{kind}> to tensor<4xf32>\n"
+        "  %y = arith.addf %x, %w : tensor<4xf32>\n"
+        "  util.return %y : tensor<4xf32>"
+    )
+    assert "dense<[1.000000e+00, -2.500000e+00, 3.0" in made
+    assert "-> tensor<4xf64>" in made
+    assert "arith.extf" not in made
+    assert "f32" not in made
+    assert f"x{kind}>" not in made
+
+
+def test_a_long_constant_of_bf16_and_one_with_infinities_are_read():
+    numbers = np.linspace(-3.0, 3.0, 400).astype(ml_dtypes.bfloat16)
+    text = f'dense<"0x{numbers.tobytes().hex()}"> : tensor<400xbf16>'
+    assert np.array_equal(float64._from_text(text), numbers.astype(np.float64))
+    text = "dense<[0xFF80, 0x7F80, 1.5]> : tensor<3xbf16>"
+    assert np.array_equal(float64._from_text(text), [-np.inf, np.inf, 1.5])
+
+
+def test_what_looks_at_bits_has_no_float64_form():
+    with pytest.raises(MlirfuseError, match=r"looks at the bits of a float \(arith.bitcast\)"):
+        widened(
+            "  %y = arith.bitcast %x : tensor<4xf32> to tensor<4xi32>\n"
+            "  util.return %y : tensor<4xi32>",
+            "(%x: tensor<4xf32>) -> tensor<4xi32>",
+        )
