@@ -1,10 +1,11 @@
 """Linear layers and matmuls that share an operand, and their plans with a tiling for Hopper."""
 
+from mlirfuse.kernels.matmul.tilings import Tiling
+
 from helpers.kernel_runner import planned
 from helpers.linalg_text import Function
 from mlirfuse import targets
 from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers.kernel_runner import needs_triton
 from helpers.matmul_plans import HOPPER, TOGETHER, linear, plan, several
@@ -12,7 +13,6 @@ from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import persistent
 from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Extent, Key, Plan
 from mlirfuse.targets.base import Tuned
 

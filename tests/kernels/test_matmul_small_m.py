@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers import kernel_runner
 from helpers.kernel_runner import close, draw, needs_triton, run
@@ -18,7 +19,6 @@ from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.matmul import tilings
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers.kernel_runner import needs_triton
 from helpers.matmul_plans import linear, plan
@@ -11,7 +12,6 @@ from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.matmul import tilings
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Key
 from mlirfuse.targets.base import Tuned
 
