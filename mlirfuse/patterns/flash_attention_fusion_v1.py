@@ -18,7 +18,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import form_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.family import needs_provider
 from mlirfuse.structured.recognize.attention import (
     Options,
     legal_attention,
@@ -47,7 +47,7 @@ PASS = FusionPass(
     match=match,
     legal=legal_attention,
     profitable=profitable_attention,
-    prepare=attention.needs_provider,
+    prepare=needs_provider,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,
     options=Options,

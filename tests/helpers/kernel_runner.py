@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution import planner as convolution
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.pointwise import planner as pointwise
@@ -31,7 +31,7 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 SUPPORTS = {
     "rows": reduction.supports,
     "matmul": matmul.supports,
-    "attention": attention.supports,
+    "attention": ATTENTION.plan,
     "convolution": convolution.supports,
     "elementwise": pointwise.supports,
     "pooling": pooling.supports,
