@@ -35,12 +35,19 @@ def main(arguments: list[str] | None = None) -> int:
         return run.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suite", choices=[*dict.fromkeys((*SUITES, GPU, GPU_CHECK)), "docs"])
-    parser.add_argument("--quick", action="store_true", help="little work and few rounds")
+    parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(
-        "--only", default="", metavar="WORD,...", help="work whose name has one of the words in it"
+        "--only",
+        default="",
+        metavar="WORD,...",
+        help="workloads whose names contain one of the words",
     )
     parser.add_argument(
-        "--results", type=Path, default=results.FOLDER, metavar="FOLDER", help="where they are kept"
+        "--results",
+        type=Path,
+        default=results.FOLDER,
+        metavar="FOLDER",
+        help="folder of the results",
     )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -65,9 +72,9 @@ def _measure(given: argparse.Namespace) -> int:
     if not chosen:
         raise UsageError(f"--only={given.only} names no work{nearest(given.only, work)}")
     load = os.getloadavg()[0]
-    if load > results.QUIET_LOAD:
+    if load > results.MAX_QUIET_LOAD:
         _log.warning(
-            "other processes are running (load %.1f): the ratios will be wrong, most of all those "
+            "other processes are running (load %.1f): the ratios will be wrong, above all those "
             "against PyTorch, whose threads wait for each other by spinning",
             load,
         )

@@ -46,26 +46,26 @@ RESULTS = ROOT / "docs" / "passes.json"
 LIT = ROOT / "lit_tests" / "patterns"
 
 TARGETS = ("cpu:x86-64-v4", *GPUS)
-"""A CPU is named: what compiles must not depend on the one that this runs on."""
+"""The CPU is fixed, so that the result does not depend on this machine's."""
 
 YES = "yes"
 
 NO_MATCH = "-"
-"""The pass sees nothing to decide about there."""
+"""The pass finds no candidate."""
 
 STOCK_FAILS = "stock_fails"
-"""IREE cannot compile the example without any pass of ours either."""
+"""IREE cannot compile the example without our passes either."""
 
 TIMEOUT = 60.0
-"""Seconds of each step of the compiler."""
+"""Time limit of each step of the compiler, in seconds."""
 
 _PIPELINE = re.compile(r"// RUN:.*?--pipeline='?([\w,]+)")
 
 _INDICES = frozenset({"i1", "i32", "i64", "index"})
 """Element types that are named only where an operator has no others."""
 
-LOWEST = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}
-"""The floating-point types that every pass is asked about, and how MLIR writes their -inf."""
+NEG_INF = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}
+"""Floating-point types of all examples -> negative infinity in MLIR's spelling."""
 
 _WORKING = ("linalg.", "tensor.", "iree_linalg_ext.", "flow.dispatch.region", "hal.dispatch.extern")
 
@@ -93,7 +93,7 @@ class Example:
     retyped: bool = False
 
     def __str__(self) -> str:
-        """Where it is."""
+        """File and function."""
         return f"{self.file}@{self.function}{f' as {self.types}' if self.retyped else ''}"
 
 
@@ -154,11 +154,11 @@ def examples(name: str) -> list[Example]:
 def retyped(found: list[Example]) -> Iterator[Example]:
     """Examples of the floating-point types that no example has, from those with one type."""
     named = {word for e in found for word in re.split(" x | -> ", e.types)}
-    for kind, lowest in LOWEST.items():
-        source = next((e for e in found if e.types in LOWEST), None)
+    for kind, lowest in NEG_INF.items():
+        source = next((e for e in found if e.types in NEG_INF), None)
         if kind in named or source is None:
             continue
-        text = source.text.replace(f"{LOWEST[source.types]} :", f"{lowest} :")
+        text = source.text.replace(f"{NEG_INF[source.types]} :", f"{lowest} :")
         text = re.sub(rf"(?:(?<!\w)|(?<=[\d?]x)){source.types}\b", kind, text)
         with ir.Context(), contextlib.suppress(ir.MLIRError):
             ir.Module.parse(text)
@@ -195,7 +195,7 @@ def _is_tensor(kind: ir.Type) -> bool:
 def _sizes(kind: ir.Type) -> list[int]:
     tensor = ir.RankedTensorType(kind)
     return [
-        ops.DYNAMIC_SIZE if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
+        ops.ASSUMED_DYNAMIC_SIZE if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i)
         for i in range(tensor.rank)
     ]
 

@@ -2,10 +2,9 @@
 
     python -m benchmarks.import_memory --gb=1 --frontend=torch
 
-The import runs in a fresh process that holds the model, as a user's does. Printed are the peak of
-that process, of the largest process that it started, and of all of them at one moment, with and
-without pages of mapped files, which the system can drop at any time. A page that several processes
-share counts in parts.
+The import runs in a fresh process that holds the model, like a user's. The output is the peak of
+that process, of its largest child, and of all of them together, with and without pages of mapped
+files, which the system can drop at any time. Shared pages count in proportion.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from pathlib import Path
 
 SAMPLE_SECONDS = 0.005
 WIDTH = 4096
-"""Rows and columns of one float32 weight: 64 MiB."""
+"""K and N of one float32 weight: 64 MiB."""
 
 _MARK = "importing"
 
 
 @dataclasses.dataclass(slots=True)
 class Peaks:
-    """Peak memory in use, bytes; `anonymous` leaves out mapped files."""
+    """Peak memory, in bytes; `anonymous` excludes mapped files."""
 
     own: int = 0
     child: int = 0
@@ -40,10 +39,10 @@ class Peaks:
 
 
 def measure(gigabytes: float, frontend: str) -> Peaks:
-    """Imports a stack of matrix products of this size in a process of its own.
+    """Imports a stack of matmuls in a separate process.
 
     Args:
-      gigabytes: size of the weights, 10^9 bytes.
+      gigabytes: size of the weights, in 10^9 bytes.
       frontend: `torch`, `jax` or `onnx`.
     """
     layers = max(1, round(gigabytes * 1e9 / (4 * WIDTH * WIDTH)))
@@ -74,7 +73,7 @@ def measure(gigabytes: float, frontend: str) -> Peaks:
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Proportional and anonymous memory of a process, bytes; zeros when it has ended."""
+    """Proportional and anonymous memory of a process, in bytes; zeros if it has ended."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -93,7 +92,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _runs_a_tool(pid: int) -> bool:
-    """Between fork and exec a child is its parent over again, and no memory of its own."""
+    """Whether a child runs another executable; before exec it shares its parent's memory."""
     try:
         return os.readlink(f"/proc/{pid}/exe") != os.readlink("/proc/self/exe")
     except OSError:
@@ -101,7 +100,7 @@ def _runs_a_tool(pid: int) -> bool:
 
 
 def _import(frontend: str, layers: int, folder: Path) -> None:
-    """What the measured process does: builds the model, says so, imports it."""
+    """The measured process: builds the model, prints the mark, imports it."""
     from mlirfuse.frontends import import_model
 
     if frontend == "torch":
@@ -119,12 +118,12 @@ def _import(frontend: str, layers: int, folder: Path) -> None:
         for weight in weights:
             weight[0, 0] = -1
 
-        def product(x: jax.Array) -> jax.Array:
+        def matmuls(x: jax.Array) -> jax.Array:
             for weight in weights:
                 x = x @ weight
             return x
 
-        arguments = (jax.jit(product), (jax.ShapeDtypeStruct((1, WIDTH), np.float32),))
+        arguments = (jax.jit(matmuls), (jax.ShapeDtypeStruct((1, WIDTH), np.float32),))
     else:
         arguments = (_write_onnx(layers, folder), None)
     print(_MARK, flush=True)
@@ -132,7 +131,7 @@ def _import(frontend: str, layers: int, folder: Path) -> None:
 
 
 def _write_onnx(layers: int, folder: Path) -> str:
-    """Writes the model in another process: an ONNX user has the file, not the model."""
+    """Writes the model in a child process, since users of ONNX have only the file in memory."""
     path = folder / "model.onnx"
     if pid := os.fork():
         os.waitpid(pid, 0)

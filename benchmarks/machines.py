@@ -1,8 +1,8 @@
-"""The machines that everything is compiled for, here or not."""
+"""Targets of compilations that need no such device."""
 
 GPUS = (
     *("cuda:sm_80", "cuda:sm_90"),
     *("rocm:gfx942", "rocm:gfx1100"),
     *("vulkan:ampere", "vulkan:rdna3"),
 )
-"""Two generations or makers of each target's."""
+"""Two GPU generations or vendors for each target."""

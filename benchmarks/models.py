@@ -1,4 +1,4 @@
-"""A small zoo of models with random weights, and MiniLM with its real ones.
+"""Models with random weights, and MiniLM with its real ones.
 
 Each function returns a module in evaluation mode and its example inputs, the same at every call.
 Used by the benchmarks and by tests; sizes are arguments, so that a test can take a tiny one.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import jax
 
 SEED = 20
-"""Seed of all weights and inputs; any number does."""
+"""Seed of all weights and inputs."""
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -98,7 +98,7 @@ class SwiGLU(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Each position on its own."""
+        """Applies the layer to each position."""
         return self.down(functional.silu(self.gate(x)) * self.up(x))
 
 
@@ -186,7 +186,7 @@ class BertEncoder(nn.Module):
         self.layers = nn.ModuleList(BertLayer(width, heads) for _ in range(layers))
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Word numbers and a mask with ones for words to `(batch, tokens, width)`."""
+        """Token ids and a mask with ones for words to `(batch, tokens, width)`."""
         x = self.norm(self.words(ids) + self.positions(torch.arange(ids.shape[1])))
         hidden = torch.finfo(x.dtype).min * (1 - mask.to(x.dtype))[:, None, None, :]
         for layer in self.layers:
@@ -202,7 +202,7 @@ class LastHiddenState(nn.Module):
         self.model = model
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Word numbers and a mask with ones for words to `(batch, tokens, width)`."""
+        """Token ids and a mask with ones for words to `(batch, tokens, width)`."""
         return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
 
 
@@ -250,7 +250,7 @@ def bert_encoder(
     layers: int = 2,
     vocabulary: int = 1000,
 ) -> tuple[nn.Module, Inputs]:
-    """A small BERT, from word numbers on."""
+    """A small BERT, from token ids on."""
     with _seeded():
         module = BertEncoder(vocabulary, width, heads, layers, tokens)
         return _ready(module), _sentences(batch, tokens, vocabulary)
@@ -330,7 +330,7 @@ def _seeded() -> Iterator[None]:
 
 
 def _ready(module: nn.Module) -> nn.Module:
-    """Random scales and shifts too: ones and zeros would let a compiler drop operators."""
+    """Randomizes scales and shifts too: a compiler could drop operators with ones and zeros."""
     for name, parameter in module.named_parameters():
         if "norm" in name:
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -338,7 +338,7 @@ def _ready(module: nn.Module) -> nn.Module:
 
 
 def _sentences(batch: int, tokens: int, vocabulary: int) -> Inputs:
-    """Word numbers and their mask; the first sentence is the longest, the last half as long."""
+    """Token ids and their mask; the first sentence is the longest, the last half as long."""
     lengths = torch.linspace(tokens, max(1, tokens // 2), batch).long()
     mask = (torch.arange(tokens) < lengths[:, None]).long()
     return torch.randint(vocabulary, (batch, tokens)) * mask, mask

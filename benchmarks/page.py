@@ -15,14 +15,14 @@ _INTRODUCTION = """\
 
 # Performance
 
-Every number comes from one run of `python -m benchmarks SUITE`, in which all sides take turns on
-the same threads or the same GPU; run it to get the numbers of your machine. A ratio is the median
-of the ratios of the rounds: above 1 ours is faster.
+All times come from one run of `python -m benchmarks SUITE`, in which all systems take turns on the
+same threads or the same GPU; run it for the times of your machine. A ratio is the median of the
+ratios of the rounds: above 1 ours is faster.
 """
 
 _BUSY = """\
-Other processes were running: believe no ratio against PyTorch, whose threads wait for each other by
-spinning, and few of the others.
+Other processes were running: ratios against PyTorch, whose threads wait for each other by spinning,
+are not reliable, and others only roughly.
 """
 
 
@@ -45,18 +45,18 @@ def render(folder: Path = results.FOLDER) -> str:
             parts.append(f"![{first.title}]({chart_path(name).name})\n")
         parts += [table.markdown() for table in others]
         parts.append(f"Measured on {results.machine(measured)}\n")
-        if measured.load > results.QUIET_LOAD and not measured.rates:
+        if measured.load > results.MAX_QUIET_LOAD and not measured.rates:
             parts.append(_BUSY)
     return "\n".join(parts)
 
 
 def chart_path(suite: str) -> Path:
-    """Of a suite's picture."""
+    """Path of a suite's chart."""
     return PATH.with_name(f"performance_{suite}.svg")
 
 
 def charts(folder: Path = results.FOLDER) -> dict[Path, str]:
-    """The pictures of the page."""
+    """The charts of the page, as SVG by path."""
     return {
         chart_path(name): suite.chart(results.load(name, folder))
         for name, suite in SUITES.items()
@@ -65,7 +65,7 @@ def charts(folder: Path = results.FOLDER) -> dict[Path, str]:
 
 
 def save(folder: Path = results.FOLDER) -> Path:
-    """Writes the page and its pictures and returns the page's path."""
+    """Writes the page and its charts; returns the path of the page."""
     PATH.write_text(render(folder), "utf-8")
     for path, text in charts(folder).items():
         path.write_text(text, "utf-8")

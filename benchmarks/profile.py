@@ -1,7 +1,7 @@
 """Time of each dispatch of a program: `python -m benchmarks.profile MODEL.vmfb --input=...`.
 
-IREE's runtime records when each dispatch starts and ends on the host; that costs some time of its
-own, so compare dispatches with each other and not their sum with a time of a plain run.
+IREE's runtime records the begin and end of each dispatch on the host. Recording takes time, so
+compare dispatches with each other, and not their sum with the time of a plain run.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Dispatch:
     """One dispatch function over all calls of the program.
 
     Attributes:
-      name: of the function, as IREE made it.
-      count: how often it ran.
-      shortest_us: microseconds of its shortest run.
-      total_us: microseconds of all its runs.
+      name: IREE's name of the function.
+      count: number of runs.
+      shortest_us: time of the shortest run, in microseconds.
+      total_us: time of all runs, in microseconds.
     """
 
     name: str
@@ -47,17 +47,17 @@ def profile(
     device: str = "local-task",
     calls: int = CALLS,
 ) -> list[Dispatch]:
-    """Calls a program and returns its dispatches, those that took most time first.
+    """Calls a program and returns its dispatches, the slowest first.
 
     Args:
       program: a `.vmfb`.
-      inputs: as IREE's tools take them: `4x128xi64=0`, `@file.npy`.
-      function: the function to call.
-      device: URI of IREE's runtime driver; one of the CPU's, which can record on the host.
-      calls: how many.
+      inputs: in the syntax of IREE's tools: `4x128xi64=0`, `@file.npy`.
+      function: name of the function to call.
+      device: URI of a CPU driver of iree-runtime, which can record on the host.
+      calls: number of calls.
 
     Raises:
-      MlirfuseError: the program is not there, or does not take the inputs.
+      MlirfuseError: the program is missing, or does not accept the inputs.
     """
     if not program.is_file():
         raise MlirfuseError(f"cannot read {program}; a .vmfb file would be accepted")
@@ -90,7 +90,7 @@ def profile(
 
 
 def parse(lines: Iterable[str]) -> list[Dispatch]:
-    """Reads the lines that `iree-profile dispatch --format=jsonl` prints."""
+    """Parses the output of `iree-profile dispatch --format=jsonl`."""
     found: dict[str, Dispatch] = {}
     for line in lines:
         entry = json.loads(line)
@@ -101,18 +101,18 @@ def parse(lines: Iterable[str]) -> list[Dispatch]:
                 shortest_us=entry["min_ns"] / 1e3,
                 total_us=entry["total_ns"] / 1e3,
             )
-            found[new.name] = _joined(found[new.name], new) if new.name in found else new
+            found[new.name] = _merged(found[new.name], new) if new.name in found else new
     return sorted(found.values(), key=lambda d: (-d.total_us, d.name))
 
 
-def _joined(a: Dispatch, b: Dispatch) -> Dispatch:
+def _merged(a: Dispatch, b: Dispatch) -> Dispatch:
     return Dispatch(
         a.name, a.count + b.count, min(a.shortest_us, b.shortest_us), a.total_us + b.total_us
     )
 
 
 def table(program: str, dispatches: Sequence[Dispatch], calls: int) -> tables.Table:
-    """The dispatches of a call; those that ran less than once a call belong to the start."""
+    """The dispatches of a call, without those of the program's start, which run less often."""
     of_calls = [d for d in dispatches if d.count >= calls]
     total = sum(d.total_us for d in of_calls)
     rows = [

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.reliability`: faults, planted mistakes, models with switches: counted.
+"""`python -m benchmarks.reliability`: counts survived faults, found mistakes and correct models.
 
-The counts go to benchmarks/results/reliability.json, from which docs/reliability.md is made.
+The counts go to benchmarks/results/reliability.json, the source of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ RESULTS = results.FOLDER / "reliability.json"
 """The newest run."""
 
 TESTS = Path(__file__).parents[1] / "tests"
-"""Where the planted mistakes are."""
+"""Folder of the planted mistakes."""
 
 MODELS = ("bert_block", "llama_block", "mobilenet_v3", "int8_mlp", "moe")
 """Models of the tests that are compiled with random switches: the smallest ones."""
 
 TARGETS = ("cpu", "cpu", "cpu", "cuda", "rocm:gfx942", "vulkan:ampere")
-"""Targets in turns; programs for the CPU are run."""
+"""Targets in rotation; programs for the CPU are run."""
 
 KIND = {"wrong_constant": "numbers", "dropped_mask": "numbers", "uncompilable": "compile"}
-"""Mistake -> the failure that it is looked for with."""
+"""Mistake -> the kind of failure to search for."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Injects, plants, counts; 1 when something was not survived or not found."""
+    """Runs all checks; returns 1 if a fault is not survived or a mistake is not found."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reliability", description=__doc__)
     parser.add_argument("--faults", type=int, default=100, help="faults to inject (default: 100)")
     parser.add_argument("--plants", type=int, default=30, help="mistakes to plant (default: 30)")
@@ -67,8 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
     with replacing(given.results) as path:
         path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
     survived = all(kind["survived"] == kind["injected"] for kind in found["faults"].values())
-    right = all(Outcome(run["outcome"]).ok for run in found["models"])
-    return 0 if survived and right and all(run["found"] for run in found["bisect"]) else 1
+    correct = all(Outcome(run["outcome"]).ok for run in found["models"])
+    return 0 if survived and correct and all(run["found"] for run in found["bisect"]) else 1
 
 
 def _faults(chance: random.Random, count: int) -> dict[str, dict[str, int]]:
@@ -77,11 +77,11 @@ def _faults(chance: random.Random, count: int) -> dict[str, dict[str, int]]:
     for _ in range(count):
         kind, moment = chance.choice(faults.KINDS), chance.random()
         with tempfile.TemporaryDirectory() as folder:
-            wrong = faults.inject(Path(folder), kind, moment)
+            damage = faults.inject(Path(folder), kind, moment)
         injected[kind] += 1
-        survived[kind] += not wrong
-        if wrong:
-            print(f"{kind} at {moment:.3f}: {wrong}", file=sys.stderr)
+        survived[kind] += not damage
+        if damage:
+            print(f"{kind} at {moment:.3f}: {damage}", file=sys.stderr)
     return {k: {"injected": injected[k], "survived": survived[k]} for k in sorted(injected)}
 
 
@@ -102,13 +102,13 @@ def _bisect(chance: random.Random, count: int) -> list[dict[str, Any]]:
             finding = search.find()
         named = [p for culprit in finding.culprits for p in culprit.decision.ops]
         lines = planted.model(stages).splitlines()
-        right = bool(named) and all(f"{stage} = " in lines[_line(p) - 1] for p in named)
+        found = bool(named) and all(f"{stage} = " in lines[_line(p) - 1] for p in named)
         runs.append(
             {
                 "mistake": mistake,
                 "rewrites": finding.rewrites,
                 "compiles": finding.compiles,
-                "found": right and len(finding.culprits) == 1,
+                "found": found and len(finding.culprits) == 1,
             }
         )
     return runs
@@ -120,10 +120,10 @@ def _models(chance: random.Random, count: int) -> list[dict[str, Any]]:
     from helpers.models import records
 
     runs = []
-    for number in range(count):
-        name, target = MODELS[number % len(MODELS)], TARGETS[number // len(MODELS) % len(TARGETS)]
-        chosen = _switches(chance) if number >= len(MODELS) else {}
-        found = check_model(records.imported(name)[0], chosen, number, target)
+    for index in range(count):
+        name, target = MODELS[index % len(MODELS)], TARGETS[index // len(MODELS) % len(TARGETS)]
+        chosen = _switches(chance) if index >= len(MODELS) else {}
+        found = check_model(records.imported(name)[0], chosen, index, target)
         if not found.outcome.ok:
             print(f"{name} for {target} {chosen}: {found}", file=sys.stderr)
         runs.append(
@@ -145,8 +145,8 @@ def _switches(chance: random.Random) -> dict[str, Any]:
             return chosen
 
 
-def _line(place: str) -> int:
-    return int(place.split(":")[1])
+def _line(location: str) -> int:
+    return int(location.split(":")[1])
 
 
 if __name__ == "__main__":

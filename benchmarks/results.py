@@ -1,4 +1,4 @@
-"""What a suite measured, on which machine, as `benchmarks/results/SUITE.json`."""
+"""Results of a suite with their machine and versions, as `benchmarks/results/SUITE.json`."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from mlirfuse.core import MlirfuseError
 
 FOLDER = Path(__file__).parent / "results"
 
-QUIET_LOAD = 0.5
-"""Load average of a machine that has nothing else to do."""
+MAX_QUIET_LOAD = 0.5
+"""Maximum load average of an otherwise idle machine."""
 
 PACKAGES = ("mlirfuse", "iree-base-compiler", "iree-base-runtime", "torch", "transformers", "numpy")
-"""Whose versions are recorded."""
+"""Packages whose versions are recorded."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Row:
-    """One piece of work, ours and the others side by side.
+    """One workload, measured with ours and its peers.
 
     Attributes:
-      work: what was run, with its sizes.
+      work: name of the workload, with its sizes.
       dtype: element type.
-      ours_ms: our median time, milliseconds; None when ours failed.
-      limit_ms: what the machine would need at its highest rates; None when not known.
-      error: our largest absolute error over the largest magnitude of the result, against float64;
-        None when nothing was computed.
-      peers: other side -> its median time, milliseconds.
-      ratios: other side -> its time over ours: `median`, and the quartiles `low` and `high`, of the
+      ours_ms: our median time, in milliseconds; None when ours failed.
+      limit_ms: time at the machine's highest rates, in milliseconds; None when unknown.
+      error: our maximum absolute error against float64, relative to the largest magnitude of the
+        result; None when nothing was computed.
+      peers: peer -> its median time, in milliseconds.
+      ratios: peer -> its time over ours: `median`, and the quartiles `low` and `high`, of the
         ratios of the rounds.
-      details: what only this suite knows.
+      details: fields of this suite alone.
     """
 
     work: str
@@ -56,16 +56,16 @@ class Results:
     """One run of a suite.
 
     Attributes:
-      suite: its name.
-      device: the machine, in words.
-      threads: how many computed, on every side.
-      load: how many processes wanted a core in the minute before the run.
-      date: of the run, ISO 8601.
+      suite: name of the suite.
+      device: name of the CPU or GPU.
+      threads: threads of every system.
+      load: load average of the minute before the run.
+      date: date of the run, ISO 8601.
       quick: whether it had few rounds.
-      complete: whether all work of the suite is in it.
+      complete: whether it has all workloads of the suite.
       versions: package -> version.
-      rows: in the order of the suite.
-      rates: of the device, measured in this run, per second; empty where no suite needs them.
+      rows: one for each workload, in the order of the suite.
+      rates: rates of the device, measured in this run, per second; empty if the suite needs none.
     """
 
     suite: str
@@ -89,10 +89,10 @@ class Results:
 
 
 def load(suite: str, folder: Path = FOLDER) -> Results:
-    """Reads back what `Results.save` wrote.
+    """Reads a file of `Results.save`.
 
     Raises:
-      MlirfuseError: there is no such file, or it holds something else.
+      MlirfuseError: the file is missing or malformed.
     """
     path = folder / f"{suite}.json"
     try:
@@ -101,7 +101,7 @@ def load(suite: str, folder: Path = FOLDER) -> Results:
     except FileNotFoundError:
         raise MlirfuseError(f"no {path.name}; run: python -m benchmarks {suite}") from None
     except (ValueError, TypeError, KeyError) as error:
-        raise MlirfuseError(f"{path.name} is no result of a suite: {error}") from error
+        raise MlirfuseError(f"{path.name} holds no results of a suite: {error}") from error
 
 
 def describe(suite: str, rows: list[Row], *, load: float, quick: bool, complete: bool) -> Results:
@@ -126,7 +126,7 @@ def describe(suite: str, rows: list[Row], *, load: float, quick: bool, complete:
 
 
 def machine(measured: Results) -> str:
-    """One line about where and when."""
+    """Machine, date and versions, on one line."""
     versions = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
     if measured.rates:
         rates = (f"{name} {rate:.3g}" for name, rate in measured.rates.items())
@@ -140,7 +140,7 @@ def machine(measured: Results) -> str:
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The CPU's name, family and model, its vector width and the number of cores.
 
-    A virtual machine may hide the name; family and model still tell the generation.
+    A virtual machine may hide the name; family and model still identify the generation.
     """
     try:
         fields = _fields(cpuinfo.read_text("utf-8"))
@@ -163,7 +163,7 @@ def _fields(cpuinfo: str) -> Mapping[str, str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Four significant digits: the rest is noise."""
+    """The value with floats rounded to four significant digits: the rest is noise."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

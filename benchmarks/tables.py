@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from typing import Literal
 
 PIPED_WIDTH = 120
-"""Characters in a line where no terminal says otherwise."""
+"""Width of the output when it is not a terminal, in characters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """Words and numbers in rows.
+    """A table of words and numbers.
 
     Attributes:
-      title: one line; a heading on a page.
-      text: what the columns mean.
+      title: heading, one line.
+      text: explanation of the columns.
       header: names of the columns.
-      rows: as many cells as the header has.
-      words: how many columns from the left hold words; the others hold numbers.
+      rows: cells of each row, one for each column.
+      words: count of columns from the left that hold words; the others hold numbers.
     """
 
     title: str
@@ -53,9 +53,9 @@ def show(table: Table) -> None:
     from rich.table import Table as RichTable
 
     shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD)
-    for position, name in enumerate(table.header):
-        side: Literal["left", "right"] = "left" if position < table.words else "right"
-        shown.add_column(name, justify=side, overflow="fold")
+    for index, name in enumerate(table.header):
+        justify: Literal["left", "right"] = "left" if index < table.words else "right"
+        shown.add_column(name, justify=justify, overflow="fold")
     for row in table.rows:
         shown.add_row(*row)
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)

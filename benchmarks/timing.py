@@ -1,8 +1,8 @@
-"""Times several callables side by side, turn by turn, and compares them turn by turn.
+"""Times several systems in interleaved rounds, and compares them round by round.
 
-On a shared machine the speed of everything drifts by tens of percent within minutes. Two sides
-timed in the same round drift together, so a ratio is the median of the ratios of the rounds, never
-a ratio of two times taken apart.
+The speed of a shared machine drifts by tens of percent within minutes. Systems timed in the same
+round drift together, so a ratio is the median of the rounds' ratios, never a ratio of two separate
+measurements.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from collections.abc import Callable, Mapping, Sequence
 from mlirfuse.runtime.devices import THREADS_VARIABLE
 
 THREADS = 2
-"""Threads that compute, for every side."""
+"""Threads of every system."""
 
 PAUSE_SECONDS = 0.03
 """Sleep before each turn: PyTorch's OpenMP threads spin for some milliseconds after their last
-work, and would take the cores from whoever comes next."""
+work, and would take the cores from the next system."""
 
 TURN_SECONDS = 0.02
-"""How long the timed calls of a turn last together, about."""
+"""Approximate total time of the timed calls of a turn."""
 
-TURN_CALLS = 50
-"""Most calls of a turn."""
+MAX_TURN_CALLS = 50
+"""Maximum number of timed calls of a turn."""
 
-WARM_CALLS = 12
-"""Most calls for one side to become stable before it is timed."""
+MAX_WARMUP_CALLS = 12
+"""Maximum number of calls of a system before it is timed."""
 
-STABLE = 0.1
-"""A side is warm when two calls in a row are faster by no more than this part than all before."""
+STABLE_GAIN = 0.1
+"""A system is warm when two consecutive calls improve on the best one by at most this fraction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ratio:
-    """How one side's time compares with another's, over the rounds.
+    """The ratio of two systems' times, over the rounds.
 
     Attributes:
       median: the median of the rounds' ratios.
@@ -53,17 +53,17 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Samples:
-    """Seconds of a call, by side, one for each round; the same rounds for all sides."""
+    """System -> time of a call in each round, in seconds; all systems have the same rounds."""
 
     seconds: Mapping[str, Sequence[float]]
 
-    def milliseconds(self, side: str) -> float:
-        """The median time of a call."""
-        return statistics.median(self.seconds[side]) * 1e3
+    def milliseconds(self, system: str) -> float:
+        """The median time of a call, in milliseconds."""
+        return statistics.median(self.seconds[system]) * 1e3
 
-    def ratio(self, side: str, over: str) -> Ratio:
-        """The time of `side` as a multiple of the time of `over`."""
-        ratios = [a / b for a, b in zip(self.seconds[side], self.seconds[over], strict=True)]
+    def ratio(self, system: str, over: str) -> Ratio:
+        """The time of `system` as a multiple of the time of `over`."""
+        ratios = [a / b for a, b in zip(self.seconds[system], self.seconds[over], strict=True)]
         if len(ratios) == 1:
             return Ratio(ratios[0], ratios[0], ratios[0])
         low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -73,7 +73,7 @@ class Samples:
 def use_threads(count: int = THREADS) -> None:
     """Gives PyTorch and IREE's CPU runtime the same number of threads.
 
-    Call it before a program of IREE is loaded: its threads start once in a process.
+    It must be called before a program of IREE is loaded: its threads start once in a process.
     """
     import torch
 
@@ -82,33 +82,32 @@ def use_threads(count: int = THREADS) -> None:
 
 
 def interleave(
-    sides: Mapping[str, Callable[[], object]],
+    systems: Mapping[str, Callable[[], object]],
     *,
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Samples:
-    """Calls each side once a round, in turn, after warming all up.
+    """Gives each system one turn in each round, after warming all up.
 
-    A turn is a pause, one call that does not count (it brings the side's own data back into the
-    caches), and calls that count, of which the turn's time is the median. Each round starts with
-    another side.
+    A turn is a pause, one untimed call, which brings the system's data back into the caches, and
+    timed calls, whose median is the time of the turn. Each round starts with another system.
 
     Args:
-      sides: name -> a call that returns when its work is done.
-      rounds: how many, at least 1.
-      clock: seconds.
-      sleep: takes seconds.
+      systems: name -> a call that returns when its work is done.
+      rounds: number of rounds, at least 1.
+      clock: current time in seconds.
+      sleep: pauses for a time in seconds.
     """
-    calls = {name: _warm(call, clock, sleep) for name, call in sides.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    names = list(sides)
+    calls = {name: _warm(call, clock, sleep) for name, call in systems.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    names = list(systems)
     for turn in range(rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
             sleep(PAUSE_SECONDS)
-            sides[name]()
-            times = [_once(sides[name], clock) for _ in range(calls[name])]
+            systems[name]()
+            times = [_once(systems[name], clock) for _ in range(calls[name])]
             seconds[name].append(statistics.median(times))
     return Samples(seconds)
 
@@ -116,17 +115,17 @@ def interleave(
 def _warm(
     call: Callable[[], object], clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> int:
-    """Calls until the time falls no more; returns how many calls a turn needs."""
+    """Calls a system until its time is stable; returns the number of timed calls of a turn."""
     sleep(PAUSE_SECONDS)
     best = _once(call, clock)
     steady = 0
-    for _ in range(WARM_CALLS):
+    for _ in range(MAX_WARMUP_CALLS):
         now = _once(call, clock)
-        steady = steady + 1 if now >= (1 - STABLE) * best else 0
+        steady = steady + 1 if now >= (1 - STABLE_GAIN) * best else 0
         best = min(best, now)
         if steady == 2:
             break
-    return max(1, min(TURN_CALLS, math.ceil(TURN_SECONDS / max(best, 1e-9))))
+    return max(1, min(MAX_TURN_CALLS, math.ceil(TURN_SECONDS / max(best, 1e-9))))
 
 
 def _once(call: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lit.formats
 
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 180
 """Time limit of one mlirfuse command, where `timeout` is installed."""
 
 

@@ -1,4 +1,4 @@
-"""The Python API: compile a model, fuse a module, ask what could be fused."""
+"""The Python API: compile a model, fuse a module, list the candidates for fusion."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compile(
         code generation.
       measure: time each function with and without fusion on this machine's device, with random
         arguments, and keep the faster form; this passes the cache by.
-      guard: what a call with arguments of other shapes, types or structure does: `recompile` for
+      guard: policy for calls with arguments of other shapes, types or structure: `recompile` for
         them, `fallback` to the model itself, `error`, or `off` to leave it to IREE's own checks.
       cache: use the compile cache.
       timeout: seconds that each step of the compiler may take; None for no limit.
@@ -69,7 +69,7 @@ def compile(
 
     Raises:
       UsageError: the request is wrong: unknown target, pass or switch, missing file.
-      ImportFailedError: the model is damaged or holds what IREE does not take.
+      ImportFailedError: the model is damaged, or holds an op that IREE does not take.
       CompileFailedError: the compiler refused, died or ran out of time.
       PassFailedError: a pass of the pipeline failed.
     """
@@ -158,7 +158,7 @@ def fuse(
       **switches: fields of `FusionOptions`.
 
     Returns:
-      The module with its groups, and what was decided.
+      The module with its groups, and the report of the decisions.
 
     Raises:
       UsageError: an unknown target, pass or switch, or a missing file.
@@ -215,5 +215,5 @@ def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
     except ir.MLIRError as error:
         found = error.error_diagnostics[0] if error.error_diagnostics else None
         where = re.search(r":\d+:\d+", str(found.location)) if found else None
-        what = found.message.splitlines()[0] if found else "not valid MLIR"
-        raise ImportFailedError(f"{name}{where[0] if where else ''}: {what}") from error
+        message = found.message.splitlines()[0] if found else "not valid MLIR"
+        raise ImportFailedError(f"{name}{where[0] if where else ''}: {message}") from error

@@ -1,4 +1,4 @@
-"""One compilation, from the model to the program: what the API, the tools and debugging share."""
+"""One compilation, from the model to the program, for the API, the tools and debugging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import Report, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.runtime.module import FusedModule, Image
+from mlirfuse.runtime.image import Image
+from mlirfuse.runtime.module import FusedModule
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mlirfuse.runtime.guards import Guard
 
 Options = FusionOptions | Mapping[str, Any] | None
-"""Switches: resolved, or by name; None for what the environment says."""
+"""Switches: resolved, or by name; None for those of the environment."""
 
 
 def resolved(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
@@ -85,9 +86,9 @@ class Compilation:
     Attributes:
       compiler: the compiler, target and options.
       imported: the model.
-      folder: private directory for what lies between the phases.
+      folder: private directory for files between the phases.
       stock: whether to leave our passes out.
-      count_stock: whether the number of dispatches without our passes is asked for.
+      count_stock: whether to count the dispatches without our passes too.
       transient: whether the program fell back from a failure that may not happen again.
     """
 

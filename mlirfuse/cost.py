@@ -1,9 +1,8 @@
 """Modelled work and time of groups of ops on a target.
 
-A group reads each tensor from outside once and writes each value that others read once; what stays
-inside costs nothing. Time is a launch, plus the longer of moving the bytes and computing: a core
-or multiprocessor does one while it waits for the other. Work with fewer independent iterations than
-the device needs runs at that part of its rates.
+A group reads each external tensor once and writes each value with external users once; inner values
+cost nothing. Time is a launch plus the larger of memory time and compute time, which overlap. Work
+with fewer independent iterations than the device needs runs at that fraction of its rates.
 Source: S. Williams, A. Waterman and D. Patterson, Roofline, 2009.
 """
 
@@ -19,12 +18,12 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import analysis_cache, ops, slices
 from mlirfuse.targets.base import Target
 
-MINOR = 1 / 8
-"""Part of the largest op's operations up to which an op's own parallelism does not count: what is
-done once a row leaves threads idle for a moment only."""
+MINOR_OP_FRACTION = 1 / 8
+"""Share of the largest op's operations below which an op's own parallelism is ignored: work per row
+leaves threads idle for a short time only."""
 
-SHARED_REDUCTION = 1024
-"""Most iterations of one row's reduction that run at once: the threads of a GPU's workgroup."""
+MAX_REDUCTION_THREADS = 1024
+"""Upper limit of the parallel iterations of one row's reduction: threads of a GPU's workgroup."""
 
 # Scalar ops that take tens of instructions: polynomials, divisions, roots.
 _TRANSCENDENTAL = re.compile(
@@ -39,16 +38,16 @@ _FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant", "arith.extf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """What an op or a group does in one call.
+    """The work of an op or a group in one call.
 
     Attributes:
-      bytes: memory traffic.
-      matrix: multiplies and adds of contractions.
+      bytes: memory traffic, in bytes.
+      matrix: operations of contractions; a multiply-add counts as two.
       kind: element type of the contractions' operands.
       vector: other arithmetic operations.
       special: exponentials, divisions, roots and the like.
       parallel: independent iterations: those of the parallel loops.
-      launches: dispatches.
+      launches: number of dispatches.
     """
 
     bytes: int
@@ -72,18 +71,18 @@ class Work:
             + self.vector / target.vector_rate
             + self.special / target.special_rate
         )
-        filled = min(1.0, self.parallel / target.parallelism)
-        seconds = max(self.bytes / target.bandwidth, compute) / filled
+        occupancy = min(1.0, self.parallel / target.parallelism)
+        seconds = max(self.bytes / target.bandwidth, compute) / occupancy
         return seconds * 1e6 + self.launches * target.launch_us
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gain:
-    """What making one dispatch of a group saves against one dispatch per op.
+    """The gain of one dispatch for a group over one dispatch per op.
 
     Attributes:
-      bytes_saved: memory traffic, bytes a call.
-      microseconds: modelled time a call; negative when the group would be slower.
+      bytes_saved: avoided memory traffic, in bytes a call.
+      microseconds: modelled time gained a call; negative when the group would be slower.
     """
 
     bytes_saved: int
@@ -91,7 +90,7 @@ class Gain:
 
 
 def gain(group: list[ir.Operation], target: Target) -> Gain:
-    """Models what the group saves as one dispatch."""
+    """The modelled gain of the group as one dispatch."""
     working = [op for op in group if does_work(op)]
     if len(working) < 2:
         return Gain(0, 0.0)
@@ -104,7 +103,7 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
 
 def does_work(op: ir.Operation) -> bool:
     """Whether the op would be a dispatch: no reshape, no empty or constant tensor."""
-    return not (slices.is_cheap(op) or op.name in ops.RESHAPES)
+    return not (slices.is_clonable(op) or op.name in ops.RESHAPES)
 
 
 def work(group: list[ir.Operation]) -> Work:
@@ -119,7 +118,7 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])
     return combined([computation(op)], num_bytes([*read, *op.results]))
@@ -127,7 +126,7 @@ def _written_whole(op: ir.Operation) -> Work:
 
 def combined(parts: Iterable[Work], traffic: int) -> Work:
     """The work of several ops as one dispatch that moves `traffic` bytes."""
-    matrix = vector = special = most = 0
+    matrix = vector = special = largest = 0
     kind = ""
     sizes: list[tuple[int, int]] = []
     for part in parts:
@@ -135,7 +134,7 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
         vector += part.vector
         special += part.special
         operations = part.matrix + part.vector + part.special
-        most = max(most, operations)
+        largest = max(largest, operations)
         if part.launches:
             sizes.append((operations, part.parallel))
         if part.matrix:
@@ -147,27 +146,30 @@ def combined(parts: Iterable[Work], traffic: int) -> Work:
         vector=vector,
         special=special,
         # Casts and copies have no operations: alone they all count.
-        parallel=min([p for count, p in sizes if count > MINOR * most or not most], default=1),
+        parallel=min(
+            [p for count, p in sizes if count > MINOR_OP_FRACTION * largest or not largest],
+            default=1,
+        ),
     )
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def computation(op: ir.Operation) -> Work:
-    """What one op computes; its bytes are left out."""
+    """The work of one op without its memory traffic."""
     if not does_work(op):
         return Work(0, launches=0)
     if op.name == ops.REGION:
         return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
     if not ops.is_generic(op) and not ops.is_contraction(op):
-        count = max((ops.num_elements(r, ops.DYNAMIC_SIZE) for r in op.results), default=0)
-        steps = 2 if op.name == "linalg.softmax" else 0
-        return Work(0, vector=count, special=steps * count, parallel=count)
-    sizes = [ops.DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
+        count = max((ops.num_elements(r, ops.ASSUMED_DYNAMIC_SIZE) for r in op.results), default=0)
+        special = 2 if op.name == "linalg.softmax" else 0
+        return Work(0, vector=count, special=special * count, parallel=count)
+    sizes = [ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op)]
     count = math.prod(sizes)
     kinds = ops.iterator_types(op)
     parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
     if parallel < count and not ops.is_contraction(op):
-        parallel *= min(count // parallel, SHARED_REDUCTION)
+        parallel *= min(count // parallel, MAX_REDUCTION_THREADS)
     if ops.is_contraction(op):
         return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
     names = ops.scalar_names(op)
@@ -182,14 +184,14 @@ def _is_special(name: str) -> bool:
 
 def num_bytes(values: Iterable[ir.Value]) -> int:
     """Bytes of the tensors among the values."""
-    total = 0
+    count = 0
     for value in values:
         if ops.ranked(value) is not None:
-            total += ops.num_bytes(value, ops.DYNAMIC_SIZE)
-    return total
+            count += ops.num_bytes(value, ops.ASSUMED_DYNAMIC_SIZE)
+    return count
 
 
 def is_cheap_value(value: ir.Value) -> bool:
-    """Whether a group takes a copy of what makes the value instead of reading it."""
+    """Whether a group clones the producer of the value instead of reading the value."""
     op = ops.defining_op(value)
-    return op is not None and slices.is_cheap(op)
+    return op is not None and slices.is_clonable(op)

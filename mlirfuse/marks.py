@@ -2,8 +2,8 @@
 
 A mark is a text, `mlirfuse.region:must:mlp`. It goes into the name scope of JAX's ops and the
 metadata of PyTorch's nodes, and from there into the locations of the module, where
-`structured.marks` finds it. This module imports neither framework: a block marks the ops of those
-that its program has imported.
+`structured.ir.marks` finds it. This module imports neither framework: a block marks the ops of the
+frameworks that its program has imported.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from mlirfuse.core import UsageError
 
 PREFIX = "mlirfuse.region:"
-"""What every mark starts with."""
+"""The prefix of every mark."""
 
 LAYER = "mlirfuse.layer:"
-"""What the name of the PyTorch module that an op comes from starts with, in its location."""
+"""The prefix, in an op's location, of the name of the PyTorch module that the op comes from."""
 
 FUSE = ("auto", "must", "never")
-"""What a mark asks for. `auto` asks for nothing: it names the ops."""
+"""The requests of a mark. `auto` only names the ops."""
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
 _entered: dict[str, int] = {}
-"""How often each `must` block was entered since the last import of a model began."""
+"""Number of entries of each `must` block since the last import of a model began."""
 
 
 def restart() -> None:
@@ -41,12 +41,12 @@ def mark(name: str, fuse: str = "auto", entry: int = 0) -> str:
     """The text of a mark.
 
     Args:
-      name: the block's.
+      name: name of the block.
       fuse: a word of `FUSE`.
-      entry: which time the block was entered: the layers of a model enter it once each.
+      entry: index of the entry of the block: each layer of a model enters it once.
 
     Raises:
-      UsageError: a name that a location could not hold, or an unknown word.
+      UsageError: a name that a location cannot hold, or an unknown word.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
@@ -69,12 +69,12 @@ def region(name: str, fuse: str = "auto") -> Iterator[None]:
     blocks around it.
 
     Args:
-      name: what `--never-fuse`, `--must-fuse` and the explanations call the block.
+      name: name of the block in `--never-fuse`, `--must-fuse` and explanations.
       fuse: `never`: the ops join no group; `must`: they end in one group, or compiling fails with
         the reason, each time that the block is entered; `auto`: the engine decides.
 
     Raises:
-      UsageError: a name that is none, or an unknown word.
+      UsageError: an invalid name, or an unknown word.
     """
     text = mark(name, fuse)
     if fuse == "must":
@@ -109,5 +109,5 @@ def _jax_scope(text: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def of_metadata(custom: Mapping[str, Any] | None) -> list[str]:
-    """The marks in the metadata `custom` of a node of PyTorch's."""
+    """The marks in the metadata `custom` of a PyTorch node."""
     return [key for key in custom or () if isinstance(key, str) and key.startswith(PREFIX)]

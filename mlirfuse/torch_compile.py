@@ -1,7 +1,7 @@
-"""`torch.compile(model, backend="mlirfuse")`: graphs of Dynamo as programs of ours.
+"""`torch.compile(model, backend="mlirfuse")`: compiles graphs of Dynamo.
 
 Dynamo finds the function by the entry point `mlirfuse` of the group `torch_dynamo_backends`, so
-nobody has to import mlirfuse for it. A graph that cannot be compiled runs as PyTorch runs it.
+users need not import mlirfuse. PyTorch runs the graphs that cannot be compiled.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 Compiled = Callable[..., Any]
 
 SOURCE = "torch.compile"
-"""What messages call the model: Dynamo does not say whose graph it is."""
+"""Name of the model in messages: Dynamo does not pass the model's own name."""
 
 MODE = "reduce-overhead"
-"""The mode of torch.compile that we have."""
+"""The supported mode of torch.compile."""
 
 _log = logging.getLogger("mlirfuse.torch")
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What `torch.compile(..., options={...})` may hold beside the switches.
+    """The options of `torch.compile(..., options={...})`.
 
     Attributes:
-      target: as for `mlirfuse.compile`; None for the machine that the tensors are on.
-      fallback: whether a graph that cannot be compiled runs as PyTorch runs it; else it is an
-        error.
-      freeze: make parameters and buffers parts of the program, as constants.
-      stock: compile without fusion of ours, to compare with.
-      cache: use the compile cache.
-      timeout: seconds that each step of the compiler may take; None for no limit.
-      cuda_graph: on CUDA, issue the commands of a call as one CUDA graph; see `mlirfuse.load`.
+      target: as for `mlirfuse.compile`; None for the machine of the tensors.
+      fallback: whether PyTorch runs a graph that cannot be compiled; otherwise it is an error.
+      freeze: whether parameters and buffers become constants of the program.
+      stock: whether to compile without mlirfuse's passes, as a baseline.
+      cache: whether to use the compile cache.
+      timeout: time limit of each step of the compiler, in seconds; None for no limit.
+      cuda_graph: whether to issue the commands of a call on CUDA as one CUDA graph; see
+        `mlirfuse.load`.
       switches: all other keys, resolved.
     """
 
@@ -59,10 +59,10 @@ class BackendOptions:
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> BackendOptions:
-        """Reads the mapping that `torch.compile` was given.
+        """Reads the options of `torch.compile`.
 
         Raises:
-          UsageError: an unknown key or target, or a value of a wrong kind.
+          UsageError: an unknown key or target, or a value of a wrong type.
         """
         own = {field.name for field in dataclasses.fields(cls)} - {"switches"}
         known = {normalized(name): name for name in (*own, *switch_names())}
@@ -94,7 +94,7 @@ def backend(
 
     Args:
       graph: functions of PyTorch on tensors; parameters are among its arguments.
-      example_inputs: its arguments, with symbolic numbers where a size is dynamic.
+      example_inputs: its arguments, with symbolic integers for dynamic sizes.
       options: see `BackendOptions`.
       mode: `reduce-overhead`, which is the option `cuda_graph`.
 
@@ -121,10 +121,10 @@ def backend(
 
 
 def _explain(error: MlirfuseError) -> None:
-    """Logs why a graph is left to PyTorch, once for each reason."""
+    """Logs the reason for leaving a graph to PyTorch, once for each reason."""
     text = f"{error}; PyTorch runs this graph itself"
-    if text not in _said:
-        _said.add(text)
+    if text not in _logged:
+        _logged.add(text)
         _log.warning("%s", text)
 
 
@@ -140,7 +140,7 @@ def _compiled(
     tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         raise ImportFailedError(
-            f"{SOURCE}: gradients are asked for, and only inference is compiled; call the model"
+            f"{SOURCE}: it needs gradients, and only inference is compiled; call the model"
             " under torch.no_grad() or torch.inference_mode()"
         )
     try:
@@ -172,10 +172,10 @@ def _compiled(
 
 
 def _machine(tensors: Sequence[torch.Tensor]) -> tuple[str, str]:
-    """Target and device for what is computed with these tensors.
+    """Target and device URI of the machine that holds these tensors.
 
     Raises:
-      ImportFailedError: they are on a device that we do not compile for.
+      ImportFailedError: mlirfuse has no target for their device.
     """
     import torch
 
@@ -187,14 +187,14 @@ def _machine(tensors: Sequence[torch.Tensor]) -> tuple[str, str]:
             f"{SOURCE}: tensors are on '{device}'; on the CPU, CUDA or ROCm would be accepted"
         )
     properties = torch.cuda.get_device_properties(device)
-    number = f"://{device.index}" if device.index else ""
+    path = f"://{device.index}" if device.index else ""
     if torch.version.hip:
-        return f"rocm:{properties.gcnArchName.partition(':')[0]}", f"hip{number}"
-    return f"cuda:sm_{properties.major}{properties.minor}", f"cuda{number}"
+        return f"rocm:{properties.gcnArchName.partition(':')[0]}", f"hip{path}"
+    return f"cuda:sm_{properties.major}{properties.minor}", f"cuda{path}"
 
 
 def _frozen(example_inputs: Sequence[Any], inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
-    """Parameters and buffers, by position, that the graph does not change."""
+    """Index -> value of each parameter and buffer that the graph does not write."""
     import torch
     from torch._guards import TracingContext
 
@@ -216,7 +216,7 @@ def _frozen(example_inputs: Sequence[Any], inputs: Sequence[Any]) -> dict[int, t
 
 
 class _Graph:
-    """A compiled graph, as AOTAutograd calls it: with a list of arguments that becomes empty."""
+    """A compiled graph with AOTAutograd's boxed calls: the list of arguments becomes empty."""
 
     _boxed_call = True
 
@@ -241,7 +241,7 @@ class _Graph:
 
         options = self._options
         target, device = self._machine
-        with unset_fake_temporarily():  # the constants are real
+        with unset_fake_temporarily():  # constants are real tensors
             model = import_graph(module, constants=frozen, source=SOURCE, timeout=options.timeout)
         program = api.compile(
             model.imported,
@@ -253,7 +253,7 @@ class _Graph:
             guard="off",
         )
         if program.device != device.partition(":")[0]:
-            device = program.device  # the target that was asked for is not the tensors' machine
+            device = program.device  # the requested target is not the tensors' machine
         self._model = model
         self._program = program.on(
             device, cuda_graph=options.cuda_graph and device.startswith("cuda")
@@ -264,8 +264,8 @@ class _Graph:
         arguments.clear()
         if self._versions and self._changed(given):
             self._thaw()
-        got = self._program(*[take(given) for take in self._model.takes])
-        return [make(given, got) for make in self._model.makes]
+        results = self._program(*[make(given) for make in self._model.make_arguments])
+        return [make(given, results) for make in self._model.make_results]
 
     def _changed(self, given: Sequence[Any]) -> bool:
         return any(
@@ -274,7 +274,7 @@ class _Graph:
         )
 
     def _thaw(self) -> None:
-        """Makes parameters arguments, because one of them is not what it was."""
+        """Compiles the parameters as arguments, since one of them has changed."""
         assert self._module is not None
         _log.info("%s: a frozen parameter was changed; all are arguments from now on", SOURCE)
         self._versions = {}

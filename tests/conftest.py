@@ -1,7 +1,11 @@
 import os
+import subprocess
 
 import iree.runtime as rt
 import pytest
+
+from helpers import kernel_builds
+from mlirfuse.kernels import triton_compiler
 
 # What a user has measured on this machine must not change what the tests see.
 os.environ["MLIRFUSE_RATES"] = "off"
@@ -11,6 +15,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Kernels are run by Triton's interpreter; Triton asks when it is imported, as PyTorch does, too.
 os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory):
+    """Folder of the kernels that this run of the tests has built, on all its workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder /= "kernels"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_kernels(kernels):
+    """Each kernel is built once a run; `cold_kernels` has a test build them as users do."""
+    kernel_builds.share(kernels, kernel_builds.start)
+
+
+@pytest.fixture
+def cold_kernels(monkeypatch):
+    monkeypatch.setattr(triton_compiler, "subprocess", subprocess)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fuzz --minutes=60`: random programs and switches, counted and kept."""
+"""`python -m benchmarks.fuzz --minutes=60`: checks random programs with random switches."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ RESULTS = results.FOLDER / "fuzz.json"
 """One entry for each run."""
 
 HEADER = "// checked: "
-"""Starts a kept program; target and switches follow, as JSON."""
+"""First line of a kept program; target and switches follow as JSON."""
 
 _PACKAGES = ("mlirfuse", "iree-base-compiler", "iree-base-runtime")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs until the time is over; 1 when something failed."""
+    """Runs until the time is over; returns 1 if a program fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--steps", type=int, default=10, help="size of a program (default: 10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--together", type=int, default=12, help="programs a module (default: 12)")
-    parser.add_argument("--target", default="cpu", help="another than cpu only compiles")
+    parser.add_argument("--target", default="cpu", help="others than cpu only compile")
     parser.add_argument(
-        "--dialect", choices=sorted(DIALECTS), help="of all programs; else in turns"
+        "--dialect", choices=sorted(DIALECTS), help="of all programs; all in turns by default"
     )
     parser.add_argument(
         "--damaged", type=int, metavar="N", help="N damaged inputs of each kind, and no programs"
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Batch:
-    """Programs that are compiled together; their switches are those of the first."""
+    """Programs that are compiled in one module, with the switches of the first seed."""
 
     seeds: tuple[int, ...]
     steps: int
@@ -86,7 +86,7 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
     seen: collections.Counter[str] = collections.Counter()
     dialects: collections.Counter[str] = collections.Counter()
     groups, switched, seed = 0, 0, given.seed
-    with contextlib.suppress(KeyboardInterrupt):  # what was done counts
+    with contextlib.suppress(KeyboardInterrupt):  # finished programs count
         while time.monotonic() < began + given.minutes * 60:
             batches = []
             for first in range(seed, seed + given.jobs * given.together, given.together):
@@ -97,15 +97,15 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
                 chosen = switches(batch.seeds[0])
                 switched += len(batch.seeds) if chosen else 0
                 dialects[batch.dialect] += len(batch.seeds)
-                for number, found in zip(batch.seeds, found_each, strict=True):
+                for program_seed, found in zip(batch.seeds, found_each, strict=True):
                     outcomes[str(found.outcome)] += 1
                     groups += found.groups
-                    seen.update(kinds(batch.text(number, "main")))
+                    seen.update(kinds(batch.text(program_seed, "main")))
                     if found.outcome is not Outcome.EQUAL:
-                        said = f"{number} {chosen}: {found.outcome}: {found.message}"
-                        print(said, file=sys.stderr, flush=True)
+                        line = f"{program_seed} {chosen}: {found.outcome}: {found.message}"
+                        print(line, file=sys.stderr, flush=True)
                     if not found.outcome.ok:
-                        kept = _keep(given.failures, batch, number, chosen, found)
+                        kept = _keep(given.failures, batch, program_seed, chosen, found)
                         print(kept, file=sys.stderr, flush=True)
             seed = batches[-1].seeds[-1] + 1
     return {
@@ -125,20 +125,20 @@ def _run(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _all(batches: list[_Batch], jobs: int) -> list[list[Checked]]:
-    """Checks the batches side by side; of one whose process dies, each program in its own."""
+    """Checks batches in parallel; if a process crashes, each program in a separate process."""
     try:
         with _pool(jobs) as pool:
             return list(pool.map(_batch, batches))
     except BrokenProcessPool:
-        return [[_apart(part) for part in batch.alone()] for batch in batches]
+        return [[_in_process(part) for part in batch.alone()] for batch in batches]
 
 
-def _apart(batch: _Batch) -> Checked:
+def _in_process(batch: _Batch) -> Checked:
     try:
         with _pool(1) as pool:
             return pool.submit(_batch, batch).result()[0]
     except BrokenProcessPool:
-        return Checked(Outcome.CRASH, "the process died")
+        return Checked(Outcome.CRASH, "the process crashed")
 
 
 def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
@@ -149,37 +149,37 @@ def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
 
 def _batch(batch: _Batch) -> list[Checked]:
     texts = {f"main{seed}": batch.text(seed, f"main{seed}") for seed in batch.seeds}
-    numbers = {f"main{seed}": seed for seed in batch.seeds}
+    seeds = {f"main{seed}": seed for seed in batch.seeds}
     try:
-        found = check_all(texts, switches(batch.seeds[0]), numbers, batch.target)
+        found = check_all(texts, switches(batch.seeds[0]), seeds, batch.target)
     except Exception as error:
-        said = Checked(Outcome.ENGINE, f"{type(error).__name__}: {error}")
-        return [said for _ in batch.seeds]
+        failed = Checked(Outcome.ENGINE, f"{type(error).__name__}: {error}")
+        return [failed for _ in batch.seeds]
     return [found[name] for name in texts]
 
 
 def _keep(folder: Path, batch: _Batch, seed: int, chosen: dict[str, Any], found: Checked) -> Path:
-    """Writes the smallest program of the seed that ends the same way alone; else the program."""
+    """Writes the smallest program of a seed with the same outcome; else the program itself."""
 
     def text(steps: int) -> str:
         return graph(seed, steps, "main", batch.dialect)
 
-    def alike(steps: int) -> bool:
+    def same_outcome(steps: int) -> bool:
         with _pool(1) as pool:
             try:
-                asked = (text(steps), chosen, seed, batch.target)
-                return pool.submit(check, *asked).result().outcome is found.outcome
+                arguments = (text(steps), chosen, seed, batch.target)
+                return pool.submit(check, *arguments).result().outcome is found.outcome
             except BrokenProcessPool:
                 return found.outcome is Outcome.CRASH
             except Exception:
                 return found.outcome is Outcome.ENGINE
 
-    least = next((n for n in range(1, batch.steps) if alike(n)), batch.steps)
+    steps = next((n for n in range(1, batch.steps) if same_outcome(n)), batch.steps)
     path = folder / f"{found.outcome}_{seed}.mlir"
     path.parent.mkdir(parents=True, exist_ok=True)
     message = " ".join(found.message.split())
     head = json.dumps({"target": batch.target, "switches": chosen})
-    path.write_text(f"{HEADER}{head}\n// {message}\n{text(least)}", encoding="utf-8")
+    path.write_text(f"{HEADER}{head}\n// {message}\n{text(steps)}", encoding="utf-8")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Compiles programs with and without fusion and says what became of them."""
+"""Compiles and runs programs with and without fusion, and classifies the outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.backend.fallback import Fallback
 from mlirfuse.compilation import Compilation, open_model
-from mlirfuse.core import Kind, MlirfuseError, Reason, Report
+from mlirfuse.core import MlirfuseError, Reason, Report
 from mlirfuse.debug import compare
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.options import FusionOptions
@@ -22,11 +22,11 @@ from mlirfuse.runtime.inputs import random_inputs
 from mlirfuse.runtime.isolated import Signature
 
 TIMEOUT = 120.0
-"""Seconds for each step of the compiler and each call."""
+"""Time limit of each step of the compiler and of each call, in seconds."""
 
 
 class Outcome(enum.StrEnum):
-    """What became of a program."""
+    """The outcome of a program."""
 
     EQUAL = "equal"
     FELL_BACK = "fell_back"
@@ -38,13 +38,13 @@ class Outcome(enum.StrEnum):
 
     @property
     def ok(self) -> bool:
-        """Whether it is no failure of ours: `refused` is what stock IREE does not take."""
+        """Whether it is no failure of ours; `refused` programs fail with stock IREE."""
         return self in (Outcome.EQUAL, Outcome.FELL_BACK, Outcome.REFUSED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checked:
-    """An outcome, with what was said and how much was fused."""
+    """An outcome, with its message and the count of groups."""
 
     outcome: Outcome
     message: str = ""
@@ -52,7 +52,7 @@ class Checked:
 
 
 def switches(seed: int) -> dict[str, Any]:
-    """Random switches; none of them in half of the cases."""
+    """Random switches; none in half of the cases."""
     chance = random.Random(seed)
     found: dict[str, Any] = {}
     if chance.random() < 0.5:
@@ -76,19 +76,19 @@ def switches(seed: int) -> dict[str, Any]:
 
 
 def check(text: str, given: dict[str, Any], seed: int = 0, target: str = "cpu") -> Checked:
-    """Compiles the program, calls it, and compares.
+    """Compiles a program, calls it, and compares its results with the unfused program's.
 
     Args:
-      text: the program, with a function `main`.
+      text: MLIR text with a function `main`.
       given: fields of `FusionOptions`.
-      seed: of the arguments.
-      target: the machine; on another than the CPU the program is compiled and not called.
+      seed: seed of the arguments.
+      target: the target; programs for other targets than the CPU are compiled and not called.
     """
     return _alone({"main": text}, FusionOptions(**given), {"main": seed}, target)["main"]
 
 
 def check_model(model: Any, given: dict[str, Any], seed: int = 0, target: str = "cpu") -> Checked:
-    """Checks a model of any kind; arguments else as for `check`."""
+    """Checks a model of any kind; other arguments are those of `check`."""
     try:
         with open_model(
             model, target=target, options=FusionOptions(**given), timeout=TIMEOUT
@@ -104,9 +104,9 @@ def check_model(model: Any, given: dict[str, Any], seed: int = 0, target: str = 
 def check_all(
     texts: dict[str, str], given: dict[str, Any], seeds: dict[str, int], target: str = "cpu"
 ) -> dict[str, Checked]:
-    """Checks programs in one module, in a third of the time that they take alone.
+    """Checks programs in one module, in a third of the time of separate checks.
 
-    What is not plainly equal is checked again alone.
+    Programs that are not equal are checked again alone.
 
     Args:
       texts: name of the function -> its text, with no symbol of the others.
@@ -143,7 +143,7 @@ def _alone(
 
 
 class _Refused(Exception):
-    """The module does not go through, and why."""
+    """The failure of a module."""
 
     def __init__(self, outcome: Outcome, error: MlirfuseError) -> None:
         super().__init__(str(error))
@@ -151,7 +151,7 @@ class _Refused(Exception):
         self.diagnostics = getattr(error, "diagnostics", "") or str(error)
 
     def names(self, function: str) -> bool:
-        """Whether IREE says that it is this function's fault."""
+        """Whether IREE's diagnostics name a function."""
         return re.search(rf"@{function}(?!\d)", self.diagnostics) is not None
 
 
@@ -181,7 +181,7 @@ def _compiled(
     checked = {}
     for name in names:
         own = [d for d in report.decisions if d.function.startswith(name)]
-        groups = sum(d.taken and d.kind is not Kind.REWRITE for d in own)
+        groups = sum(d.made_group for d in own)
         fell_back = [f"{d.pass_name}: {d.detail}" for d in own if d.reason is Reason.FELL_BACK]
         if name in wrong:
             checked[name] = Checked(Outcome.WRONG, str(wrong[name]), groups)
@@ -195,7 +195,7 @@ def _compiled(
 def _differences(
     work: Compilation, report: Report, names: list[str], seeds: dict[str, int]
 ) -> dict[str, compare.Difference]:
-    """What each function computes that the unfused one does not."""
+    """The difference of each function whose results are not those of the unfused one."""
     signatures = _signatures(work, names)
     calls = [(s, random_inputs(s.inputs, seeds[s.function])) for s in signatures]
     results = []
@@ -215,7 +215,7 @@ def _differences(
     for (signature, inputs), theirs, ours in zip(calls, *results, strict=True):
         found = compare.worst(compare.compare(ours, theirs, None, numerics=loosest))
         if found is not None:
-            # Two right programs may round differently: which of them is nearer to float64?
+            # Two correct programs may round differently: compare their errors against float64.
             found = _against_float64(work, [theirs, ours], signature, loosest, inputs)
         if found is not None:
             wrong[signature.function] = found

@@ -1,8 +1,8 @@
 """Damaged models and hostile switches: an error in a line, never a crash, a hang or a traceback.
 
-    sweep(count=100, seed=0)       # how many there were of each kind, and what became of them
+    sweep(count=100, seed=0)       # counts and failures of each kind
 
-Each is given to a command line in a process of its own.
+Each input is passed to a command in a separate process.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mlirfuse.pipelines import engine  # noqa: F401  Before there are processes,
 from mlirfuse.tools import compile as compiling
 from mlirfuse.tools import opt, run
 
-HUNG = 120
-"""Seconds after which a command hangs."""
+HANG_SECONDS = 120
+"""Time after which a command counts as hung."""
 
-SLOW = 4
-"""A whole model is tried once where other inputs are tried so many times."""
+SLOW_RATIO = 4
+"""Inputs of a fast kind for each input of a slow kind, such as a whole model."""
 
-_PLAIN, _SAID = Path("plain.mlir"), Path("said")
+_PLAIN, _STDERR = Path("plain.mlir"), Path("stderr")
 
 _LETTERS = "abl_-@=,{}()%:.0123456789 \n\t\"'\\é/*"
 
@@ -51,22 +51,21 @@ single_op_groups = true
 """
 
 Command = Callable[[], int]
-"""A command line that reads the arguments of the process."""
+"""A command that reads the arguments of the process."""
 
 Case = Callable[[int], list[str]]
-"""Writes the files of the case of that number, and returns the arguments."""
+"""Writes the files of the case of a seed, and returns the arguments."""
 
 
 def sweep(count: int, seed: int) -> dict[str, Any]:
-    """Tries so many inputs of each kind.
+    """Tries inputs of each kind.
 
     Args:
-      count: of inputs of a kind; of whole models a quarter.
-      seed: of the first.
+      count: number of inputs of a fast kind.
+      seed: seed of the first input.
 
     Returns:
-      The date, and for each kind how many were tried and refused, and what was said of those that
-      failed.
+      The date, and for each kind the counts of inputs tried and refused, and the failures.
     """
     before = Path.cwd()
     found: dict[str, Any] = {}
@@ -74,8 +73,8 @@ def sweep(count: int, seed: int) -> dict[str, Any]:
         os.chdir(folder)
         try:
             for name, (command, case, slow) in _kinds().items():
-                tried = range(seed, seed + max(1, count // (SLOW if slow else 1)))
-                codes = [_answer(command, case, number) for number in tried]
+                tried = range(seed, seed + max(1, count // (SLOW_RATIO if slow else 1)))
+                codes = [_exit_code(command, case, case_seed) for case_seed in tried]
                 failed = [
                     f"{n}: {c}" for n, c in zip(tried, codes, strict=True) if c not in (0, 1, 2)
                 ]
@@ -89,7 +88,7 @@ def sweep(count: int, seed: int) -> dict[str, Any]:
 
 
 def mutated(data: bytes, seed: int) -> bytes:
-    """The bytes with some bits turned, and pieces gone, doubled or cut off."""
+    """The bytes with some bits flipped, and parts removed, duplicated or cut off."""
     chance = random.Random(seed)
     made = bytearray(data)
     for _ in range(chance.randint(1, 4)):
@@ -107,7 +106,7 @@ def mutated(data: bytes, seed: int) -> bytes:
 
 
 def _kinds() -> dict[str, tuple[Command, Case, bool]]:
-    """Kind -> command, case, and whether it takes long; in an empty directory."""
+    """Kind -> command, case, and whether it is slow; called in an empty directory."""
     text = graph(7, 10)
     _PLAIN.write_text(text, encoding="utf-8")
     program = Path("program.vmfb")
@@ -165,7 +164,7 @@ def _configured(seed: int) -> list[str]:
 def _switched(seed: int) -> list[str]:
     chance = random.Random(seed)
     Path("mlirfuse.toml").unlink(missing_ok=True)
-    # What a loaded pass does is its author's business.
+    # Loaded passes run code of their authors.
     names = [n for n in switch_names() if n != "load_pass"]
     shown = [
         f"--{name.replace('_', chance.choice('-_'))}={_word(chance)}"
@@ -186,36 +185,38 @@ def _word(chance: random.Random) -> str:
     )
 
 
-def _answer(command: Command, case: Case, number: int) -> int | str:
-    """The exit code of the command; what is wrong with its answer, if something is."""
+def _exit_code(command: Command, case: Case, seed: int) -> int | str:
+    """The exit code of a command; a message if the command fails."""
     child = os.fork()
     if child == 0:
-        _call(command, case, number)
+        _call(command, case, seed)
     status = os.waitpid(child, 0)[1]
-    said = _SAID.read_text(encoding="utf-8", errors="replace")
+    output = _STDERR.read_text(encoding="utf-8", errors="replace")
     if os.WIFSIGNALED(status):
         killed = os.WTERMSIG(status)
         return (
-            "it hangs" if killed == signal.SIGALRM else f"it dies of signal {killed}: {said[-300:]}"
+            "it hangs"
+            if killed == signal.SIGALRM
+            else f"it dies of signal {killed}: {output[-300:]}"
         )
     code = os.WEXITSTATUS(status)
-    if "Traceback" in said or "internal error" in said or code not in (0, 1, 2):
-        return f"exit code {code}: {said[-300:]}"
-    lines = said.splitlines()
-    # MLIR may have more than one thing to say, and each is a line.
-    right = bool(lines) == bool(code) and all("error: " in line for line in lines)
-    return code if right else f"exit code {code}, {len(lines)} lines: {said[:300]}"
+    if "Traceback" in output or "internal error" in output or code not in (0, 1, 2):
+        return f"exit code {code}: {output[-300:]}"
+    lines = output.splitlines()
+    # MLIR may report several diagnostics, one line each.
+    valid = bool(lines) == bool(code) and all("error: " in line for line in lines)
+    return code if valid else f"exit code {code}, {len(lines)} lines: {output[:300]}"
 
 
-def _call(command: Command, case: Case, number: int) -> None:
+def _call(command: Command, case: Case, seed: int) -> None:
     code: object = 70
     try:
-        signal.alarm(HUNG)
-        with _SAID.open("wb") as said, Path(os.devnull).open("wb") as nothing:
-            os.dup2(said.fileno(), 2)
+        signal.alarm(HANG_SECONDS)
+        with _STDERR.open("wb") as output, Path(os.devnull).open("wb") as nothing:
+            os.dup2(output.fileno(), 2)
             os.dup2(nothing.fileno(), 1)
         with contextlib.redirect_stderr(os.fdopen(2, "w", closefd=False)) as shown:
-            sys.argv = ["command", *case(number)]
+            sys.argv = ["command", *case(seed)]
             code = command()
             shown.flush()
     except SystemExit as stop:

@@ -1,6 +1,6 @@
-"""Compiles a model in a process that is killed, interrupted or out of room, and looks around.
+"""Compiles a model in a process that is killed, interrupted or out of disk space.
 
-inject(folder, "SIGKILL", 0.4)      # what is wrong afterwards; empty when nothing is
+inject(folder, "SIGKILL", 0.4)      # the damage; empty if there is none
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ OUTPUT = "model.vmfb"
 COMPILE = """
 import resource, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
-most = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 from mlirfuse.tools.compile import main
 raise SystemExit(main())
 """
-"""The command in a process of its own; the first argument is the largest file, -1 for any."""
+"""The command as a script; its first argument limits the file size, in bytes; -1 for no limit."""
 
 MODEL = """
 func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
@@ -50,36 +50,36 @@ OLD = b"what was there before"
 
 _NO_ROOM = re.compile("cannot write|no directory can be written")
 
-WAIT = 60.0
-"""Seconds after which a process counts as hung."""
+HANG_SECONDS = 60.0
+"""Time after which a process counts as hung."""
 
 
 def inject(folder: Path, kind: str, moment: float) -> str:
-    """Lets one fault happen, and says what is wrong afterwards.
+    """Injects one fault, and returns a message about the damage; an empty one if there is none.
 
     Args:
       folder: an empty directory.
       kind: one of `KINDS`.
-      moment: for a signal, seconds after the work began; for `no_room`, the largest file in
-        thousandths of 100 KiB.
+      moment: for a signal, its time after the start of the work, in seconds; for `no_room`, the
+        maximum file size in units of 100 KiB.
     """
     (folder / "tmp").mkdir()
     (folder / "model.mlir").write_text(MODEL, encoding="utf-8")
     (folder / OUTPUT).write_bytes(OLD)
     with _environment(folder):
-        code, said = _compiled(folder, kind, moment)
-        wrong = _looked(folder, kind, code, said)
-        if not wrong and _finished(folder, -1)[0] != 0:
-            wrong = "it does not compile afterwards"
-        return wrong or _program(folder)
+        code, output = _compiled(folder, kind, moment)
+        damage = _damage(folder, kind, code, output)
+        if not damage and _finished(folder, -1)[0] != 0:
+            damage = "it does not compile afterwards"
+        return damage or _program(folder)
 
 
 @contextlib.contextmanager
 def _environment(folder: Path) -> Iterator[None]:
-    """A cache and temporary files of its own, for this process and its children."""
-    places = {DIRECTORY_VARIABLE: str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
-    before = {name: os.environ.get(name) for name in places}
-    os.environ.update(places)
+    """A separate cache and folder of temporary files, for this process and its children."""
+    variables = {DIRECTORY_VARIABLE: str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -95,38 +95,38 @@ def _compiled(folder: Path, kind: str, moment: float) -> tuple[int, str]:
         return _finished(folder, int(moment * 100) << 10)
     running = _start(folder, -1)
     began = time.monotonic()
-    while not list(folder.glob(".model.*")) and time.monotonic() < began + WAIT:
-        time.sleep(0.005)  # until it has found that the output can be written
+    while not list(folder.glob(".model.*")) and time.monotonic() < began + HANG_SECONDS:
+        time.sleep(0.005)  # until it has created the temporary output
     time.sleep(moment)
     running.send_signal(getattr(signal, kind))
     with running:
-        code = running.wait(timeout=WAIT)
+        code = running.wait(timeout=HANG_SECONDS)
         assert running.stderr is not None
         return code, running.stderr.read()
 
 
-def _finished(folder: Path, most: int) -> tuple[int, str]:
-    with _start(folder, most) as running:
-        code = running.wait(timeout=WAIT)
+def _finished(folder: Path, limit: int) -> tuple[int, str]:
+    with _start(folder, limit) as running:
+        code = running.wait(timeout=HANG_SECONDS)
         assert running.stderr is not None
         return code, running.stderr.read()
 
 
-def _start(folder: Path, most: int) -> subprocess.Popen[str]:
+def _start(folder: Path, limit: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", COMPILE, str(most), "model.mlir", "-o", OUTPUT],
+        [sys.executable, "-c", COMPILE, str(limit), "model.mlir", "-o", OUTPUT],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def _looked(folder: Path, kind: str, code: int, said: str) -> str:
-    """What is wrong with the output, the cache, or what is left beside them."""
-    if "Traceback" in said or "internal error" in said or len(said.splitlines()) > 1:
-        return f"it says {said[:300]}"
-    if kind == "no_room" and code != 0 and not _NO_ROOM.search(said):
-        return f"it does not say that there is no room: {said[:300]}"
+def _damage(folder: Path, kind: str, code: int, output: str) -> str:
+    """Damage of the output or the cache, or temporary files that are left."""
+    if "Traceback" in output or "internal error" in output or len(output.splitlines()) > 1:
+        return f"it prints {output[:300]}"
+    if kind == "no_room" and code != 0 and not _NO_ROOM.search(output):
+        return f"it does not report the lack of space: {output[:300]}"
     if code != 0 and (folder / OUTPUT).read_bytes() != OLD:
         return f"the output was touched, exit code {code}"
     cache = Cache.open()
@@ -134,7 +134,7 @@ def _looked(folder: Path, kind: str, code: int, said: str) -> str:
         if cache.find(record.stem) is None:
             return f"the cache entry {record.stem} is damaged"
     left = [*folder.glob(".model.*"), *(folder / "tmp").iterdir()]
-    if left and kind != "SIGKILL":  # then nobody is there to remove them
+    if left and kind != "SIGKILL":  # a killed process cannot remove them
         return f"{left[0].name} is left"
     for path in left:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -153,5 +153,5 @@ def _program(folder: Path) -> str:
     except MlirfuseError as error:
         return str(error)
     powers = np.exp(x.astype(np.float64))
-    right = np.allclose(got, np.exp(powers / powers.sum(1, keepdims=True)), rtol=1e-5)
-    return "" if right else "the program computes something else"
+    correct = np.allclose(got, np.exp(powers / powers.sum(1, keepdims=True)), rtol=1e-5)
+    return "" if correct else "the program computes something else"

@@ -1,4 +1,4 @@
-"""What programs are made of, to be counted: types, ranks, sizes, control flow, ops."""
+"""Features of programs, for counts: types, ranks, sizes, control flow, ops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TYPES = ("f64", "f32", "f16", "bf16", "i8", "i32", "i64", "i1")
 
 _SHAPES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)[a-z]")
 
-_READ = re.compile(r"%v\d+(?:#\d)?")
+_USED = re.compile(r"%v\d+(?:#\d)?")
 
 _SOFTMAX = re.compile(r"math\.exp %s|stablehlo\.exponential .*\n.*constant dense<0\.0")
 
@@ -40,7 +40,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "layers that are alike": ("// layer",),
     "constant data": ("dense<[",),
 }
-"""Kind -> texts, one of which a program of it has."""
+"""Feature -> strings, one of which occurs in a program with it."""
 
 KINDS = (
     *_TYPES,
@@ -48,11 +48,11 @@ KINDS = (
     *("size 0", "size 1", "several results", "shared value", "softmax"),
     *_WORDS,
 )
-"""Every kind that is to come up."""
+"""All features that random programs must have."""
 
 
 def kinds(text: str) -> set[str]:
-    """The kinds of a program."""
+    """The features of a program."""
     found = {kind for kind, words in _WORDS.items() if any(word in text for word in words)}
     found |= {kind for kind in _TYPES if f"x{kind}>" in text or f"<{kind}>" in text}
     shapes = {shape for shape in _SHAPES.findall(text)}
@@ -60,7 +60,7 @@ def kinds(text: str) -> set[str]:
     sizes = {size for shape in shapes for size in shape.split("x")}
     found |= {f"size {n}" for n in (0, 1) if str(n) in sizes}
     found |= {"several results"} if re.search(r"\) -> \([^)]*>, ", text) else set()
-    read = _READ.findall(text)
-    found |= {"shared value"} if any(read.count(name) > 2 for name in set(read)) else set()
+    used = _USED.findall(text)
+    found |= {"shared value"} if any(used.count(name) > 2 for name in set(used)) else set()
     found |= {"softmax"} if _SOFTMAX.search(text) else set()
     return found & set(KINDS)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from benchmarks.fuzz.text import (
     FLOATS,
     INTEGERS,
-    MOST_ELEMENTS,
+    MAX_ELEMENTS,
     Shape,
     Text,
     Value,
@@ -18,8 +18,8 @@ from benchmarks.fuzz.text import (
     tensor,
 )
 
-_LEAST = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}
-"""Minus infinity."""
+_NEG_INF = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}
+"""Element type -> negative infinity in MLIR's spelling."""
 
 _UNARY = (
     "%r = math.tanh %i0",
@@ -61,11 +61,11 @@ _REDUCED_INTEGERS = {
     "max": ("%r = arith.maxsi %i0, %o", -100.0),
     "square": ("%s = arith.muli %i0, %i0; %r = arith.addi %s, %o", 0.0),
 }
-"""Bodies of ops, as `Linalg.body` reads them; a reduction with where it starts."""
+"""Bodies of ops, as `Linalg.body` parses them; reductions with their initial value."""
 
 
 def function(chance: random.Random, name: str, steps: int, *, dynamic: bool) -> str:
-    """A function of that name, of linalg, tensor and scf ops."""
+    """The text of a function of linalg, tensor and scf ops."""
     return _Linalg(chance, name, dynamic).build(steps)
 
 
@@ -76,7 +76,7 @@ class _Linalg(Text):
             self.emit(f"{name} = arith.constant {'true' if number else 'false'}")
         else:
             if number == -math.inf:
-                shown = _LEAST[dtype]
+                shown = _NEG_INF[dtype]
             else:
                 shown = f"{number:e}" if dtype in FLOATS else str(int(number))
             self.emit(f"{name} = arith.constant {shown} : {dtype}")
@@ -90,7 +90,7 @@ class _Linalg(Text):
         return name
 
     def size(self) -> str:
-        """The dynamic size; all are equal."""
+        """The dynamic size, which all dynamic dimensions share."""
         source = next(v for v in self.arguments if None in v.shape)
         axis, name = self.fresh(), self.fresh()
         self.emit(f"{axis} = arith.constant {source.shape.index(None)} : index")
@@ -116,7 +116,7 @@ class _Linalg(Text):
         out_map: str = "",
         out: str = "",
     ) -> str:
-        """A linalg.generic: `body` reads %i0, %i1, ..., %o and ends with the name to yield."""
+        """A linalg.generic; `body` uses %i0, %i1, ..., %o and ends with the name to yield."""
         loops = ", ".join(f"d{i}" for i in range(len(kinds) or len(shape)))
         out = out or self.empty(shape, dtype)
         maps = [f"affine_map<({loops}) -> ({m})>" for _, m in inputs]
@@ -310,7 +310,7 @@ class _Linalg(Text):
         return self.keep(made.name, made.shape, made.dtype) + 1
 
     def product(self, x: Value, y: Value) -> Value:
-        """A matrix product over the last axis of x, scaled to keep values small."""
+        """A matmul over the last axis of x, scaled to keep values small."""
         shape, t = (*x.shape[:-1], y.shape[-1]), x.dtype
         op = "linalg.matmul" if x.rank == 2 else "linalg.batch_matmul"
         out, name = self.filled(shape, t, 0), self.fresh()
@@ -400,7 +400,7 @@ class _Linalg(Text):
 
     def concat(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and None not in v.shape)
-        if x is None or elements(x.shape) * 2 > MOST_ELEMENTS:
+        if x is None or elements(x.shape) * 2 > MAX_ELEMENTS:
             return self.unary()
         axis, name = self.chance.randrange(x.rank), self.fresh()
         y = self.pick(lambda v: v.shape == x.shape and v.dtype == x.dtype) or x
@@ -413,7 +413,7 @@ class _Linalg(Text):
 
     def pad(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and None not in v.shape)
-        if x is None or elements(x.shape) * 2 > MOST_ELEMENTS:
+        if x is None or elements(x.shape) * 2 > MAX_ELEMENTS:
             return self.unary()
         low = [self.chance.randint(0, 1) for _ in x.shape]
         high = [self.chance.randint(0, 1) for _ in x.shape]

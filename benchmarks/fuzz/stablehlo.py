@@ -6,14 +6,14 @@ import math
 import random
 from collections.abc import Sequence
 
-from benchmarks.fuzz.text import FLOATS, INTEGERS, MOST_ELEMENTS, Shape, Text, Value, elements
+from benchmarks.fuzz.text import FLOATS, INTEGERS, MAX_ELEMENTS, Shape, Text, Value, elements
 
 _UNARY = ("tanh", "negate", "abs", "logistic", "cosine", "sine", "exponential", "sqrt", "rsqrt")
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "divide")
 _BINARY_INTEGERS = ("add", "subtract", "multiply", "maximum", "minimum", "and", "or", "xor")
 _BINARY_BITS = ("and", "or", "xor")
-_LEAST = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}
-"""Minus infinity."""
+_NEG_INF = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}
+"""Element type -> negative infinity in MLIR's spelling."""
 
 
 def _static(value: Value) -> bool:
@@ -21,7 +21,7 @@ def _static(value: Value) -> bool:
 
 
 def function(chance: random.Random, name: str, steps: int, *, dynamic: bool) -> str:
-    """A function of that name, of StableHLO ops."""
+    """The text of a function of StableHLO ops."""
     return _StableHlo(chance, name, dynamic).build(steps)
 
 
@@ -43,14 +43,14 @@ class _StableHlo(Text):
         return self.keep(value.name, value.shape, value.dtype)
 
     def number(self, number: float, dtype: str, shape: Shape = ()) -> Value:
-        """The same number everywhere."""
+        """A constant with equal elements."""
         out = Value(self.fresh(), shape, dtype)
         if dtype == "i1":
             shown = "true" if number else "false"
         elif dtype not in FLOATS:
             shown = str(int(number))
         else:
-            shown = _LEAST[dtype] if number == -math.inf else f"{number:e}"
+            shown = _NEG_INF[dtype] if number == -math.inf else f"{number:e}"
         self.emit(f"{out.name} = stablehlo.constant dense<{shown}> : {out.type}")
         return out
 
@@ -263,7 +263,7 @@ class _StableHlo(Text):
         return self.kept(self.op("slice", f"{x.name} [{', '.join(ranges)}]", [x], out))
 
     def dynamic_slice(self) -> int:
-        """A slice, or an update, at a place that is an argument."""
+        """A slice, or an update of one, at offsets that are arguments."""
         x = self.pick(lambda v: v.rank > 0 and _static(v) and 0 not in v.shape)
         if x is None:
             return self.unary()
@@ -281,7 +281,7 @@ class _StableHlo(Text):
 
     def concatenate(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and _static(v))
-        if x is None or elements(x.shape) * 2 > MOST_ELEMENTS:
+        if x is None or elements(x.shape) * 2 > MAX_ELEMENTS:
             return self.unary()
         axis = self.chance.randrange(x.rank)
         y = self.pick(lambda v: v.shape == x.shape and v.dtype == x.dtype) or x
@@ -291,7 +291,7 @@ class _StableHlo(Text):
 
     def pad(self) -> int:
         x = self.pick(lambda v: v.rank > 0 and _static(v))
-        if x is None or elements(x.shape) * 4 > MOST_ELEMENTS:
+        if x is None or elements(x.shape) * 4 > MAX_ELEMENTS:
             return self.unary()
         low, high, inner = ([self.chance.randint(0, 1) for _ in x.shape] for _ in range(3))
         if self.chance.random() < 0.6:

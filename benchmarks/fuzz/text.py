@@ -1,4 +1,4 @@
-"""What random programs have in common: values, sizes and the text of a function."""
+"""Base of random programs: values, sizes and the text of a function."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 SIZES = (1, 2, 3, 4, 5, 8, 16, 17, 33)
-"""Sizes of dimensions; 0 comes up once in a while."""
+"""Sizes of dimensions; 0 occurs with a small probability."""
 
-MOST_ELEMENTS = 1 << 13
-"""Elements of the largest tensor."""
+MAX_ELEMENTS = 1 << 13
+"""Maximum size of a tensor, in elements."""
 
 FLOATS = ("f32", "f32", "f32", "f16", "bf16", "f64")
 INTEGERS = ("i8", "i32", "i64")
 
 DYNAMIC = 8
-"""What each dynamic dimension is at run time: `mlirfuse.runtime.inputs.DYNAMIC_SIZE`."""
+"""Size of dynamic dimensions at run time: `mlirfuse.runtime.inputs.DYNAMIC_SIZE`."""
 
-RESULTS = 8
-"""Most results of a function."""
+MAX_RESULTS = 8
+"""Maximum number of results of a function."""
 
 Shape = tuple[int | None, ...]
 
@@ -66,10 +66,10 @@ def elements(shape: Shape) -> int:
 
 
 class Text:
-    """A function that is written step by step."""
+    """A function that is generated step by step."""
 
     steps: Sequence[Callable[[Any], int]] = ()
-    """What a step may be, some more often; each says how many steps it counts for."""
+    """Possible steps, frequent ones repeated; each returns the count of steps it stands for."""
 
     def __init__(self, chance: random.Random, name: str, dynamic: bool) -> None:
         self.chance = chance
@@ -92,14 +92,14 @@ class Text:
         while made < steps:
             made += self.chance.choice(self.steps)(self)
         names = collections.Counter(re.findall(r"%\w+(?:#\d)?", " ".join(self.lines)))
-        given = {v.name for v in self.arguments}
-        # Its definition is one mention; that of a loop's second result names the first alone.
-        unread = [
+        arguments = {v.name for v in self.arguments}
+        # A definition is one mention; that of a loop's second result names only the first.
+        unused = [
             v
             for v in self.values
-            if v.name not in given and names[v.name] <= (0 if "#" in v.name else 1)
+            if v.name not in arguments and names[v.name] <= (0 if "#" in v.name else 1)
         ]
-        results = (unread or self.values[-1:])[-RESULTS:]
+        results = (unused or self.values[-1:])[-MAX_RESULTS:]
         types = ", ".join(v.type for v in results)
         parameters = ", ".join(f"{v.name}: {v.type}" for v in self.arguments)
         return (
@@ -125,7 +125,7 @@ class Text:
         return value
 
     def keep(self, name: str, shape: Shape, dtype: str) -> int:
-        """Lets later steps read a value; the number of steps that this is."""
+        """Lets later steps use a value; returns the number of steps."""
         self.values.append(Value(name, shape, dtype))
         return 1
 
@@ -140,7 +140,7 @@ class Text:
                 sizes[self.chance.randrange(rank)] = 0
             if sizes and self.dynamic:
                 sizes[0] = None
-            if elements(tuple(sizes)) <= MOST_ELEMENTS:
+            if elements(tuple(sizes)) <= MAX_ELEMENTS:
                 return tuple(sizes)
 
     def pick(self, fits: Callable[[Value], bool]) -> Value | None:
@@ -161,7 +161,7 @@ class Text:
         raise NotImplementedError
 
     def transposed(self, x: Value, order: Sequence[int]) -> Value:
-        """The value with its dimensions in that order."""
+        """The value with its dimensions in another order."""
         raise NotImplementedError
 
     def transpose(self) -> int:
@@ -181,7 +181,7 @@ class Text:
         raise NotImplementedError
 
     def layers(self) -> int:
-        """Several layers that are alike, each with weights of its own."""
+        """Several equal layers with different weights."""
         x = self.pick(lambda v: v.rank == 2 and v.is_float and not {None, 0} & {*v.shape})
         if x is None:
             shape = (self.columns(), self.columns())

@@ -1,8 +1,8 @@
 """Compiles the rows, without a GPU: `python -m benchmarks.gpu.make FOLDER [WORD...]`.
 
-A word chooses the rows that have it in their name. A program that is in the folder already is left
-alone, unless `--again=VARIANT,...` names its variant: kernels change more often than the rest.
-Programs hold no weights, those of blocks are parameters: all programs together are some megabytes.
+A word selects the rows with it in their name. Programs that are in the folder already are kept,
+unless `--again=VARIANT,...` names their variant: kernels change more often than the rest. Programs
+have no weights, those of blocks are parameters: all programs together take some megabytes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from iree.compiler import ir
 
 import mlirfuse
 from benchmarks.gpu import parameters, with_torch
-from benchmarks.gpu.names import IMAGES_LAST
 from benchmarks.gpu.rows import CHANNELS_LAST, DTYPES, Row, select
+from benchmarks.gpu.systems import CHANNELS_LAST_PROGRAMS
 from mlirfuse import frontends, targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.targets.base import Target
@@ -30,7 +30,7 @@ from mlirfuse.targets.base import Target
 TARGET = "cuda:sm_90"
 
 BEST_STOCK_FLAG = "--iree-opt-level=O3"
-"""IREE's own highest level; it turns on what IREE has of more aggressive fusion."""
+"""IREE's highest level, which enables its more aggressive fusion."""
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "stock": {"stock": True},
@@ -39,8 +39,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "kernels": {"enable_feature": ["kernels"]},
 }
 
-SECONDS = 600.0
-"""That a step of the compiler may take."""
+TIMEOUT_SECONDS = 600.0
+"""Time limit of each step of the compiler."""
 
 
 class Program(torch.nn.Module):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class Program(torch.nn.Module):  # type: ignore[misc]
 
     Attributes:
       row: the row.
-      axes: layout -> the axes of PyTorch's order that an argument or result has in memory.
+      axes: layout -> order of PyTorch's axes in memory, for arguments and results.
     """
 
     def __init__(self, row: Row, axes: Mapping[str, Sequence[int]]) -> None:
@@ -81,13 +81,13 @@ def make(
     """Compiles a row's variants into the folder.
 
     Returns:
-      variant -> what stopped it, in one line; empty when all are there.
+      variant -> message of its failure, on one line; empty when all compile.
     """
     wanted = [v for v in variants if v in again or not (folder / file_of(row, v)).exists()]
     dtype = getattr(torch, DTYPES[row.dtype])
     failed = {}
     for variant in wanted:
-        axes = CHANNELS_LAST if variant in IMAGES_LAST else {}
+        axes = CHANNELS_LAST if variant in CHANNELS_LAST_PROGRAMS else {}
         inputs = tuple(
             torch.empty([a.shape[n] for n in axes.get(a.layout, range(len(a.shape)))], dtype=dtype)
             for a in row.arguments
@@ -97,7 +97,7 @@ def make(
                 _model(row, axes, inputs),
                 None if row.block else inputs,
                 target=_target(variant),
-                timeout=SECONDS,
+                timeout=TIMEOUT_SECONDS,
                 cache=False,
                 **VARIANTS[variant],
             )
@@ -108,26 +108,26 @@ def make(
 
 
 def _model(row: Row, axes: Mapping[str, Sequence[int]], inputs: Sequence[torch.Tensor]) -> Any:
-    """What is compiled: a module, or the MLIR of a block whose weights are parameters."""
+    """A module, or the MLIR of a block whose weights are parameters."""
     program = Program(row, axes).eval()
     if not row.block:
         return program
     imported = frontends.import_model(program, inputs)
     with imported.workdir or contextlib.nullcontext(), ir.Context():
         module = ir.Module.parse(imported.path.read_bytes())
-    parameters.hold(module, row.inputs)
+    parameters.weights_to_parameters(module, row.inputs)
     return module
 
 
 def _target(variant: str) -> Target:
-    plain = targets.parse(TARGET)
+    target = targets.parse(TARGET)
     if variant != "stock_best":
-        return plain
-    return dataclasses.replace(plain, flags=(*plain.flags, BEST_STOCK_FLAG))
+        return target
+    return dataclasses.replace(target, flags=(*target.flags, BEST_STOCK_FLAG))
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Compiles the chosen rows, and says what did not compile."""
+    """Compiles the selected rows, and prints failures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu.make",
         description=__doc__,
@@ -136,16 +136,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--variants", default=",".join(VARIANTS), metavar="NAME,...")
-    parser.add_argument("--again", default="", metavar="NAME,...", help="compile these once more")
+    parser.add_argument("--again", default="", metavar="NAME,...", help="compile these again")
     given = parser.parse_intermixed_args(words)
     given.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
     for row in select(given.words):
         began = time.monotonic()
-        said = make(row, given.folder, given.variants.split(","), given.again.split(","))
-        failed += len(said)
+        failures = make(row, given.folder, given.variants.split(","), given.again.split(","))
+        failed += len(failures)
         seconds = time.monotonic() - began
-        print(f"{row.work} {row.dtype}: {seconds:.0f} s {said or ''}", flush=True)
+        print(f"{row.work} {row.dtype}: {seconds:.0f} s {failures or ''}", flush=True)
     return 1 if failed else 0
 
 

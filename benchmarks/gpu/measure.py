@@ -1,13 +1,13 @@
 """Measures the rows on this machine's GPU: `python -m benchmarks gpu [WORD...]`.
 
-Programs that are not there yet are compiled first, where there is a compiler; on a machine without
-one `--programs` names what `benchmarks.gpu.make` wrote elsewhere. It needs iree-base-runtime,
-PyTorch and, for the side `xla`, JAX; a side that cannot run says so in its row.
+Missing programs are compiled first, if IREE's compiler is installed; otherwise `--programs` names
+the output of `benchmarks.gpu.make`. It needs iree-base-runtime, PyTorch and, for the system `xla`,
+JAX; the failure of a system is recorded in its row.
 
-The results are written after each row. A second run adds its sides and rows to the same file, so a
-slow side may have a run of its own; `kernels` is in each of them, because ratios are of one run.
-`--missing` goes on where a run was out of time. `--merge` keeps the rows that a later run, on a GPU
-elsewhere, did not reach, and marks them as earlier ones.
+The results are written after each row. A second run adds its systems and rows to the same file, so
+that a slow system can have a separate run; `kernels` is in each run, because ratios are of one run.
+`--missing` continues a run that was out of time. `--merge` keeps the rows that a later run, on
+another machine, did not reach, and marks them as earlier ones.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ from typing import Any
 
 from benchmarks import results, tables, timing
 from benchmarks.gpu import rows
-from benchmarks.gpu.names import COPY, NEEDED, OURS, PROGRAM, SIDES, STOCK
 from benchmarks.gpu.rows import Row
+from benchmarks.gpu.systems import COPY, NEEDED, OURS, PROGRAM, STOCK, SYSTEMS
 from benchmarks.suites import gpu
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
 MINUTES = 9.0
-"""Of a run, as the default."""
+"""Default duration of a run."""
 
 SIDE_SECONDS = 45.0
-"""That a side may take to compile a row, as the default."""
+"""Default time limit of a system's compilation of a row."""
 
-PATIENCE = 60.0
-"""Seconds beyond those in which a process that says nothing counts as hung."""
+HANG_SECONDS = 60.0
+"""Silence beyond the time limit of a compilation after which a process counts as hung."""
 
-WARM_PROCESSES = 8
-"""That fill torch.compile's cache before the run; each wants about a gigabyte of the device."""
+WARMUP_PROCESSES = 8
+"""Processes that fill torch.compile's cache before the run; each uses about 1 GB of the device."""
 
 SUITE = "gpu"
 
 PROGRAMS = Path(__file__).parent / "programs"
-"""Where programs are kept, unless another folder is named."""
+"""Default folder of the programs."""
 
 _log = logging.getLogger("benchmarks")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measures what was asked for."""
+    """Measures the selected rows."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks gpu",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="rows whose name has it")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="rows with it in the name")
     parser.add_argument("--programs", type=Path, default=PROGRAMS, metavar="FOLDER")
-    parser.add_argument("--sides", default=",".join(SIDES), metavar="NAME,...")
+    parser.add_argument("--sides", default=",".join(SYSTEMS), metavar="NAME,...")
     parser.add_argument("--ranks", type=int, default=2, metavar="N", help="rows of ranks 0 to N")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="after which no row begins")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="no row starts after them")
     parser.add_argument("--side-seconds", type=float, default=SIDE_SECONDS)
-    parser.add_argument("--warm", type=int, default=WARM_PROCESSES, metavar="N")
+    parser.add_argument("--warm", type=int, default=WARMUP_PROCESSES, metavar="N")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
     parser.add_argument("--missing", action="store_true", help="only rows without results yet")
     parser.add_argument(
-        "--merge", type=Path, metavar="FOLDER", help="only put its results over those that are kept"
+        "--merge", type=Path, metavar="FOLDER", help="only merge its results into the present ones"
     )
     given = parser.parse_intermixed_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -86,11 +86,11 @@ def main(words: Sequence[str] | None = None) -> int:
             chosen = without(chosen, given.results)
             if not chosen:
                 raise UsageError("no row is missing")
-        sides = check_sides(given.sides.split(","))
-        compile_missing(chosen, sides, given.programs)
+        systems = check_systems(given.sides.split(","))
+        compile_missing(chosen, systems, given.programs)
         measured = run(
             chosen,
-            sides,
+            systems,
             given.programs,
             minutes=given.minutes,
             side_seconds=given.side_seconds,
@@ -107,58 +107,58 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def without(chosen: Sequence[Row], folder: Path) -> list[Row]:
-    """The rows of which a folder has no results."""
+    """The rows without results in a folder."""
     if not (folder / f"{SUITE}.json").exists():
         return list(chosen)
     known = {(entry.work, entry.dtype) for entry in results.load(SUITE, folder).rows}
     return [row for row in chosen if (row.work, row.dtype) not in known]
 
 
-def check_sides(names: Iterable[str]) -> list[str]:
-    """The sides in their order, ours among them.
+def check_systems(names: Iterable[str]) -> list[str]:
+    """The named systems and ours, in the order of `SYSTEMS`.
 
     Raises:
-      UsageError: there is no side of such a name.
+      UsageError: a name is unknown.
     """
     wanted = {*NEEDED, *names}
-    for name in wanted - {*SIDES}:
-        raise UsageError(f"unknown side '{name}'{nearest(name, SIDES)}")
-    return [side for side in SIDES if side in wanted]
+    for name in wanted - {*SYSTEMS}:
+        raise UsageError(f"unknown system '{name}'{nearest(name, SYSTEMS)}")
+    return [system for system in SYSTEMS if system in wanted]
 
 
-def compile_missing(chosen: Sequence[Row], sides: Sequence[str], folder: Path) -> None:
-    """Compiles what is not in the folder, where there is a compiler of IREE."""
+def compile_missing(chosen: Sequence[Row], systems: Sequence[str], folder: Path) -> None:
+    """Compiles programs that are not in the folder, if IREE's compiler is installed."""
     try:
         from benchmarks.gpu import make
     except ImportError:
         return
     folder.mkdir(parents=True, exist_ok=True)
     for row in chosen:
-        variants = {PROGRAM.get(side, side) for side in sides if side in OURS + STOCK}
-        for side, said in make.make(row, folder, sorted(variants)).items():
-            _log.warning("%s %s: %s does not compile: %s", row.work, row.dtype, side, said)
+        variants = {PROGRAM.get(system, system) for system in systems if system in OURS + STOCK}
+        for system, message in make.make(row, folder, sorted(variants)).items():
+            _log.warning("%s %s: %s does not compile: %s", row.work, row.dtype, system, message)
 
 
 def run(
     chosen: Sequence[Row],
-    sides: Sequence[str],
+    systems: Sequence[str],
     folder: Path,
     *,
     minutes: float = MINUTES,
     side_seconds: float = SIDE_SECONDS,
-    warm: int = WARM_PROCESSES,
+    warm: int = WARMUP_PROCESSES,
     into: Path = results.FOLDER,
 ) -> results.Results:
-    """Measures rows in processes of their own, and writes what is known after each.
+    """Measures rows in separate processes, and writes the results after each.
 
     Args:
-      chosen: the rows, in the order in which they are measured.
-      sides: of `SIDES`.
-      folder: of the programs.
-      minutes: after which the run ends, whatever is left.
-      side_seconds: that a side may take to compile a row.
-      warm: how many processes fill torch.compile's cache first.
-      into: folder of the results; a file there is added to.
+      chosen: the rows, in the order of their measurement.
+      systems: names from `SYSTEMS`.
+      folder: directory of the programs.
+      minutes: maximum duration of the run.
+      side_seconds: time limit of a system's compilation of a row.
+      warm: number of processes that fill torch.compile's cache first.
+      into: directory of the results; they are added to a file that is there.
 
     Raises:
       MlirfuseError: nothing could be measured.
@@ -166,55 +166,59 @@ def run(
     end = time.monotonic() + 60 * minutes
     began = time.monotonic()
     left = {row.name: row for row in chosen}
-    asked: dict[str, Any] = {"folder": str(folder), "sides": [*sides], "seconds": side_seconds}
-    if warm and "torch_compile" in sides:
+    request: dict[str, Any] = {
+        "folder": str(folder),
+        "systems": [*systems],
+        "seconds": side_seconds,
+    }
+    if warm and "torch_compile" in systems:
         _warm([*left], warm, end)
         _log.info("torch.compile's cache is filled after %.0f s", time.monotonic() - began)
     measured = Merged(into)
     skip: dict[str, dict[str, str]] = {}
-    where = ""
+    device = ""
     while left and time.monotonic() < end:
         last = ("", "", "")
-        for line in _lines({**asked, "rows": [*left], "skip": skip, "warm": False}, end):
+        for line in _lines({**request, "rows": [*left], "skip": skip, "warm": False}, end):
             if "begin" in line:
-                said = line.get("said", "its process died or hung")
-                last = line["begin"], line["side"], said
+                message = line.get("said", "its process died or hung")
+                last = line["begin"], line["system"], message
             elif "rates" in line:
-                where = line["device"]
-                measured.begin(where, line["rates"], line["versions"])
+                device = line["device"]
+                measured.begin(device, line["rates"], line["versions"])
             elif "row" in line:
                 row = left.pop(line["row"])
-                measured.add(row, line["sides"], line.get(COPY))
+                measured.add(row, line["systems"], line.get(COPY))
                 _log.info("%4.0f s %s", time.monotonic() - began, brief(measured.row(row)))
         if not left or time.monotonic() >= end:
             break
-        name, side, said = last
-        if not name or side in skip.get(name, {}):
-            raise MlirfuseError(f"the process that measures dies before or after '{name} {side}'")
-        if side == "timing":
+        name, system, message = last
+        if not name or system in skip.get(name, {}):
+            raise MlirfuseError(f"the measuring process dies before or after '{name} {system}'")
+        if system == "timing":
             _log.warning("%s: left out, its calls died", left.pop(name).work)
         else:
-            skip.setdefault(name, {})[side] = said
-    if not where:
+            skip.setdefault(name, {})[system] = message
+    if not device:
         raise MlirfuseError("nothing was measured: is there a GPU?")
     _log.info("%d rows were not reached", len(left))
     return measured.results
 
 
-def _lines(asked: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
-    """What a new process says, until it ends, hangs or time is up."""
+def _lines(request: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
+    """The messages of a new process, until it ends, hangs or time is up."""
     command = [sys.executable, "-m", "benchmarks.gpu.worker"]
-    # Side by side, these processes compile in one thread each.
-    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "1"} if asked["warm"] else {}
-    # PyTorch's profiler keeps CUPTI to itself for ever, and recordings of CUDA graphs need it.
+    # These processes run concurrently, with one compiling thread each.
+    threads = {"TORCHINDUCTOR_COMPILE_THREADS": "1"} if request["warm"] else {}
+    # PyTorch's profiler never releases CUPTI by default, and recording CUDA graphs needs it.
     environment = {**os.environ, **threads, "TEARDOWN_CUPTI": "1"}
-    patience = asked["seconds"] + PATIENCE
+    patience = request["seconds"] + HANG_SECONDS
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(asked).encode())
+        process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
         source, text = process.stdout.fileno(), b""
         try:
@@ -232,12 +236,12 @@ def _lines(asked: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
 
 
 def _warm(names: Sequence[str], count: int, end: float) -> None:
-    """Lets torch.compile fill its cache, in several processes at a time."""
+    """Fills torch.compile's cache with several processes."""
     from concurrent.futures import ThreadPoolExecutor
 
     def part(index: int) -> None:
-        asked = {"rows": names[index::count], "warm": True, "seconds": SIDE_SECONDS}
-        for _ in _lines(asked, end):
+        request = {"rows": names[index::count], "warm": True, "seconds": SIDE_SECONDS}
+        for _ in _lines(request, end):
             pass
 
     with ThreadPoolExecutor(count) as pool:
@@ -248,15 +252,17 @@ def _warm(names: Sequence[str], count: int, end: float) -> None:
 
 
 def merge(newer: Path, folder: Path) -> None:
-    """Puts the results of one folder over those of another, whose other rows are marked as earlier.
+    """Merges newer results into those of a folder, whose other rows are marked as earlier.
 
     Raises:
-      UsageError: they are of different devices.
-      MlirfuseError: one has none.
+      UsageError: the devices differ.
+      MlirfuseError: a folder has no results.
     """
     kept, later = results.load(SUITE, folder), results.load(SUITE, newer)
     if kept.device != later.device:
-        raise UsageError(f"results of '{later.device}' cannot be put over those of '{kept.device}'")
+        raise UsageError(
+            f"results of '{later.device}' cannot be merged into those of '{kept.device}'"
+        )
     there = {(entry.work, entry.dtype) for entry in later.rows}
     for entry in kept.rows:
         if (entry.work, entry.dtype) not in there:
@@ -272,7 +278,7 @@ def _sort(measured: results.Results) -> None:
 
 
 class Merged:
-    """Results that grow, in the file of an earlier run on the same device if there is one."""
+    """Growing results, which continue those of an earlier run on the same device and day."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -282,12 +288,12 @@ class Merged:
         self.results.device = ""
 
     def begin(self, device: str, rates: Mapping[str, float], versions: Mapping[str, str]) -> None:
-        """Takes note of the machine, and of what is known of it already.
+        """Sets the machine, and loads its earlier results.
 
         Args:
-          device: its name.
+          device: name of the device.
           rates: bytes and operations per second, measured at the start of this run.
-          versions: of what runs there.
+          versions: package -> version on the device.
         """
         if self.results.device:
             return
@@ -314,11 +320,11 @@ class Merged:
     def add(
         self,
         row: Row,
-        sides: Mapping[str, Mapping[str, Any]],
+        systems: Mapping[str, Mapping[str, Any]],
         copy: Sequence[float] | None = None,
     ) -> None:
-        """Adds the sides of a row, and writes the file."""
-        entered(self.row(row), row, sides, self.results.rates, copy)
+        """Adds the systems of a row, and writes the file."""
+        entered(self.row(row), row, systems, self.results.rates, copy)
         _sort(self.results)
         self.results.save(self._folder)
 
@@ -326,47 +332,47 @@ class Merged:
 def entered(
     entry: results.Row,
     row: Row,
-    sides: Mapping[str, Mapping[str, Any]],
+    systems: Mapping[str, Mapping[str, Any]],
     rates: Mapping[str, float],
     copy: Sequence[float] | None = None,
 ) -> None:
-    """Puts a run's sides into the entry of a row; ratios are of that run's rounds.
+    """Adds a run's systems to the entry of a row; ratios are of that run's rounds.
 
     Args:
-      entry: changed.
-      row: what was measured.
-      sides: side -> what the worker says of it.
-      rates: of the device.
-      copy: seconds of a copy of as many bytes, in the same rounds.
+      entry: entry of the results, which is changed.
+      row: the measured row.
+      systems: system -> the worker's fields.
+      rates: rates of the device.
+      copy: times of a copy of as many bytes in the same rounds, in seconds.
     """
     cost = rows.cost(row)
     at = rates["copy"], rates[f"product_{row.dtype}"]
     entry.limit_ms = cost.limit_ms(*at)
-    right = {
-        side: said["seconds"]
-        for side, said in sides.items()
-        if "seconds" in said and said["error"] <= row.tolerance
+    correct = {
+        system: fields["seconds"]
+        for system, fields in systems.items()
+        if "seconds" in fields and fields["error"] <= row.tolerance
     }
-    ours = next((side for side in OURS if side in right), None)
+    ours = next((system for system in OURS if system in correct), None)
     known = entry.details.setdefault("sides", {})
-    samples = timing.Samples(right)
-    for side, said in sides.items():
-        note = {key: said[key] for key in ("error", "said") if key in said}
-        if "seconds" in said:
-            note["ms"] = timing.Samples({side: said["seconds"]}).milliseconds(side)
-            if side not in right:
-                note["said"] = f"wrong: error {said['error']:.1e} above {row.tolerance:.1e}"
+    samples = timing.Samples(correct)
+    for system, fields in systems.items():
+        note = {key: fields[key] for key in ("error", "said") if key in fields}
+        if "seconds" in fields:
+            note["ms"] = timing.Samples({system: fields["seconds"]}).milliseconds(system)
+            if system not in correct:
+                note["said"] = f"wrong: error {fields['error']:.1e} above {row.tolerance:.1e}"
         for key in ("kernels_s", "queued_s"):
-            if key in said:
-                note[key.replace("_s", "_ms")] = said[key] * 1e3
-        known[side] = note
+            if key in fields:
+                note[key.replace("_s", "_ms")] = fields[key] * 1e3
+        known[system] = note
     if ours is not None:
         entry.ours_ms = samples.milliseconds(ours)
-        entry.error = sides[ours]["error"]
-        for side in right:
-            if side != ours:
-                entry.peers[side] = samples.milliseconds(side)
-                entry.ratios[side] = dataclasses.asdict(samples.ratio(side, ours))
+        entry.error = systems[ours]["error"]
+        for system in correct:
+            if system != ours:
+                entry.peers[system] = samples.milliseconds(system)
+                entry.ratios[system] = dataclasses.asdict(samples.ratio(system, ours))
     if copy is not None:
         entry.details["copy_ms"] = timing.Samples({COPY: copy}).milliseconds(COPY)
     entry.details.update(
@@ -381,10 +387,10 @@ def entered(
 
 
 def brief(entry: results.Row) -> str:
-    """One line about a row: microseconds of each side, ours first."""
+    """One line about a row: time of each system in microseconds, ours first."""
     parts = []
-    for side, note in entry.details["sides"].items():
-        parts.append(f"{side} {note['ms'] * 1e3:.0f}" if "ms" in note else f"{side} -")
+    for system, note in entry.details["sides"].items():
+        parts.append(f"{system} {note['ms'] * 1e3:.0f}" if "ms" in note else f"{system} -")
         if "said" in note:
             parts[-1] += f" ({note['said'][:60]})"
     limit = 0.0 if entry.limit_ms is None else entry.limit_ms * 1e3

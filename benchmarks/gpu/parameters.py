@@ -1,7 +1,6 @@
-"""Weights of a block as parameters of IREE, which a program gets when it is loaded.
+"""Weights of a block as parameters of IREE, which are bound when the program is loaded.
 
-PyTorch holds weights in its modules, too; as arguments each of them is checked at each call, in
-0.2 us.
+PyTorch's modules hold weights, too; as arguments each one is checked at each call, in 0.2 us.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 from mlirfuse.core import MlirfuseError
 
 SCOPE = "weights"
-"""The name of the parameters' archive."""
+"""Scope of the parameters."""
 
 
-def hold(module: Any, inputs: int) -> None:
-    """Makes parameters of the arguments after the first ones.
+def weights_to_parameters(module: Any, inputs: int) -> None:
+    """Turns the arguments after the inputs into parameters.
 
       util.func public @main(%x: tensor<8xf16>, %w: tensor<8xf16>)
     becomes
@@ -25,7 +24,7 @@ def hold(module: Any, inputs: int) -> None:
 
     Args:
       module: an `ir.Module` with one public function; it is changed.
-      inputs: how many arguments stay.
+      inputs: number of arguments that stay.
 
     Raises:
       MlirfuseError: the module has no function, or several.
@@ -38,9 +37,9 @@ def hold(module: Any, inputs: int) -> None:
     (function,) = functions
     block = function.regions[0].blocks[0]
     with module.context, function.location:
-        for number, argument in enumerate(list(block.arguments)[inputs:]):
-            name = f"weight{number}"
-            text = f'#flow.parameter.named<"{SCOPE}"::"{number}"> : {argument.type}'
+        for index, argument in enumerate(list(block.arguments)[inputs:]):
+            name = f"weight{index}"
+            text = f'#flow.parameter.named<"{SCOPE}"::"{index}"> : {argument.type}'
             ir.InsertionPoint(function).insert(
                 ir.Operation.parse(f"util.global private @{name} = {text}")
             )
@@ -62,7 +61,7 @@ def hold(module: Any, inputs: int) -> None:
 
 
 def provider(instance: Any, weights: Sequence[bytes]) -> Any:
-    """The module of IREE's runtime that a program gets its weights from.
+    """The module of iree-runtime that provides the weights of a program.
 
     Args:
       instance: an `iree.runtime.VmInstance`.
@@ -71,6 +70,6 @@ def provider(instance: Any, weights: Sequence[bytes]) -> Any:
     import iree.runtime as rt
 
     index = rt.ParameterIndex()
-    for number, data in enumerate(weights):
-        index.add_buffer(str(number), data)
+    for key, data in enumerate(weights):
+        index.add_buffer(str(key), data)
     return rt.create_io_parameters_module(instance, index.create_provider(SCOPE))

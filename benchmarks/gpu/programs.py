@@ -1,6 +1,6 @@
-"""The programs that are measured, each written once for PyTorch and JAX.
+"""The measured programs, written once for PyTorch and JAX.
 
-Their first argument is the module whose functions they call, `with_torch` or `with_jax`.
+Their first argument is the module of operators, `with_torch` or `with_jax`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 QUANTIZATION = 30.0
-"""Steps of i8 for a standard deviation of a normalized row."""
+"""Quantization steps of i8 in a standard deviation of a normalized row."""
 
 RESNET_50 = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Stages: inner channels, blocks, stride of the first."""
@@ -91,7 +91,7 @@ def vit(o: Any, image: Any, *weights: Any, layers: int, size: int = 64) -> Any:
     """ViT without its head: patches, class token, positions, layers, norm."""
     take = iter(weights)
     x = o.patches(image, next(take), next(take))
-    x = o.joined((o.repeated(next(take), x.shape[0]), x), axis=1) + next(take)
+    x = o.concatenated((o.repeated(next(take), x.shape[0]), x), axis=1) + next(take)
     x = _pre_norm(o, x, take, layers, size, causal=False, tanh=False)
     return o.layer_norm(x, next(take), next(take))
 
@@ -109,7 +109,7 @@ def llama_decode(
     """A layer of Llama 3 for one new token; returns the longer caches too."""
     take = iter(weights)
     q, k, v = _llama_heads(o, x, cosine, sine, take, size)
-    keys, values = o.later(keys, k), o.later(values, v)
+    keys, values = o.appended(keys, k), o.appended(values, v)
     return _llama_rest(o, x, o.attention(q, keys, values), take), keys, values
 
 

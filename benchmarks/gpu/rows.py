@@ -1,7 +1,7 @@
 """The rows: each a program with its sizes and one element type.
 
-Weights are arguments too: a program that is carried to the device holds none, and they are made
-there from a seed.
+Weights are arguments too, so that programs hold none; they are generated on the device from a
+seed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Kind = Literal["normal", "weight", "scale", "shift", "positive", "wave"]
 Layout = Literal["", "heads", "image", "filter", "stem"]
 
 CHANNELS_LAST = {"image": (0, 2, 3, 1), "filter": (0, 2, 3, 1), "stem": (2, 3, 1, 0)}
-"""What an argument is -> the axes of PyTorch's order in one with channels last.
+"""Layout of an argument -> order of PyTorch's axes with channels last.
 
-The filter of a stem has few channels: its output channels lie side by side.
+The filter of a stem has few input channels: its output channels are contiguous.
 """
 
 DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 """Our name of an element type -> PyTorch's."""
 
 TOLERANCES = {"f16": 4e-3, "bf16": 3e-2}
-"""Largest error over the largest magnitude of the result, against float64."""
+"""Tolerance against float64, relative to the largest magnitude of the result."""
 
 QUANTIZED_TOLERANCE = 1.5 / 127
-"""Of results in i8: a step, where the narrow type rounds to the other side of a half."""
+"""Tolerance of results in i8: one step, where the narrow type rounds a half the other way."""
 
 BLOCK_TOLERANCES = {"f16": 2e-2, "bf16": 1.2e-1}
-"""Of whole models, whose layers round one after the other."""
+"""Tolerance of whole models, whose layers accumulate rounding errors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Argument:
 
     Attributes:
       shape: its sizes.
-      kind: which numbers it holds: standard normal ones; weights, whose products keep the
-        magnitude; near 1; near 0; positive; between -1 and 1.
-      layout: what its axes are, where the sides store them in different orders.
+      kind: distribution of its values: standard normal; weights that preserve the magnitude; near
+        1; near 0; positive; between -1 and 1.
+      layout: meaning of its axes, where systems store them in different orders.
     """
 
     shape: tuple[int, ...]
@@ -61,11 +61,11 @@ class Row:
       dtype: `f16` or `bf16`.
       program: takes the module of operators, then the arguments.
       arguments: inputs, then weights.
-      inputs: how many of them are no weights.
-      block: whether it is a block or a model, which is timed by the wall.
-      rank: 0 for what tells most; rows of higher ranks wait for those of lower ones.
-      causal: whether half of the scores of its attention need not be computed.
-      result: layout of its results, as far as they have any.
+      inputs: count of the arguments that are no weights.
+      block: whether it is a block or a model, which is timed by wall time.
+      rank: order of measurement, 0 for the most informative rows.
+      causal: whether half of its attention scores need not be computed.
+      result: layouts of its results; missing ones are empty.
     """
 
     work: str
@@ -84,12 +84,12 @@ class Row:
         return "".join(c if c.isalnum() else "_" for c in f"{self.work} {self.dtype}")
 
     def layout(self, result: int) -> Layout:
-        """Of a result, by its number."""
+        """Layout of a result, by its index."""
         return self.result[result] if result < len(self.result) else ""
 
     @property
     def tolerance(self) -> float:
-        """Largest error over the largest magnitude that is no mistake."""
+        """Tolerance against float64, relative to the largest magnitude of the result."""
         if self.program is programs.rms_norm_quant:
             return max(QUANTIZED_TOLERANCE, TOLERANCES[self.dtype])
         return (BLOCK_TOLERANCES if self.block else TOLERANCES)[self.dtype]
@@ -97,18 +97,18 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """What a program must do at least.
+    """Minimum work of a program.
 
     Attributes:
       flops: operations of its contractions.
-      bytes: of its arguments and results, each once.
+      bytes: size of its arguments and results.
     """
 
     flops: float
     bytes: float
 
     def limit_ms(self, bandwidth: float, peak: float) -> float:
-        """The time it needs at these rates, in bytes and operations per second."""
+        """Minimum time in milliseconds at rates in bytes and operations per second."""
         return max(self.bytes / bandwidth, self.flops / peak) * 1e3
 
     def memory_bound(self, bandwidth: float, peak: float) -> bool:
@@ -117,7 +117,7 @@ class Cost:
 
 
 def cost(row: Row) -> Cost:
-    """Counts on tensors without data; needs PyTorch."""
+    """The cost of a row, counted on tensors without data; needs PyTorch."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -133,14 +133,14 @@ def cost(row: Row) -> Cost:
 
 
 def rows() -> list[Row]:
-    """The whole table, the most telling first."""
+    """All rows by rank."""
     made = [row for dtype in DTYPES for row in (*_operators(dtype), *_blocks(dtype))]
-    # bf16 costs what f16 costs: it comes after the f16 rows of its rank.
+    # bf16 performs like f16, so it follows the f16 rows of its rank.
     return sorted(made, key=lambda row: (row.rank, row.dtype != "f16"))
 
 
 def select(words: Sequence[str], table: Sequence[Row] | None = None) -> list[Row]:
-    """The rows whose work and type hold one of the words; all of them without words."""
+    """The rows with one of the words in their name or type; all rows without words."""
     table = rows() if table is None else table
     low = [word.lower() for word in words]
     return [r for r in table if not low or any(w in f"{r.work} {r.dtype}".lower() for w in low)]
@@ -149,11 +149,11 @@ def select(words: Sequence[str], table: Sequence[Row] | None = None) -> list[Row
 # --- operators ---------------------------------------------------------------------------------
 
 NORM_SHAPES = ((16384, 4096), (16384, 1024), (16384, 8192), (2048, 32768))
-"""The first is measured first."""
+"""Rows and columns; the first shape has the lowest rank."""
 
 
 def _operators(dtype: str) -> list[Row]:
-    return [*_memory_bound(dtype), *_products(dtype), *_attentions(dtype), *_convolutions(dtype)]
+    return [*_memory_bound(dtype), *_matmuls(dtype), *_attentions(dtype), *_convolutions(dtype)]
 
 
 def _memory_bound(dtype: str) -> list[Row]:
@@ -178,7 +178,7 @@ def _memory_bound(dtype: str) -> list[Row]:
             result=("heads",),
         ),
     ]
-    for position, shape in enumerate(NORM_SHAPES):
+    for index, shape in enumerate(NORM_SHAPES):
         x, scale, shift = (
             Argument(shape),
             Argument(shape[1:], "scale"),
@@ -193,7 +193,7 @@ def _memory_bound(dtype: str) -> list[Row]:
             ("RMS norm, i8", programs.rms_norm_quant, (x, scale)),
             ("softmax", programs.softmax, (x,)),
         ):
-            rank = 0 if position == 0 else 2
+            rank = 0 if index == 0 else 2
             count = len(arguments)
             found.append(Row(f"{title} {size}", dtype, program, arguments, count, rank=rank))
     return found
@@ -203,11 +203,11 @@ def _angles(tokens: int) -> tuple[Argument, Argument]:
     return Argument((tokens, 128), "wave"), Argument((tokens, 128), "wave")
 
 
-PRODUCTS = ((4096, 4096, 4096), (8192, 28672, 8192), (16, 4096, 4096), (1, 4096, 14336))
-"""Rows, columns, and the length of the sums."""
+MATMULS = ((4096, 4096, 4096), (8192, 28672, 8192), (16, 4096, 4096), (1, 4096, 14336))
+"""M, N, K."""
 
 
-def _products(dtype: str) -> list[Row]:
+def _matmuls(dtype: str) -> list[Row]:
     return [
         Row(
             f"matmul, bias, GELU {m}x{n}x{k}",
@@ -217,7 +217,7 @@ def _products(dtype: str) -> list[Row]:
             3,
             rank=0,
         )
-        for m, n, k in PRODUCTS
+        for m, n, k in MATMULS
     ]
 
 
@@ -246,34 +246,34 @@ CONVOLUTIONS = (
     (1024, 256, 1, 1, 14),
     (512, 512, 3, 1, 7),
 )
-"""Of ResNet-50: input and output channels, side of the kernel, stride, side of the image."""
+"""Of ResNet-50: input and output channels, filter size, stride, image size."""
 
 
 def _convolutions(dtype: str) -> list[Row]:
     found = []
-    for position, (inputs, outputs, side, stride, image) in enumerate(CONVOLUTIONS):
-        program = functools.partial(programs.conv_bn_relu, stride=stride, padding=(side - 1) // 2)
+    for index, (inputs, outputs, taps, stride, image) in enumerate(CONVOLUTIONS):
+        program = functools.partial(programs.conv_bn_relu, stride=stride, padding=(taps - 1) // 2)
         arguments = (
             Argument((32, inputs, image, image), layout="image"),
-            *_conv_weights(outputs, inputs, side),
+            *_conv_weights(outputs, inputs, taps),
         )
         found.append(
             Row(
-                f"conv {side}x{side}, batch norm, ReLU 32x{inputs}x{image}x{image} to {outputs}",
+                f"conv {taps}x{taps}, batch norm, ReLU 32x{inputs}x{image}x{image} to {outputs}",
                 dtype,
                 program,
                 arguments,
                 len(arguments),
-                rank=0 if position == 1 else 1,
+                rank=0 if index == 1 else 1,
                 result=("image",),
             )
         )
     return found
 
 
-def _conv_weights(outputs: int, inputs: int, side: int) -> tuple[Argument, ...]:
+def _conv_weights(outputs: int, inputs: int, taps: int) -> tuple[Argument, ...]:
     return (
-        Argument((outputs, inputs, side, side), "weight", "stem" if inputs == 3 else "filter"),
+        Argument((outputs, inputs, taps, taps), "weight", "stem" if inputs == 3 else "filter"),
         Argument((outputs,), "scale"),
         Argument((outputs,), "shift"),
         Argument((outputs,), "shift"),
@@ -284,13 +284,13 @@ def _conv_weights(outputs: int, inputs: int, side: int) -> tuple[Argument, ...]:
 # --- blocks ------------------------------------------------------------------------------------
 
 LLAMA_WIDTH, LLAMA_HEADS, LLAMA_KEY_HEADS, LLAMA_HIDDEN = 4096, 32, 8, 14336
-"""Of Llama 3 8B."""
+"""Sizes of Llama 3 8B."""
 
 PAST_TOKENS = 1023
-"""Keys before the new one of a decoding step."""
+"""Cached keys of a decoding step."""
 
 LAYERS = 12
-"""Of BERT-base, GPT-2 and ViT-B."""
+"""Layers of BERT-base, GPT-2 and ViT-B."""
 
 
 def _blocks(dtype: str) -> list[Row]:
@@ -410,5 +410,5 @@ def _resnet_weights() -> tuple[Argument, ...]:
 
 
 def fan_in(argument: Argument) -> int:
-    """How many products a weight's sums have."""
+    """K of the contraction with a weight."""
     return math.prod(argument.shape[1:])

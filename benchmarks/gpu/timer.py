@@ -1,7 +1,7 @@
-"""Times on a device: of the kernels by CUPTI, of calls by the wall clock, turn by turn.
+"""Times on a device, in interleaved rounds: kernels by CUPTI, calls by the wall clock.
 
-A marker kernel stands before each call, so that one recording holds all sides in turns and each
-kernel belongs to the call whose marker came last.
+A marker kernel precedes each call, so that one recording holds all systems, and each kernel belongs
+to the call of the last marker.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from mlirfuse.core import MlirfuseError
 
 MARKER = "spin_kernel"
-"""In the name of the kernel of `torch.cuda._sleep`."""
+"""Part of the name of the kernel of `torch.cuda._sleep`."""
 
 BETWEEN_HOST_AND_DEVICE = ("HtoD", "DtoH")
-"""Copies that are no part of a program's work on the device."""
+"""Parts of the names of copies that do not count as work on the device."""
 
 
 class Event(NamedTuple):
-    """Something that ran on the device, in nanoseconds."""
+    """A kernel or copy on the device; times in nanoseconds."""
 
     name: str
     start: int
@@ -30,7 +30,7 @@ class Event(NamedTuple):
 
 
 def split(events: Iterable[Event]) -> list[float]:
-    """Seconds in which the device was busy between each marker and the next."""
+    """Busy time of the device between each marker and the next, in seconds."""
     found: list[list[Event]] = []
     for event in sorted(events, key=lambda e: e.start):
         if MARKER in event.name:
@@ -41,7 +41,7 @@ def split(events: Iterable[Event]) -> list[float]:
 
 
 def busy(events: Iterable[Event]) -> float:
-    """Seconds of the union of events in order of their start."""
+    """Duration of the union of events, which are sorted by their start, in seconds."""
     total, end = 0, 0
     for event in events:
         stop = event.start + event.duration
@@ -53,12 +53,12 @@ def busy(events: Iterable[Event]) -> float:
 def kernels(
     calls: Mapping[str, Callable[[int], None]], *, rounds: int, copies: int
 ) -> dict[str, list[float]]:
-    """Seconds of the kernels of a call, by side, one for each round.
+    """Time of the kernels of a call by system, one for each round, in seconds.
 
     Args:
-      calls: side -> a call with a copy of the arguments that returns when its work is done.
-      rounds: how many.
-      copies: of the arguments.
+      calls: system -> a synchronous call with the copy of the arguments of an index.
+      rounds: number of rounds.
+      copies: number of copies of the arguments.
 
     Raises:
       MlirfuseError: the profiler lost markers.
@@ -83,15 +83,15 @@ def kernels(
 
 
 def turns(names: Iterable[str], rounds: int, copies: int) -> list[tuple[str, int]]:
-    """Which side has its turn, and with which copy of the arguments.
+    """The systems in the order of their turns, each with the index of a copy of the arguments.
 
-    Each turn takes the next copy: with the copy of the side before it a side would find in the
-    cache what that one has loaded. Each round has another order, because a side also pays for what
-    the one before it has left in the cache to be written: up to 4 % of a kernel of 24 us.
+    Each turn uses the next copy: the previous system's copy would be in the cache. Each round has
+    another order, because a system also pays for dirty lines that the previous one has left in the
+    cache: up to 4 % of a kernel of 24 us.
     """
-    sides, shuffled = [*names], random.Random(0)
-    order = [name for _ in range(rounds) for name in shuffled.sample(sides, len(sides))]
-    return [(name, number % copies) for number, name in enumerate(order)]
+    systems, shuffled = [*names], random.Random(0)
+    order = [name for _ in range(rounds) for name in shuffled.sample(systems, len(systems))]
+    return [(name, index % copies) for index, name in enumerate(order)]
 
 
 def _recorded(recorder: Any) -> list[Event]:
@@ -108,7 +108,7 @@ def _recorded(recorder: Any) -> list[Event]:
 def latencies(
     calls: Mapping[str, Callable[[int], None]], *, rounds: int, copies: int
 ) -> dict[str, list[float]]:
-    """Seconds of a call that is waited for, by side, one for each round."""
+    """Wall time of a synchronous call by system, one for each round, in seconds."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(rounds):
         for name, call in calls.items():
@@ -120,7 +120,7 @@ def latencies(
 
 
 def queued(call: Callable[[int], Any], wait: Callable[[Any], None], *, calls: int) -> float:
-    """Seconds of a call among several that are waited for at the end; the median of three."""
+    """Wall time of a call among several with one wait at the end, in seconds; median of three."""
     times = []
     for _ in range(3):
         began = time.perf_counter()

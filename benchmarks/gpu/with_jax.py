@@ -1,7 +1,7 @@
-"""What the programs are made of, in JAX. `with_torch` has the same names.
+"""The operators of the programs in JAX; `with_torch` has the same names.
 
-Heads are `(batch, tokens, heads, size)`, images `(batch, height, width, channels)`: as JAX's own
-functions take them.
+Heads are `(batch, tokens, heads, size)`, images `(batch, height, width, channels)`, the layouts of
+JAX's functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.gpu.rows import CHANNELS_LAST
 Array = jax.Array
 
 implementation: Any = None
-"""Of attention: `cudnn`, or None for XLA's own."""
+"""Implementation of attention: `cudnn`, or None for XLA's own."""
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -64,7 +64,7 @@ def halves(x: Array) -> Sequence[Array]:
     return jnp.split(x, 2, axis=-1)
 
 
-def joined(parts: Sequence[Array], axis: int) -> Array:
+def concatenated(parts: Sequence[Array], axis: int) -> Array:
     return jnp.concatenate(list(parts), axis=axis)
 
 
@@ -85,8 +85,8 @@ def merged(x: Array) -> Array:
     return x.reshape(*x.shape[:2], -1)
 
 
-def later(past: Array, new: Array) -> Array:
-    """Heads of past tokens, and those of new ones after them."""
+def appended(past: Array, new: Array) -> Array:
+    """Heads of past tokens, followed by those of new tokens."""
     return jnp.concatenate((past, new), axis=1)
 
 
@@ -112,8 +112,8 @@ def batch_norm(x: Array, scale: Array, shift: Array, mean: Array, variance: Arra
 def max_pool(x: Array) -> Array:
     """3x3 with stride 2."""
     low = jnp.array(-jnp.inf, x.dtype)
-    sides = ((0, 0), (1, 1), (1, 1), (0, 0))
-    return lax.reduce_window(x, low, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), sides)
+    padding = ((0, 0), (1, 1), (1, 1), (0, 0))
+    return lax.reduce_window(x, low, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), padding)
 
 
 def mean_of_image(x: Array) -> Array:
@@ -132,4 +132,4 @@ def repeated(x: Array, batch: int) -> Array:
 
 
 LAYOUTS = {"heads": (0, 2, 1, 3), **CHANNELS_LAST, "filter": (2, 3, 1, 0)}
-"""What an argument is -> the axes of PyTorch's order in this one."""
+"""Layout of an argument -> order of PyTorch's axes in JAX."""

@@ -1,4 +1,4 @@
-"""What the programs are made of, in PyTorch. `with_jax` has the same names.
+"""The operators of the programs in PyTorch; `with_jax` has the same names.
 
 Heads are `(batch, heads, tokens, size)`, images `(batch, channels, height, width)`.
 """
@@ -51,7 +51,7 @@ def halves(x: Array) -> Sequence[Array]:
     return x.chunk(2, dim=-1)
 
 
-def joined(parts: Sequence[Array], axis: int) -> Array:
+def concatenated(parts: Sequence[Array], axis: int) -> Array:
     return torch.cat(list(parts), dim=axis)
 
 
@@ -71,8 +71,8 @@ def merged(x: Array) -> Array:
     return x.transpose(1, 2).flatten(2)
 
 
-def later(past: Array, new: Array) -> Array:
-    """Heads of past tokens, and those of new ones after them."""
+def appended(past: Array, new: Array) -> Array:
+    """Heads of past tokens, followed by those of new tokens."""
     return torch.cat((past, new), dim=2)
 
 
@@ -114,12 +114,12 @@ def moved(x: Array, axes: Sequence[int] | None) -> Array:
 
 
 def restored(x: Array, axes: Sequence[int] | None) -> Array:
-    """What `moved` has moved, as it was."""
+    """The inverse of `moved`."""
     return x if axes is None else x.permute(*(axes.index(n) for n in range(len(axes))))
 
 
 def placed(x: Array, layout: str) -> Array:
-    """The argument as this side likes it best: images with channels last."""
+    """The argument in the fastest layout for PyTorch: images with channels last."""
     if layout in ("image", "filter", "stem"):
         return x.contiguous(memory_format=torch.channels_last)
     return x

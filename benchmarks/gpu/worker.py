@@ -1,8 +1,8 @@
-"""Measures rows in a process of its own: `python -m benchmarks.gpu.worker`.
+"""Measures rows in a separate process: `python -m benchmarks.gpu.worker`.
 
-Reads `{"folder", "sides", "rows", "skip", "seconds"}` from standard input and writes a line of JSON
-whenever something begins or is done. A side that breaks the device takes this process with it;
-`measure` then starts another one without that side.
+It reads `{"folder", "systems", "rows", "skip", "seconds"}` from standard input and writes a line of
+JSON at each begin and end. A system that breaks the device also ends this process; `measure` then
+starts another one without that system.
 """
 
 from __future__ import annotations
@@ -23,68 +23,73 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu import rivals, rows, timer, with_torch
-from benchmarks.gpu.names import BLOCK_ONLY, COPY
+from benchmarks.gpu import peers, rows, timer, with_torch
 from benchmarks.gpu.rows import Argument, Row
+from benchmarks.gpu.systems import BLOCK_ONLY, COPY
 
-ROTATED = 256 << 20
-"""Bytes that the copies of a row's arguments have together at least: five times the L2 cache of an
-H100, so that no call finds its arguments there."""
+MIN_ROTATED_BYTES = 256 << 20
+"""Minimum total size of the copies of a row's arguments: five times the L2 cache of an H100, so
+that no call finds its arguments there."""
 
-ROUNDS = 15
-FEWEST_ROUNDS, PROFILED_ROUNDS = 3, 5
-SECONDS = 0.4
-"""Of all rounds of a row together, about."""
+MAX_ROUNDS = 15
+MIN_ROUNDS, MAX_PROFILED_ROUNDS = 3, 5
+ROUNDS_SECONDS = 0.4
+"""Approximate total time of all rounds of a row."""
 
 QUEUED_CALLS = 20
 
 RATE_SIZE = 8192
-"""Rows and columns of the matrices of which copies and products tell the device's rates."""
+"""M, N and K of the matmul that measures the device's rates; the copy has four such matrices."""
 
 BROKEN = 70
-"""Exit code after a side that broke the device."""
+"""Exit code after a system that broke the device."""
 
 
 class Broken(Exception):
-    """The device does not work any more in this process."""
+    """The device no longer works in this process."""
 
 
 class Late(BaseException):
-    """A side took too long to compile; no compiler takes it for an error of its own."""
+    """A system took too long to compile; a BaseException, so that no compiler handles it."""
 
 
 def main() -> int:
-    """Measures what standard input asks for."""
-    # Compilers write to standard output, so the lines of JSON take its place beforehand.
+    """Measures the rows of the request on standard input."""
+    # Compilers write to standard output, so JSON goes to a duplicate of it.
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
 
-    def say(**fields: Any) -> None:
+    def report(**fields: Any) -> None:
         lines.write(json.dumps(fields) + "\n")
 
     table = {row.name: row for row in rows.rows()}
-    if asked["warm"]:
-        for name in asked["rows"]:
-            warm(table[name], say)
+    if request["warm"]:
+        for name in request["rows"]:
+            warm(table[name], report)
         return 0
     rates = measure_rates()
-    say(rates=rates, device=torch.cuda.get_device_name(0), versions=versions())
+    report(rates=rates, device=torch.cuda.get_device_name(0), versions=versions())
     try:
-        for name in asked["rows"]:
-            skip = asked["skip"].get(name, {})
+        for name in request["rows"]:
+            skip = request["skip"].get(name, {})
             measured = measure(
-                table[name], asked["sides"], skip, Path(asked["folder"]), asked["seconds"], say
+                table[name],
+                request["systems"],
+                skip,
+                Path(request["folder"]),
+                request["seconds"],
+                report,
             )
-            say(row=name, **measured)
+            report(row=name, **measured)
     except Broken:
         return BROKEN
     return 0
 
 
 def versions() -> dict[str, str]:
-    """Of what runs on the device."""
+    """Versions of the packages that run on the device."""
     from importlib import metadata
 
     found = {"cuda": str(torch.version.cuda)}
@@ -94,11 +99,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-# --- what a row takes --------------------------------------------------------------------------
+# --- arguments and reference ------------------------------------------------------------------
 
 
 def make_arguments(row: Row, device: str = "cuda") -> list[torch.Tensor]:
-    """The row's arguments, from a seed that its name gives."""
+    """The row's arguments, from a seed derived from its name."""
     generator = torch.Generator(device).manual_seed(zlib.crc32(row.name.encode()))
     dtype = getattr(torch, rows.DTYPES[row.dtype])
     return [_made(a, generator, device).to(dtype) for a in row.arguments]
@@ -115,9 +120,9 @@ def _made(argument: Argument, generator: torch.Generator, device: str) -> torch.
 
 
 def copies_of(row: Row, arguments: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """The arguments as often as they must rotate; those of a block once, as its weights stay."""
+    """Copies of the arguments for rotation; one for a block, whose weights are bound once."""
     size = sum(t.nbytes for t in arguments)
-    count = 1 if row.block else max(2, math.ceil(ROTATED / size))
+    count = 1 if row.block else max(2, math.ceil(MIN_ROTATED_BYTES / size))
     return [list(arguments), *([t.clone() for t in arguments] for _ in range(count - 1))]
 
 
@@ -129,7 +134,7 @@ def reference(row: Row, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]
 
 
 def error(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
-    """The largest absolute error over the largest magnitude of the result; infinite for NaN."""
+    """Maximum absolute error over the largest magnitude of the result; infinite for NaN."""
     worst = 0.0
     for ours, exact in zip(found, expected, strict=True):
         if ours.shape != exact.shape:
@@ -144,104 +149,102 @@ def error(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> fl
 
 def measure(
     row: Row,
-    sides: Sequence[str],
+    systems: Sequence[str],
     skip: Mapping[str, str],
     folder: Path,
     seconds: float,
-    say: Callable[..., None],
+    report: Callable[..., None],
 ) -> dict[str, Any]:
-    """Checks and times the sides of a row.
+    """Checks and times the systems of a row.
 
     Args:
       row: the row.
-      sides: which.
-      skip: side -> why it is left out.
-      folder: of the programs.
-      seconds: that a side may take to compile.
-      say: takes note of what begins.
+      systems: names of the systems.
+      skip: system -> the reason why it is left out.
+      folder: directory of the programs.
+      seconds: time limit of a system's compilation.
+      report: called at the begin of each system.
     """
     arguments = make_arguments(row)
     copies = copies_of(row, arguments)
     expected = reference(row, arguments)
     torch.cuda.synchronize()
-    ready: dict[str, rivals.Contender] = {}
+    ready: dict[str, peers.System] = {}
     found: dict[str, dict[str, Any]] = {}
-    for side in sides:
-        if side in BLOCK_ONLY and not row.block:
+    for system in systems:
+        if system in BLOCK_ONLY and not row.block:
             continue
-        say(begin=row.name, side=side)
-        if side in skip:
-            found[side] = {"said": skip[side]}
+        report(begin=row.name, system=system)
+        if system in skip:
+            found[system] = {"said": skip[system]}
             continue
         began = time.perf_counter()
         try:
             with limited(seconds), torch.inference_mode():
-                made = rivals.contender(side, row, copies, folder)
+                made = peers.make_system(system, row, copies, folder)
                 wrong = error(made.tensors(made.call(0)), expected)
             torch.cuda.synchronize()
-            ready[side] = made
-            found[side] = {"error": wrong, "prepared_s": time.perf_counter() - began}
-        except (Exception, Late) as failure:  # Whatever a side says is what its cell says.
-            found[side] = {"said": one_line(failure)}
+            ready[system] = made
+            found[system] = {"error": wrong, "prepared_s": time.perf_counter() - began}
+        except (Exception, Late) as failure:  # Systems fail with errors of any type.
+            found[system] = {"said": one_line(failure)}
             if isinstance(failure, Late):
                 stop_compiling()
-            say(begin=row.name, side=side, said=found[side]["said"])
+            report(begin=row.name, system=system, said=found[system]["said"])
             check_device()
     del expected
-    say(begin=row.name, side="timing")
-    measured: dict[str, Any] = {"sides": found}
+    report(begin=row.name, system="timing")
+    measured: dict[str, Any] = {"systems": found}
     with torch.inference_mode():
         times = _times(row, ready, len(copies))
     if COPY in times:
         measured[COPY] = times.pop(COPY)["seconds"]
-    for side, known in times.items():
-        found[side].update(known)
+    for system, known in times.items():
+        found[system].update(known)
     ready.clear()
     del copies, arguments
     gc.collect()
-    rivals.free_memory()
+    peers.free_memory()
     return measured
 
 
-def _times(
-    row: Row, ready: Mapping[str, rivals.Contender], copies: int
-) -> dict[str, dict[str, Any]]:
-    """Seconds of each side, and of `COPY` for an operator, with what else is known of its calls."""
+def _times(row: Row, ready: Mapping[str, peers.System], copies: int) -> dict[str, dict[str, Any]]:
+    """Times of each system, and of `COPY` for an operator, in seconds."""
 
-    def waiting(made: rivals.Contender) -> Callable[[int], None]:
+    def waiting(made: peers.System) -> Callable[[int], None]:
         return lambda copy: made.wait(made.call(copy))
 
-    calls = {side: waiting(made) for side, made in ready.items()}
+    calls = {system: waiting(made) for system, made in ready.items()}
     if not calls:
         return {}
     if not row.block:
         calls[COPY] = copying(rows.cost(row).bytes, copies)
     once = timer.latencies(calls, rounds=1, copies=copies)
     total = sum(min(times) for times in once.values())
-    rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(SECONDS / total)))
+    rounds = max(MIN_ROUNDS, min(MAX_ROUNDS, int(ROUNDS_SECONDS / total)))
     kernels = timer.kernels(
-        calls, rounds=min(PROFILED_ROUNDS, rounds) if row.block else rounds, copies=copies
+        calls, rounds=min(MAX_PROFILED_ROUNDS, rounds) if row.block else rounds, copies=copies
     )
     if not row.block:
-        return {side: {"seconds": times} for side, times in kernels.items()}
+        return {system: {"seconds": times} for system, times in kernels.items()}
     walls = timer.latencies(calls, rounds=rounds, copies=copies)
     return {
-        side: {
-            "seconds": walls[side],
-            "kernels_s": statistics.median(kernels[side]),
+        system: {
+            "seconds": walls[system],
+            "kernels_s": statistics.median(kernels[system]),
             "queued_s": timer.queued(made.call, made.wait, calls=min(QUEUED_CALLS, rounds)),
         }
-        for side, made in ready.items()
+        for system, made in ready.items()
     }
 
 
 def copying(size: float, copies: int, device: str = "cuda") -> Callable[[int], None]:
-    """A call that moves as many bytes as a row does at least: half of them read, half written.
+    """A call that copies as many bytes as a row moves at least: half of them read, half written.
 
     Args:
-      size: bytes.
-      copies: how many pairs of tensors take turns.
-      device: where they are.
+      size: bytes read and written.
+      copies: number of pairs of tensors for rotation.
+      device: device of the tensors.
     """
     half = max(1, int(size) // 2)
     pairs = [
@@ -259,7 +262,7 @@ def copying(size: float, copies: int, device: str = "cuda") -> Callable[[int], N
 
 
 def measure_rates() -> dict[str, float]:
-    """Bytes and operations per second of large copies and products."""
+    """Rates of large copies and matmuls, in bytes and operations per second."""
     size = RATE_SIZE
     wide = torch.randn(4 * size, size, device="cuda").half()
     other = torch.empty_like(wide)
@@ -283,11 +286,11 @@ def _event_seconds(call: Callable[[], object], repeats: int = 20) -> float:
     return statistics.median(times)
 
 
-# --- what goes wrong ---------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------
 
 
 def check_device() -> None:
-    """Finds out whether the device still works.
+    """Checks that the device still works.
 
     Raises:
       Broken: it does not.
@@ -301,7 +304,7 @@ def check_device() -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises `Late` in what takes longer, as soon as it is in Python."""
+    """Raises `Late` in the block after a time limit, as soon as Python code runs."""
 
     def late(*_: object) -> None:
         raise Late(f"not ready after {seconds:.0f} s")
@@ -316,26 +319,26 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def stop_compiling() -> None:
-    """Ends what torch.compile still does in other processes: it takes the host from the others."""
+    """Ends torch.compile's worker processes, which would slow down the other systems."""
     from torch._inductor.async_compile import shutdown_compile_workers
 
     shutdown_compile_workers()
 
 
 def one_line(failure: BaseException) -> str:
-    """The first line of what was said, trimmed."""
+    """Type and first line of an exception, trimmed."""
     text = next((line for line in str(failure).splitlines() if line.strip()), "")
     return f"{type(failure).__name__}: {text.strip()}"[:200]
 
 
-def warm(row: Row, say: Callable[..., None]) -> None:
-    """Lets torch.compile fill its cache on disk with what needs no timing on a quiet device."""
-    for side in ("torch_compile", *(("reduce_overhead",) if row.block else ())):
+def warm(row: Row, report: Callable[..., None]) -> None:
+    """Fills torch.compile's cache on disk."""
+    for system in ("torch_compile", *(("reduce_overhead",) if row.block else ())):
         with contextlib.suppress(Exception), torch.inference_mode():
-            rivals.contender(side, row, [make_arguments(row)], Path())
+            peers.make_system(system, row, [make_arguments(row)], Path())
     gc.collect()
     torch.cuda.empty_cache()
-    say(warm=row.name)
+    report(warm=row.name)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ NAMES = ("main", "compile_time", "gpu")
 
 
 class _Suites(Mapping[str, Suite]):
-    """Loads a suite when it is asked for: that of a GPU runs where there is no compiler of IREE."""
+    """Loads suites on demand: the GPU suite runs on machines without IREE's compiler."""
 
     def __getitem__(self, name: str) -> Suite:
         if name not in NAMES:

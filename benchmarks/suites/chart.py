@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping
 
 ROW, LABEL, PLOT, MARGIN = 16, 300, 420, 40
-"""Height of a bar with its gap; widths of the names, the bars, and what is beside them."""
+"""Height of a bar with its gap; widths of the labels, of the bars, and of the margin, in pixels."""
 
-WIDEST = 8.0
-"""Ratio at the ends of the axis; bars beyond it are cut."""
+MAX_RATIO = 8.0
+"""Ratio at the ends of the axis; longer bars are cut."""
 
 GOOD, FAIR, BAD = "#2a7f62", "#8aa5b5", "#b5542e"
 
@@ -19,9 +19,9 @@ def bars(title: str, ratios: Mapping[str, float], *, low: float) -> str:
     """Ratios on a logarithmic axis around 1.
 
     Args:
-      title: one line.
-      ratios: name -> ratio.
-      low: below it a bar has the colour of what misses.
+      title: heading, one line.
+      ratios: label -> ratio.
+      low: ratio below which a bar has the color of a miss.
     """
     height = MARGIN + ROW * len(ratios) + MARGIN
     width = LABEL + PLOT + 2 * MARGIN
@@ -54,7 +54,7 @@ def bars(title: str, ratios: Mapping[str, float], *, low: float) -> str:
 
 
 def _x(ratio: float) -> float:
-    """Where a ratio lies on the axis, in pixels."""
-    limit = math.log(WIDEST)
+    """Position of a ratio on the axis, in pixels."""
+    limit = math.log(MAX_RATIO)
     part = max(-1.0, min(1.0, math.log(ratio) / limit))
     return LABEL + 12 + PLOT / 2 * (1 + part)

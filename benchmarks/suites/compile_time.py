@@ -1,7 +1,7 @@
-"""What our passes cost beside `iree-compile`, from one Llama block to many.
+"""Compile time of our passes relative to `iree-compile`, from one Llama block to many.
 
-Ours is everything between the two phases of the compiler: reading the bytecode, the engine, writing
-the grouped module. The other side is those two phases on the same model without our passes.
+Ours is the time between the two phases of the compiler: reading the bytecode, the engine, writing
+the grouped module. The baseline is those two phases on the same model without our passes.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ WORK = {f"Llama x {blocks}": blocks for blocks in (1, 4, 16, 64)}
 QUICK_WORK = tuple(WORK)[:2]
 
 WIDTH = 256
-"""Small, because the passes see operators and not sizes."""
+"""Small, because the time of the passes depends on operators, not on sizes."""
 
 TOKENS = 64
 REPEATS = 3
-"""Of our part; the compiler, which takes far longer, runs once."""
+"""Runs of our part; the compiler, which takes far longer, runs once."""
 
 _TEXT = (
     f"Stacks of Llama blocks, width {WIDTH}, {TOKENS} tokens. IREE: `iree-compile` without our "
-    "passes. Ours is between its phases, from bytecode to bytecode: `first` as a compilation sees "
-    f"it, and the median of {REPEATS} runs. Part is `first` over IREE. Growth is the exponent of "
-    "the median from the row before: 1 is linear."
+    "passes. Ours runs between its phases, from bytecode to bytecode: `first` is the first run, as "
+    f"in a compilation, `median` that of {REPEATS} runs. Part is `first` over IREE. Growth is the "
+    "exponent of the median since the previous row: 1 is linear."
 )
 _PASSES = (
-    "Wall time of each step, and how often each pass rewrote. Passes run on three of "
+    "Wall time of each step, and the rewrites of each pass. Passes run on three of "
     "[layers that are alike](engine.md#layers-that-are-alike)."
 )
 
@@ -53,14 +53,14 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ours:
-    """Seconds of our part.
+    """Times of our part, in seconds.
 
     Attributes:
-      parse: reading the bytecode.
-      engine: all passes.
-      write: writing the bytecode.
-      passes: seconds of each pass.
-      rewrites: how many rewrites each pass applied.
+      parse: time of reading the bytecode.
+      engine: time of all passes.
+      write: time of writing the bytecode.
+      passes: pass -> its time.
+      rewrites: pass -> count of its rewrites.
     """
 
     parse: float
@@ -71,12 +71,12 @@ class Ours:
 
     @property
     def total(self) -> float:
-        """Seconds of all parts."""
+        """Total time, in seconds."""
         return self.parse + self.engine + self.write
 
 
 def run(work: Sequence[str], quick: bool) -> list[Row]:
-    """Compiles stacks of blocks and times both sides; each row knows how it grew from the last."""
+    """Compiles stacks of blocks and times both; each row has its growth since the previous one."""
     rows: list[Row] = []
     for name in work:
         rows.append(_row(name, 1 if quick else REPEATS, rows[-1] if rows else None))
@@ -130,8 +130,8 @@ def measure_ours(normalized: Path, compiler: Compiler, folder: Path) -> Ours:
     """Times our part on a module at global-optimization level.
 
     Args:
-      normalized: its bytecode.
-      compiler: whose target and options the passes see.
+      normalized: file of its bytecode.
+      compiler: compiler whose target and options the passes use.
       folder: existing directory for the grouped module.
     """
     began = time.perf_counter()
@@ -157,7 +157,7 @@ def exponent(small: float, small_time: float, large: float, large_time: float) -
 
 
 def tables(measured: Results) -> list[Table]:
-    """Our part beside the compiler's, and our passes in the largest model."""
+    """Our part relative to the compiler's, and our passes in the largest model."""
     rows = []
     for row in measured.rows:
         details, growth = row.details, row.details["growth"]

@@ -1,4 +1,4 @@
-"""Operators, blocks and models on a GPU, beside IREE, PyTorch and XLA; see `benchmarks.gpu`."""
+"""Operators, blocks and models on a GPU, against IREE, PyTorch and XLA; see `benchmarks.gpu`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.gpu import rows as table
-from benchmarks.gpu.names import OURS, SIDES
+from benchmarks.gpu.systems import OURS, SYSTEMS
 from benchmarks.results import Results, Row
 from benchmarks.suites.chart import bars
 from benchmarks.suites.suite import Suite
 from benchmarks.tables import Table
 
-GOAL_OVER_BEST, GOAL_OVER_STOCK, LOWEST = 1.10, 3.0, 0.90
-"""Geometric means over the best other side of each row and over IREE, and the least of any row."""
+GOAL_OVER_BEST, GOAL_OVER_STOCK, MIN_RATIO = 1.10, 3.0, 0.90
+"""Goals: geometric means of the ratios to the best peer of each row and to IREE, and the minimum of
+any row."""
 
 GOAL_OF_LIMIT = 0.90
-"""Of the time that copying the bytes would take, for rows that are bound by memory."""
+"""Goal for memory-bound rows: the time of copying the bytes over ours."""
 
 COLUMNS = {
     "default": "default",
@@ -30,42 +31,42 @@ COLUMNS = {
     "reduce_overhead": "reduce",
     "xla": "XLA",
 }
-"""Side -> its column."""
+"""System -> its column."""
 
-_SIDES = (
+_SYSTEMS = (
     "`ours` is mlirfuse with the feature `kernels`, `default` without it. `IREE` has its default "
     "flags, `IREE O3` its highest level. `eager`, `compile`, `autotune` and `reduce` are PyTorch, "
     "torch.compile, and its modes `max-autotune` and `reduce-overhead`; `XLA` is `jax.jit`, with "
-    "cuDNN's attention where it takes the shape. `best` is the time of the fastest other side over "
+    "cuDNN's attention where it takes the shape. `best` is the time of the fastest peer over "
     "ours. A result outside the tolerance of float64 is left out."
 )
 _OPERATORS = (
     "Microseconds of the kernels of a call, by CUPTI, medians of interleaved rounds; arguments "
     "rotate through copies of at least 256 MiB together. The limit is the time in which this "
     "device copies the bytes of arguments and results, or does the operations at the rate of a "
-    "large product, whichever is longer; `copy` is a copy of as many bytes in the same rounds, "
-    f"which start and end keep from the rate of a large one. {_SIDES}"
+    "large matmul, whichever is longer; `copy` is a copy of as many bytes in the same rounds, "
+    f"slower than a large one by its start and end. {_SYSTEMS}"
 )
 _BLOCKS = (
-    "Milliseconds of wall time of a call that is waited for; `queued` is a call of ours among "
+    "Milliseconds of wall time of a synchronous call; `queued` is the time of our call among "
     "several with one wait at the end, `kernels` the part of ours in which the device is busy. "
     "`ours` is a call with `cuda_graph=True`, `plain` without: iree-runtime alone, as from C. "
     "Weights are random and bound beforehand, a layer of Llama has the widths of Llama 3 8B."
 )
 _SUMMARY = (
-    f"Geometric means of ratios. Goals: at least {GOAL_OVER_BEST:.2f} over the best other side of "
-    f"each row, {GOAL_OVER_STOCK:.0f} over IREE, no row under {LOWEST:.2f}, and every row that is "
-    f"bound by memory within {GOAL_OF_LIMIT:.0%} of the limit."
+    f"Geometric means of ratios. Goals: at least {GOAL_OVER_BEST:.2f} over the best peer of "
+    f"each row, {GOAL_OVER_STOCK:.0f} over IREE, no row under {MIN_RATIO:.2f}, and every "
+    f"memory-bound row within {GOAL_OF_LIMIT:.0%} of the limit."
 )
 
 
 def best(row: Row) -> tuple[str, float] | None:
-    """The fastest other side, and its time over ours; None where one of them is missing."""
-    others = {side: r["median"] for side, r in row.ratios.items() if side not in OURS}
-    if row.ours_ms is None or not others:
+    """The fastest peer and its time over ours; None where one of them is missing."""
+    peers = {system: r["median"] for system, r in row.ratios.items() if system not in OURS}
+    if row.ours_ms is None or not peers:
         return None
-    side = min(others, key=lambda name: others[name])
-    return side, others[side]
+    peer = min(peers, key=lambda name: peers[name])
+    return peer, peers[peer]
 
 
 def mean(ratios: Iterable[float]) -> float | None:
@@ -93,13 +94,13 @@ def of_copy(row: Row) -> float | None:
 
 
 _MISSES = (
-    f"Rows under {LOWEST:.2f} of the fastest other side, or bound by memory and under "
-    f"{GOAL_OF_LIMIT:.0%} of the limit, the slowest first; why, is in `benchmarks/NOTES.md`."
+    f"Rows under {MIN_RATIO:.2f} of the fastest peer, or memory-bound and under "
+    f"{GOAL_OF_LIMIT:.0%} of the limit, the slowest first; `benchmarks/NOTES.md` has the reasons."
 )
 
 
 def tables(measured: Results) -> list[Table]:
-    """What was reached, operators, blocks, the rows that miss, and what did not run."""
+    """Summary, operators, blocks, rows that miss a goal, and failures."""
     return [
         _summary(measured.rows),
         _operators([r for r in measured.rows if not r.details["block"]]),
@@ -112,17 +113,13 @@ def tables(measured: Results) -> list[Table]:
 def chart(measured: Results) -> str:
     """The ratios of the f16 rows as bars."""
     found = {r.work: b[1] for r in measured.rows if r.dtype == "f16" and (b := best(r))}
-    return bars(
-        f"Time of the fastest other side over ours, f16, {measured.device}", found, low=LOWEST
-    )
+    return bars(f"Time of the fastest peer over ours, f16, {measured.device}", found, low=MIN_RATIO)
 
 
 GROUPS: dict[str, Callable[[Row], bool]] = {
     "all": lambda r: True,
-    "operators bound by memory": lambda r: _bound_by_memory(r),
-    "operators bound by products": lambda r: (
-        not r.details["memory_bound"] and not r.details["block"]
-    ),
+    "memory-bound operators": lambda r: _bound_by_memory(r),
+    "compute-bound operators": lambda r: not r.details["memory_bound"] and not r.details["block"],
     "blocks": lambda r: r.details["block"],
     "f16": lambda r: r.dtype == "f16",
     "bf16": lambda r: r.dtype == "bf16",
@@ -157,7 +154,7 @@ def _summary(rows: Sequence[Row]) -> Table:
                 _number(
                     mean(r.ratios["stock"]["median"] for r in chosen if "stock" in r.ratios), ".2f"
                 ),
-                str(sum(ratio < LOWEST for ratio in ratios)),
+                str(sum(ratio < MIN_RATIO for ratio in ratios)),
                 _reached(bound, of_limit),
                 _reached([row for row in bound if "copy_ms" in row.details], of_copy),
                 str(sum(row.ours_ms is None for row in chosen)),
@@ -166,23 +163,23 @@ def _summary(rows: Sequence[Row]) -> Table:
     missing = len(table.rows()) - len(rows)
     text = _SUMMARY + (f" {missing} rows of the suite were not reached." if missing else "")
     if EARLIER in groups:
-        text += " A row with a star is of an earlier run, with the programs of that time."
+        text += " Rows with a star are of an earlier run, with the programs of that time."
     goals = [
-        f"under {LOWEST:.2f}",
-        *(f"{GOAL_OF_LIMIT:.0%} of {what}" for what in ("limit", "copy")),
+        f"under {MIN_RATIO:.2f}",
+        *(f"{GOAL_OF_LIMIT:.0%} of {time}" for time in ("limit", "copy")),
     ]
-    header = ["rows", "number", "over best", "over IREE", *goals, "ours failed"]
+    header = ["rows", "count", "over best", "over IREE", *goals, "ours failed"]
     return Table("On a GPU", text, header, lines)
 
 
 def _reached(bound: Sequence[Row], part: Callable[[Row], float | None]) -> str:
-    """How many of the rows that are bound by memory are near enough."""
+    """Count of the memory-bound rows that reach the goal."""
     near = sum((part(row) or 0.0) >= GOAL_OF_LIMIT for row in bound)
     return f"{near} of {len(bound)}" if bound else ""
 
 
 def _operators(rows: Sequence[Row]) -> Table:
-    shown = [side for side in COLUMNS if side != "reduce_overhead"]
+    shown = [system for system in COLUMNS if system != "reduce_overhead"]
     lines = []
     for row in rows:
         near = of_limit(row)
@@ -194,11 +191,11 @@ def _operators(rows: Sequence[Row]) -> Table:
                 _number(row.ours_ms, ".0f", 1e3),
                 _number(near, ".0%"),
                 _number(row.details.get("copy_ms"), ".0f", 1e3),
-                *(_number(row.peers.get(side), ".0f", 1e3) for side in shown),
+                *(_number(row.peers.get(system), ".0f", 1e3) for system in shown),
                 _best(row),
             ]
         )
-    titles = [COLUMNS[side] for side in shown]
+    titles = [COLUMNS[system] for system in shown]
     header = ["operator", "type", "limit", "ours", "of limit", "copy", *titles, "best"]
     return Table("Operators on a GPU", _OPERATORS, header, lines, words=2)
 
@@ -215,7 +212,7 @@ def _blocks(rows: Sequence[Row]) -> Table:
                 _number(row.ours_ms, ".2f"),
                 *(_number(ours.get(key), ".2f") for key in ("queued_ms", "kernels_ms")),
                 _number(row.details["sides"].get("kernels", {}).get("ms"), ".2f"),
-                *(_number(row.peers.get(side), ".2f") for side in COLUMNS),
+                *(_number(row.peers.get(system), ".2f") for system in COLUMNS),
                 _best(row),
             ]
         )
@@ -234,10 +231,10 @@ def _misses(rows: Sequence[Row]) -> Table:
         other, limit = best(row), of_limit(row)
         if other is None or limit is None:
             continue
-        side, ratio = other
-        if ratio < LOWEST or (_bound_by_memory(row) and limit < GOAL_OF_LIMIT):
-            mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[side]))
-            name = [_named(row), row.dtype, COLUMNS[side], mine, theirs]
+        system, ratio = other
+        if ratio < MIN_RATIO or (_bound_by_memory(row) and limit < GOAL_OF_LIMIT):
+            mine, theirs = (_number(ms, ".0f", 1e3) for ms in (row.ours_ms, row.peers[system]))
+            name = [_named(row), row.dtype, COLUMNS[system], mine, theirs]
             parts = [f"{ratio:.2f}", f"{limit:.0%}", _number(of_copy(row), ".0%")]
             found.append((ratio, [*name, *parts]))
     lines = [line for _, line in sorted(found, key=lambda f: f[0])]
@@ -248,16 +245,16 @@ def _misses(rows: Sequence[Row]) -> Table:
 def _failures(rows: Sequence[Row]) -> Table:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
-        for side, note in row.details["sides"].items():
+        for system, note in row.details["sides"].items():
             if "said" in note:
-                found[side, note["said"]].append(f"{row.work} {row.dtype}")
-    ordered = sorted(found.items(), key=lambda item: SIDES.index(item[0][0]))
+                found[system, note["said"]].append(f"{row.work} {row.dtype}")
+    ordered = sorted(found.items(), key=lambda item: SYSTEMS.index(item[0][0]))
     lines = [
-        [side, said.replace("|", "\\|"), ", ".join(works[:3]), str(len(works))]
-        for (side, said), works in ordered
+        [system, message.replace("|", "\\|"), ", ".join(works[:3]), str(len(works))]
+        for (system, message), works in ordered
     ]
-    header = ["side", "what it said", "first rows", "rows"]
-    return Table("What did not run on the GPU", "By side and message.", header, lines, words=3)
+    header = ["system", "message", "first rows", "rows"]
+    return Table("Failures on the GPU", "By system and message.", header, lines, words=3)
 
 
 def _best(row: Row) -> str:

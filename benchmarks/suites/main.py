@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
-from benchmarks import models, sides, timing
+from benchmarks import models, systems, timing
 from benchmarks.results import Results, Row
 from benchmarks.suites.suite import Suite
 from benchmarks.tables import Table
@@ -27,15 +27,15 @@ WORK: dict[str, Callable[[], tuple[nn.Module, models.Inputs]]] = {
 
 _TEXT = (
     "f32. `stock` is IREE with its default flags, `stock_best` IREE with data tiling, `eager` "
-    "PyTorch, `no_siblings` ours with `--horizontal=off`. The error is the largest absolute one "
-    "over the largest magnitude of the result, against float64."
+    "PyTorch, `no_siblings` ours with `--horizontal=off`. The error is the maximum absolute error "
+    "against float64, relative to the largest magnitude of the result."
 )
 
 _log = logging.getLogger(__name__)
 
 
 def run(work: Sequence[str], quick: bool) -> list[Row]:
-    """Times all sides of every piece of work; leaves out, with a note, what does not compile."""
+    """Times all systems of every workload; those that do not compile are left out and logged."""
     timing.use_threads()
     rows = []
     for name in work:
@@ -49,11 +49,11 @@ def run(work: Sequence[str], quick: bool) -> list[Row]:
 
 
 def _row(work: str, module: nn.Module, inputs: models.Inputs, *, rounds: int) -> Row:
-    contest = sides.prepare(module, inputs)
-    errors = contest.errors(module, inputs)
-    _log.info("%s: timing %d rounds of %s", work, rounds, ", ".join(contest.calls))
-    samples = timing.interleave(contest.calls, rounds=rounds)
-    peers = [name for name in contest.calls if name != "ours"]
+    comparison = systems.prepare(module, inputs)
+    errors = comparison.errors(module, inputs)
+    _log.info("%s: timing %d rounds of %s", work, rounds, ", ".join(comparison.calls))
+    samples = timing.interleave(comparison.calls, rounds=rounds)
+    peers = [name for name in comparison.calls if name != "ours"]
     return Row(
         work=work,
         dtype="f32",
@@ -64,15 +64,15 @@ def _row(work: str, module: nn.Module, inputs: models.Inputs, *, rounds: int) ->
         details={
             "rounds": rounds,
             "errors": errors,
-            "dispatches": contest.dispatches,
-            "rewrites": contest.rewrites,
+            "dispatches": comparison.dispatches,
+            "rewrites": comparison.rewrites,
         },
     )
 
 
 def tables(measured: Results) -> list[Table]:
-    """One table with a line for each side of each model."""
-    header = ["model", "side", "ms", "over ours", "quartiles", "dispatches", "error"]
+    """One table with a line for each system of each model."""
+    header = ["model", "system", "ms", "over ours", "quartiles", "dispatches", "error"]
     lines = []
     for row in measured.rows:
         dispatches, errors = row.details["dispatches"], row.details["errors"]

@@ -1,4 +1,4 @@
-"""What a suite is."""
+"""A suite: its workloads, its measurement and its tables."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from benchmarks.tables import Table
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Suite:
-    """Pieces of work that are measured and shown alike.
+    """Workloads with a common measurement.
 
     Attributes:
-      work: their names, in order.
-      quick_work: those of a quick run.
-      run: measures the named pieces; the second argument asks for few rounds. None where the suite
-        has a command of its own.
-      tables: the results for people.
-      chart: the results as a picture, SVG.
+      work: names of the workloads, in order.
+      quick_work: names of the workloads of a quick run.
+      run: measures the named workloads, with few rounds if the second argument is true; None for a
+        suite with its own command.
+      tables: makes tables of the results.
+      chart: makes a chart of the results, as SVG; None for no chart.
     """
 
     work: tuple[str, ...]

@@ -476,7 +476,7 @@ func.func @no_fusion_half_away_from_zero(%x: tensor<4x16xf32>, %r: tensor<4x16xf
 // CHECK: return
 // WHY: function @no_fusion_scale_by_row
 // WHY: wrong_axis (
-// WHY: scale or offset depends on axes [0]
+// WHY: scale or offset varies over axes [0]
 func.func @no_fusion_scale_by_row(%x: tensor<4x16xf32>, %r: tensor<4x16xf32>, %scale: tensor<4xf32>) -> tensor<4x16xi8> {
   %n = arith.constant 16.0 : f32
   %eps = arith.constant 1.0e-5 : f32

@@ -88,7 +88,7 @@ func.func @cache_bf16(%x: tensor<32xbf16>, %cache: tensor<8x32xbf16>, %row: inde
 // CHECK-LABEL: @no_fusion_steps
 // CHECK-NOT: flow.dispatch.region
 // WHY: structure (1)
-// WHY: the part is written with steps other than one
+// WHY: the part is written with non-unit strides
 func.func @no_fusion_steps(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
@@ -108,7 +108,7 @@ func.func @no_fusion_steps(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (2)
-// WHY: the part is read elsewhere too
+// WHY: the inserted value has other users
 func.func @no_fusion_read_elsewhere(%x: tensor<4xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %e8 = tensor.empty() : tensor<8xf32>
@@ -129,7 +129,7 @@ func.func @no_fusion_read_elsewhere(%x: tensor<4xf32>) -> tensor<8xf32> {
 // CHECK-LABEL: @no_fusion_two_results
 // CHECK: flow.dispatch.region -> (tensor<4xf32>, tensor<4xf32>)
 // WHY: extra_users (1)
-// WHY: the group that computes the part has further results
+// WHY: the region that computes the inserted value has other results
 func.func @no_fusion_two_results(%x: tensor<4xf32>, %w: tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
   %a:2 = flow.dispatch.region -> (tensor<4xf32>, tensor<4xf32>) {
     %e = tensor.empty() : tensor<4xf32>

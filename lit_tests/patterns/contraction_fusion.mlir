@@ -1,4 +1,4 @@
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion --disable-pass=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF

@@ -273,7 +273,7 @@ func.func @no_fusion_bf16(%x: tensor<4x2x10xbf16>) -> tensor<4x2x8xbf16> {
 // CHECK-LABEL: @no_fusion_filter_is_an_argument
 // CHECK-NOT: util.global.load
 // WHY: constant_unverified (1)
-// WHY: no constant filter has the scaled channels
+// WHY: no constant filter varies over the scaled channels
 func.func @no_fusion_filter_is_an_argument(%x: tensor<4x2x10xf32>, %w: tensor<2x2x3xf32>) -> tensor<4x2x8xf32> {
   %start = arith.constant 0.0 : f32
   
@@ -338,7 +338,7 @@ func.func @no_fusion_scale_is_an_argument(%x: tensor<4x2x10xf32>, %scale: tensor
 // CHECK-LABEL: @no_fusion_sums_start_at_one
 // CHECK-NOT: util.global.load
 // WHY: constant_unverified (1)
-// WHY: the sums do not start at zero
+// WHY: the accumulators do not start at zero
 func.func @no_fusion_sums_start_at_one(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf32> {
   %start = arith.constant 1.0 : f32
   %w = arith.constant dense<1.5> : tensor<2x2x3xf32>
@@ -403,7 +403,7 @@ func.func @no_fusion_scale_is_divided(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf3
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: util.global.load
 // WHY: extra_users (1)
-// WHY: the unscaled channels are read elsewhere too
+// WHY: the unscaled channels have other users
 func.func @no_fusion_read_elsewhere(%x: tensor<4x2x10xf32>) -> (tensor<4x2x8xf32>, tensor<4x2x8xf32>) {
   %start = arith.constant 0.0 : f32
   %w = arith.constant dense<1.5> : tensor<2x2x3xf32>

@@ -198,7 +198,7 @@ func.func @grouped(%x: tensor<2x4x4x8x8xf32>, %w: tensor<4x2x4x3x3xf32>, %bias: 
 // CHECK-LABEL: @no_fusion_transposed_groups
 // CHECK-NOT: flow.dispatch.region
 // WHY: indexing_map (1)
-// WHY: what follows the merged groups moves them
+// WHY: the epilogue moves the merged groups
 func.func @no_fusion_transposed_groups(%x: tensor<2x4x4x8x8xf32>, %w: tensor<4x2x4x3x3xf32>) -> tensor<2x6x6x8xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x6x6x8xf32>
@@ -229,7 +229,7 @@ func.func @no_fusion_transposed_groups(%x: tensor<2x4x4x8x8xf32>, %w: tensor<4x2
 // CHECK-LABEL: @no_fusion_sums_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)
-// WHY: what follows the convolution is read elsewhere too
+// WHY: the convolution has users outside its epilogue
 func.func @no_fusion_sums_read_elsewhere(%x: tensor<2x4x10xf32>, %w: tensor<8x4x3xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>

@@ -64,7 +64,7 @@ func.func @false_bf16() -> i1 {
 // CHECK: return %[[C]]
 // WHY: function @no_rewrite_argument
 // WHY: constant_unverified (
-// WHY: what is compared is not constant
+// WHY: the compared values are not constants
 func.func @no_rewrite_argument(%n: tensor<f32>) -> i1 {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<i1>
@@ -86,7 +86,7 @@ func.func @no_rewrite_argument(%n: tensor<f32>) -> i1 {
 // CHECK: %[[C:.*]] = tensor.extract
 // CHECK: return %[[C]]
 // WHY: function @no_rewrite_rounded
-// WHY: what is compared is not constant
+// WHY: the compared values are not constants
 func.func @no_rewrite_rounded() -> i1 {
   %n = arith.constant dense<1.0e-20> : tensor<f32>
   %zero = arith.constant 0.0 : f16

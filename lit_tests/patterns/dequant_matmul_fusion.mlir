@@ -152,7 +152,7 @@ func.func @no_fusion_scale_of_each_element(%x: tensor<8x64xf32>, %w: tensor<64x3
 
 // CHECK-LABEL: @no_fusion_two_weights
 // WHY-LABEL: @no_fusion_two_weights
-// WHY: two tensors of integers make the operand
+// WHY: the operand is computed from two quantized tensors
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_two_weights(%x: tensor<8x64xf32>, %w: tensor<64x32xi8>, %v: tensor<64x32xi8>) -> tensor<8x32xf32> {
@@ -178,7 +178,7 @@ func.func @no_fusion_two_weights(%x: tensor<8x64xf32>, %w: tensor<64x32xi8>, %v:
 
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // WHY-LABEL: @no_fusion_read_elsewhere
-// WHY: the dequantized weight is read elsewhere
+// WHY: the dequantized weight has other users
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_read_elsewhere(%x: tensor<8x64xf32>, %w: tensor<64x32xi8>, %s: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<64x32xf32>) {
@@ -204,7 +204,7 @@ func.func @no_fusion_read_elsewhere(%x: tensor<8x64xf32>, %w: tensor<64x32xi8>, 
 // The groups are of columns: the result would need a reshape.
 // CHECK-LABEL: @no_fusion_groups_of_columns
 // WHY-LABEL: @no_fusion_groups_of_columns
-// WHY: the groups are not along the sum
+// WHY: the quantization groups are not along K
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_groups_of_columns(%x: tensor<8x64xf32>, %w: tensor<64x2x16xi8>, %s: tensor<64x2xf32>) -> tensor<8x32xf32> {
@@ -230,7 +230,7 @@ func.func @no_fusion_groups_of_columns(%x: tensor<8x64xf32>, %w: tensor<64x2x16x
 
 // CHECK-LABEL: @no_fusion_dynamic_groups
 // WHY-LABEL: @no_fusion_dynamic_groups
-// WHY: the size of a group is dynamic
+// WHY: the quantization group size is dynamic
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_dynamic_groups(%x: tensor<8x?xf32>, %w: tensor<4x?x32xi8>, %s: tensor<4x32xf32>, %size: index) -> tensor<8x32xf32> {

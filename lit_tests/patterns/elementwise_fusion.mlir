@@ -376,7 +376,7 @@ func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8
 // CHECK: return
 // WHY-LABEL: @no_fusion_beside_a_sum
 // WHY: left_to_producer
-// WHY: a reduction beside it is in no group
+// WHY: a reduction next to it is in no group
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>
 #i = affine_map<(i) -> (i)>

@@ -761,7 +761,7 @@ func.func @no_fusion_fill_scaled_up_to_a_score(%q: tensor<4x16x8xf32>, %k: tenso
 // CHECK: return
 // WHY-LABEL: @no_fusion_fill_is_a_tensor
 // WHY: constant_unverified
-// WHY: a value that is no constant
+// WHY: a value that is not constant
 func.func @no_fusion_fill_is_a_tensor(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>, %t: tensor<4x16x24xf32>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<4x16x24xf32>
@@ -824,7 +824,7 @@ func.func @no_fusion_two_finite_fills(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24x
 // CHECK: return
 // WHY-LABEL: @no_fusion_bias_after_a_finite_fill
 // WHY: structure
-// WHY: scores that a select set to -1e+09 are added to
+// WHY: a mask is added to scores that a select set to -1e+09
 func.func @no_fusion_bias_after_a_finite_fill(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>, %t: tensor<4x16x24xf32>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %c = arith.constant -1.0e+09 : f32
@@ -1023,7 +1023,7 @@ func.func @no_fusion_mask_splits_the_keys(%q: tensor<4x16x8xf32>, %k: tensor<4x8
 // CHECK: return
 // WHY-LABEL: @no_fusion_masked_scores_are_read_too
 // WHY: extra_users
-// WHY: linalg.generic is read by func.return too
+// WHY: linalg.generic is also used by func.return
 func.func @no_fusion_masked_scores_are_read_too(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %t: tensor<4x16x24xf32>) -> (tensor<4x16x8xf32>, tensor<4x16x24xf32>) {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<4x16x24xf32>

@@ -652,7 +652,7 @@ func.func @dynamic_keys_f16(%q: tensor<?x?x16xf16>, %k: tensor<?x16x?xf16>, %v: 
 // CHECK: return
 // WHY-LABEL: @no_fusion_probabilities_are_read_too
 // WHY: extra_users
-// WHY: linalg.softmax is read by func.return too
+// WHY: linalg.softmax is also used by func.return
 func.func @no_fusion_probabilities_are_read_too(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> (tensor<4x16x8xf32>, tensor<4x16x24xf32>) {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<4x16x24xf32>
@@ -704,7 +704,7 @@ func.func @no_fusion_scale_is_an_argument(%q: tensor<4x16x8xf32>, %k: tensor<4x8
 // CHECK: return
 // WHY-LABEL: @no_fusion_large_constant_swallows_the_scores
 // WHY: constant_unverified
-// WHY: 1e+08 is added to all scores; softmax is the same up to 1024
+// WHY: 1e+08 is added to all scores; only 1024 or less is ignored
 func.func @no_fusion_large_constant_swallows_the_scores(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %c = arith.constant 1.0e+08 : f32
@@ -828,7 +828,7 @@ func.func @no_fusion_init_is_not_zero(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24x
 // CHECK: return
 // WHY-LABEL: @no_fusion_zeroed_on_other_rows
 // WHY: structure
-// WHY: the softmax is zeroed on other rows than -inf's
+// WHY: the softmax is zeroed on other rows than those of -inf
 func.func @no_fusion_zeroed_on_other_rows(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant -1.0e+09 : f32

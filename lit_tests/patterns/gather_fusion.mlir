@@ -169,7 +169,7 @@ func.func @no_fusion_index_of_a_split_loop(%t: tensor<16x32xf32>, %i: tensor<16x
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)
-// WHY: what is gathered is read elsewhere too
+// WHY: the gather has other users
 func.func @no_fusion_read_elsewhere(%t: tensor<100x32xf32>, %i: tensor<16xi64>) -> (tensor<16x32xf32>, tensor<16x32xf32>) {
   %e = tensor.empty() : tensor<16x32xf32>
   %g = linalg.generic {indexing_maps = [#row, #id], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<16xi64>) outs(%e : tensor<16x32xf32>) {
@@ -196,7 +196,7 @@ func.func @no_fusion_read_elsewhere(%t: tensor<100x32xf32>, %i: tensor<16xi64>) 
 // CHECK-LABEL: @no_fusion_moved
 // CHECK-NOT: flow.dispatch.region
 // WHY: indexing_map (1)
-// WHY: what follows the merged dimensions moves them
+// WHY: the epilogue permutes the collapsed dimensions
 func.func @no_fusion_moved(%x: tensor<4x2x8xf32>) -> tensor<16x4xf32> {
   %one = arith.constant 1 : index
   %e = tensor.empty() : tensor<4x2x8xf32>
@@ -229,7 +229,7 @@ func.func @no_fusion_moved(%x: tensor<4x2x8xf32>) -> tensor<16x4xf32> {
 // CHECK-LABEL: @no_fusion_transposed_table
 // CHECK-NOT: flow.dispatch.region
 // WHY: left_to_producer (1)
-// WHY: a transpose computes what is gathered from
+// WHY: the gather reads a transpose
 func.func @no_fusion_transposed_table(%t: tensor<32x8xf32>, %i: tensor<8xi64>) -> tensor<8x32xf32> {
   %e = tensor.empty() : tensor<8x32xf32>
   %u = linalg.generic {indexing_maps = [#ds, #sd], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<32x8xf32>) outs(%e : tensor<8x32xf32>) {

@@ -142,7 +142,7 @@ func.func @no_fusion_dependent(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<
 
 // Refused: IREE takes the slices behind them into their dispatches.
 // WHY: not_profitable
-// WHY: IREE fuses the siblings with their neighbours
+// WHY: IREE fuses the siblings with their neighbors
 // CHECK-LABEL: func.func @no_fusion_neighbours
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -129,7 +129,7 @@ func.func @batch_of_one_drops_out(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>) 
 
 // One token: such a product is better as it is.
 // CHECK-LABEL: @no_fusion_vector
-// WHY: no matrix instructions for several products of 1x32x16 f16 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of 1x32x16 f16 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_vector(%x: tensor<16xf16>, %w: tensor<16x64xf16>) -> (tensor<32xf16>, tensor<32xf16>) {
@@ -163,7 +163,7 @@ func.func @no_fusion_dynamic_parts(%x: tensor<?x16xf32>, %w: tensor<16x64xf32>, 
 // -----
 
 // CHECK-LABEL: @no_fusion_parts_without_columns
-// WHY: a part has no dimension of columns
+// WHY: a slice drops the N dimension
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_parts_without_columns(%x: tensor<16x16xf32>, %w: tensor<16x2xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
@@ -212,7 +212,7 @@ func.func @silu_of_a_part_read_elsewhere(%x: tensor<16x16xbf16>, %w: tensor<16x6
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// WHY: 4 parts instead of two or three
+// WHY: 4 slices instead of two or three
 // CHECK-LABEL: @no_fusion_four_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -239,7 +239,7 @@ func.func @no_fusion_four_parts(%x: tensor<16x16xf32>, %w: tensor<16x128xf32>, %
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// WHY: of 64 columns the parts are 0 to 40, 40 to 64
+// WHY: N is 64, the slices are 0 to 40, 40 to 64
 // CHECK-LABEL: @no_fusion_unequal_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -264,7 +264,7 @@ func.func @no_fusion_unequal_parts(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>,
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// WHY: of 96 columns the parts are 0 to 32, 32 to 64
+// WHY: N is 96, the slices are 0 to 32, 32 to 64
 // CHECK-LABEL: @no_fusion_a_part_is_missing
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -310,7 +310,7 @@ func.func @no_fusion_whole_read_elsewhere(%x: tensor<16x16xf32>, %w: tensor<16x6
 
 // -----
 
-// WHY: a part has some of the rows
+// WHY: a slice has a part of M
 // CHECK-LABEL: @no_fusion_rows_are_cut
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -351,7 +351,7 @@ func.func @no_fusion_f64(%x: tensor<16x16xf64>, %w: tensor<16x64xf64>, %bias: te
 
 // -----
 
-// WHY: the columns are not those of the second operand
+// WHY: N is not a dimension of the second operand alone
 // CHECK-LABEL: @no_fusion_sums_start_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -370,7 +370,7 @@ func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w: tensor<16x6
 #cc = affine_map<(n, m, k) -> (m, n)>
 
 // The parts are of what the first operand holds.
-// WHY: the columns are not those of the second operand
+// WHY: N is not a dimension of the second operand alone
 // CHECK-LABEL: @no_fusion_columns_of_the_first_operand
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

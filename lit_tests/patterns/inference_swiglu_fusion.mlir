@@ -215,7 +215,7 @@ func.func @second_half_through_silu_behind_reshape(%x: tensor<16x16xf32>, %w: te
 #n = affine_map<(m, n) -> (n)>
 
 // Several products of dynamic rows get no matrix instructions.
-// WHY: no matrix instructions for several products of ?x32x16 f16 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of ?x32x16 f16 on rocm:gfx942
 // CHECK-LABEL: @no_fusion_dynamic_f16
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -256,7 +256,7 @@ func.func @no_fusion_dynamic_f16(%x: tensor<?x16xf16>, %w: tensor<16x64xf16>, %b
 #mn = affine_map<(m, n) -> (m, n)>
 
 // The parts are two of three.
-// WHY: of 96 columns the parts are 0 to 32, 32 to 64
+// WHY: N is 96, the slices are 0 to 32, 32 to 64
 // CHECK-LABEL: @no_fusion_parts_do_not_cover
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -289,7 +289,7 @@ func.func @no_fusion_parts_do_not_cover(%x: tensor<16x16xf32>, %w: tensor<16x96x
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// WHY: of 64 columns the parts are 0 to 32, 16 to 48
+// WHY: N is 64, the slices are 0 to 32, 16 to 48
 // CHECK-LABEL: @no_fusion_overlapping_parts
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -323,7 +323,7 @@ func.func @no_fusion_overlapping_parts(%x: tensor<16x16xf32>, %w: tensor<16x64xf
 #mn = affine_map<(m, n) -> (m, n)>
 
 // Three parts: one of them is read elsewhere.
-// WHY: 3 parts instead of two
+// WHY: 3 slices instead of two
 // CHECK-LABEL: @no_fusion_third_part
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -449,7 +449,7 @@ func.func @no_fusion_wrong_constant(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// WHY: a factor of the product is read elsewhere
+// WHY: a factor has other users
 // CHECK-LABEL: @no_fusion_gate_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -512,7 +512,7 @@ func.func @no_fusion_silu_of_the_product(%x: tensor<16x16xf32>, %wg: tensor<16x3
 #mn = affine_map<(m, n) -> (m, n)>
 
 // One of the factors is transposed.
-// WHY: the product reads a contraction elsewhere
+// WHY: the epilogue reads a contraction through another map
 // CHECK-LABEL: @no_fusion_transposed_factor
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -1118,7 +1118,7 @@ func.func @already_in_a_region(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta
 // CHECK: return
 // WHY: function @no_fusion_epsilon_is_an_argument
 // WHY: constant_unverified (
-// WHY: the epsilon under the square root is not a constant
+// WHY: the epsilon under the square root is not constant
 func.func @no_fusion_epsilon_is_an_argument(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>, %eps: f32) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -1164,7 +1164,7 @@ func.func @no_fusion_epsilon_is_an_argument(%x: tensor<4x8xf32>, %gamma: tensor<
 // CHECK: return
 // WHY: function @no_fusion_mean_of_another_tensor
 // WHY: structure (
-// WHY: the mean taken off is the mean of something else
+// WHY: the subtracted mean is not the mean of the input
 func.func @no_fusion_mean_of_another_tensor(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>, %other: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -1211,7 +1211,7 @@ func.func @no_fusion_mean_of_another_tensor(%x: tensor<4x8xf32>, %gamma: tensor<
 // CHECK: return
 // WHY: function @no_fusion_another_tensor_is_scaled
 // WHY: structure (
-// WHY: what is scaled is not what the variance was taken of
+// WHY: the scaled value is not the one in the variance
 func.func @no_fusion_another_tensor_is_scaled(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>, %other: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -1307,7 +1307,7 @@ func.func @no_fusion_wrong_size_in_the_variance(%x: tensor<4x8xf32>, %gamma: ten
 // CHECK: return
 // WHY: function @no_fusion_wrong_size_in_the_mean
 // WHY: constant_unverified (
-// WHY: what is taken off is not divided by its size
+// WHY: the subtracted sum is not divided by its size
 func.func @no_fusion_wrong_size_in_the_mean(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -1404,7 +1404,7 @@ func.func @no_fusion_leading_axis(%x: tensor<4x8xf32>, %gamma: tensor<4xf32>, %b
 // CHECK: return
 // WHY: function @no_fusion_mean_and_variance_over_other_axes
 // WHY: wrong_axis (
-// WHY: mean and variance are taken over other axes
+// WHY: mean and variance are taken over different axes
 func.func @no_fusion_mean_and_variance_over_other_axes(%arg0: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   %cst = arith.constant 9.99999974E-6 : f32
   %cst_0 = arith.constant 8.000000e+00 : f32
@@ -1474,7 +1474,7 @@ func.func @no_fusion_mean_and_variance_over_other_axes(%arg0: tensor<2x3x8xf32>)
 // CHECK: return
 // WHY: function @no_fusion_difference_of_other_moments
 // WHY: structure (
-// WHY: the mean in the variance is the mean of something else
+// WHY: the mean in the variance is not the mean of the squared value
 func.func @no_fusion_difference_of_other_moments(%arg0: tensor<4x8xf32>, %arg1: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %cst = arith.constant 9.99999974E-6 : f32
   %cst_0 = arith.constant 8.000000e+00 : f32

@@ -1,13 +1,17 @@
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s %}
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --disable-pass=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: mlirfuse.pass
+// OFF-NOT: mlirfuse.pass = "lone_elementwise_fusion"
 
+// It is a group like any other: marked, and listed by --explain.
+// WHY: function @sum
+// WHY-NEXT: groups (1)
+// WHY-NEXT: lone_elementwise_fusion match 0: 1 op
 // CHECK-LABEL: @sum
 // CHECK-SAME: %[[X:.*]]: tensor<16384x4096xf16>, %[[Z:.*]]: tensor<16384x4096xf16>
-// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[Y:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "lone_elementwise_fusion"
 // CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[Z]] :
 // CHECK: flow.return %[[S]]
 // CHECK: return %[[Y]]

@@ -69,7 +69,7 @@ func.func @readers_come_along_f16(%x: tensor<16x16xf16>, %w0: tensor<16x32xf16>,
 
 // CHECK-LABEL: @no_fusion_dynamic_products
 // WHY-LABEL: @no_fusion_dynamic_products
-// WHY: no matrix instructions for several products of ?x32x16 f32 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of ?x32x16 f32 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_dynamic_products(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
@@ -187,7 +187,7 @@ func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16
 // CHECK: tensor.insert_slice %[[B]] into %[[W]]
 // CHECK-LABEL: @joined_parameters
 // KERNELS-LABEL: @joined_parameters
-// KERNELS: kernels read whole tensors: parts would be copied
+// KERNELS: kernels read whole tensors: slices would be copied
 // CHECK-NOT: flow.tensor.constant
 // CHECK: linalg.generic {{.*}} ins(%arg0, %joined_weight :
 func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {
@@ -223,7 +223,7 @@ func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tenso
 
 // CHECK-LABEL: @no_fusion_columns_differ
 // WHY-LABEL: @no_fusion_columns_differ
-// WHY: the contractions have different numbers of columns
+// WHY: the contractions differ in N
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_columns_differ(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x64xf32>) -> (tensor<16x32xf32>, tensor<16x64xf32>) {
@@ -241,7 +241,7 @@ func.func @no_fusion_columns_differ(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32
 
 // CHECK-LABEL: @no_fusion_dynamic_columns
 // WHY-LABEL: @no_fusion_dynamic_columns
-// WHY: the number of columns is dynamic
+// WHY: N is dynamic
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_dynamic_columns(%x: tensor<16x16xf32>, %w0: tensor<16x?xf32>, %w1: tensor<16x?xf32>, %n: index) -> (tensor<16x?xf32>, tensor<16x?xf32>) {
@@ -306,7 +306,7 @@ func.func @no_fusion_activation_would_be_lost(%x: tensor<16x16xf32>) -> (tensor<
 
 // CHECK-LABEL: @no_fusion_one_reads_the_other
 // WHY-LABEL: @no_fusion_one_reads_the_other
-// WHY: a contraction reads what another one makes
+// WHY: a contraction depends on another one
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_one_reads_the_other(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {
@@ -353,7 +353,7 @@ func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w0: tensor<16x
 
 // CHECK-LABEL: @no_fusion_f64
 // WHY-LABEL: @no_fusion_f64
-// WHY: no matrix instructions for several products of 16x32x16 f64 on rocm:gfx942
+// WHY: no matrix instructions for several contractions of 16x32x16 f64 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_f64(%x: tensor<16x16xf64>, %w0: tensor<16x32xf64>, %w1: tensor<16x32xf64>) -> (tensor<16x32xf64>, tensor<16x32xf64>) {

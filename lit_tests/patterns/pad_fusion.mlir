@@ -80,7 +80,7 @@ func.func @no_fusion_argument(%x: tensor<8x32xbf16>) -> tensor<8x35xbf16> {
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK: tensor.pad
 // WHY: extra_users (1)
-// WHY: the part is read elsewhere too
+// WHY: the inserted value has other users
 func.func @no_fusion_read_elsewhere(%x: tensor<8xf32>) -> (tensor<10xf32>, tensor<8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8xf32>
@@ -103,7 +103,7 @@ func.func @no_fusion_read_elsewhere(%x: tensor<8xf32>) -> (tensor<10xf32>, tenso
 // CHECK-LABEL: @no_fusion_value_depends_on_the_place
 // CHECK: tensor.pad
 // WHY: structure (1)
-// WHY: the padding's value depends on the place
+// WHY: the padding's value depends on the index
 func.func @no_fusion_value_depends_on_the_place(%x: tensor<8xi32>) -> tensor<10xi32> {
   %e = tensor.empty() : tensor<8xi32>
   %a = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<8xi32>) outs(%e : tensor<8xi32>) {

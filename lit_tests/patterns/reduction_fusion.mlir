@@ -277,7 +277,7 @@ func.func @wide_value_read_elsewhere_stays_outside(%x: tensor<8x16xf32>) -> (ten
 // VULKAN-LABEL: @sums_are_a_result
 // VULKAN-NOT: flow.dispatch.region
 // VULKAN: return
-// WHYVULKAN: sums of rows of 48 elements beside another result, 32 lanes
+// WHYVULKAN: a sum over rows of 48 elements next to another result, 32 lanes
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>
 func.func @sums_are_a_result(%x: tensor<64x48xf32>) -> (tensor<64x48xf32>, tensor<64xf32>) {

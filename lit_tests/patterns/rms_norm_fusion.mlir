@@ -622,7 +622,7 @@ func.func @already_in_a_region(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>) -> te
 // CHECK: return
 // WHY: function @no_fusion_epsilon_is_an_argument
 // WHY: constant_unverified (
-// WHY: the epsilon under the square root is not a constant
+// WHY: the epsilon under the square root is not constant
 func.func @no_fusion_epsilon_is_an_argument(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %eps: f32) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -658,7 +658,7 @@ func.func @no_fusion_epsilon_is_an_argument(%x: tensor<4x8xf32>, %gamma: tensor<
 // CHECK: return
 // WHY: function @no_fusion_another_tensor_is_scaled
 // WHY: structure (
-// WHY: what is scaled is not what the variance was taken of
+// WHY: the scaled value is not the one in the variance
 func.func @no_fusion_another_tensor_is_scaled(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %other: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
@@ -732,7 +732,7 @@ func.func @no_fusion_wrong_size(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>) -> t
 // CHECK: return
 // WHY: function @no_fusion_size_is_an_argument
 // WHY: constant_unverified (
-// WHY: the sum of 8 squares is scaled by what is not a constant
+// WHY: the sum of 8 squares is scaled by a value that is not constant
 func.func @no_fusion_size_is_an_argument(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, %n: f32) -> tensor<4x8xf32> {
   %zero = arith.constant 0.0 : f32
   %eps = arith.constant 1.0e-5 : f32

@@ -425,7 +425,7 @@ func.func @no_fusion_half_away_from_zero(%x: tensor<4x16xf32>) -> tensor<4x16xi8
 // CHECK: return
 // WHY: function @no_fusion_wider_clamp
 // WHY: constant_unverified (
-// WHY: clamped to [-128, 255], which [-128, 127] does not hold
+// WHY: clamped to [-128, 255], which exceeds [-128, 127]
 func.func @no_fusion_wider_clamp(%x: tensor<4x16xf32>) -> tensor<4x16xi8> {
   %n = arith.constant 16.0 : f32
   %eps = arith.constant 1.0e-5 : f32
@@ -463,7 +463,7 @@ func.func @no_fusion_wider_clamp(%x: tensor<4x16xf32>) -> tensor<4x16xi8> {
 // CHECK: return
 // WHY: function @no_fusion_scale_by_row
 // WHY: wrong_axis (
-// WHY: scale or offset depends on axes [0]
+// WHY: scale or offset varies over axes [0]
 func.func @no_fusion_scale_by_row(%x: tensor<4x16xf32>, %scale: tensor<4xf32>) -> tensor<4x16xi8> {
   %n = arith.constant 16.0 : f32
   %eps = arith.constant 1.0e-5 : f32

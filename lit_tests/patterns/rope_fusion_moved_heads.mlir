@@ -80,7 +80,7 @@ func.func @torch_llama(%x: tensor<32x4x16xf32>, %cos: tensor<32x16xf32>, %sin: t
 // CHECK-NOT: flow.dispatch.region
 // WHY-LABEL: @no_fusion_heads_read_elsewhere
 // WHY: extra_users
-// WHY: a part of the rotation is read elsewhere too
+// WHY: an intermediate value of the rotation has other users
 func.func @no_fusion_heads_read_elsewhere(%x: tensor<32x4x16xf32>, %cos: tensor<32x16xf32>, %sin: tensor<32x16xf32>) -> (tensor<4x32x16xf32>, tensor<4x32x16xf32>) {
   %c1 = arith.constant 1 : index
   %e3 = tensor.empty() : tensor<4x32x16xf32>
@@ -134,7 +134,7 @@ func.func @no_fusion_heads_read_elsewhere(%x: tensor<32x4x16xf32>, %cos: tensor<
 // CHECK-NOT: flow.dispatch.region
 // WHY-LABEL: @no_fusion_rotation_read_elsewhere
 // WHY: extra_users
-// WHY: a part of the rotation is read elsewhere too
+// WHY: an intermediate value of the rotation has other users
 func.func @no_fusion_rotation_read_elsewhere(%x: tensor<32x4x16xf32>, %cos: tensor<32x16xf32>, %sin: tensor<32x16xf32>) -> (tensor<4x32x16xf32>, tensor<4x32x16xf32>) {
   %c1 = arith.constant 1 : index
   %e3 = tensor.empty() : tensor<4x32x16xf32>

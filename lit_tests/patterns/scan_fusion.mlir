@@ -81,7 +81,7 @@ func.func @jax_i32(%x: tensor<8x32xi32>) -> tensor<8x32xi32> {
 // CHECK-LABEL: @no_fusion_read_twice
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)
-// WHY: the scan is read in more than one place
+// WHY: the scan has more than one elementwise user
 func.func @no_fusion_read_twice(%x: tensor<8x32xf16>) -> (tensor<8x32xf16>, tensor<8x32xf16>) {
   %zero = arith.constant 0.0 : f16
   %e = tensor.empty() : tensor<8x32xf16>

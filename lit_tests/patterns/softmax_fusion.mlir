@@ -759,7 +759,7 @@ func.func @transposing_ops_stay_outside(%x: tensor<64x96xf32>) -> (tensor<64x96x
 // CHECK-LABEL: @no_fusion_other_axis
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: runs over axis 0 of a rank 2 tensor
+// WHY-DAG: over axis 0 of a tensor of rank 2
 func.func @no_fusion_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = tensor.empty() : tensor<96x64xf32>
   %1 = linalg.softmax dimension(0) ins(%x : tensor<96x64xf32>) outs(%0 : tensor<96x64xf32>) -> tensor<96x64xf32>
@@ -772,7 +772,7 @@ func.func @no_fusion_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
 // CHECK-LABEL: @no_fusion_parts_over_other_axis
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: runs over axis 0 of a rank 2 tensor
+// WHY-DAG: over axis 0 of a tensor of rank 2
 func.func @no_fusion_parts_over_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<64xf32>
@@ -817,7 +817,7 @@ func.func @no_fusion_parts_over_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x
 // CHECK-LABEL: @no_fusion_sum_of_another
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the sum is not one of what it divides
+// WHY-DAG: the denominator is not the sum of the numerators
 func.func @no_fusion_sum_of_another(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -862,7 +862,7 @@ func.func @no_fusion_sum_of_another(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>
 // CHECK-LABEL: @no_fusion_max_of_another
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the maximum is taken of something else
+// WHY-DAG: the maximum is not that of the scores
 func.func @no_fusion_max_of_another(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -907,7 +907,7 @@ func.func @no_fusion_max_of_another(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>
 // CHECK-LABEL: @no_fusion_exponentials_read
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: an intermediate value is read by ops outside the match
+// WHY-DAG: an intermediate value has users outside the match
 func.func @no_fusion_exponentials_read(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>, tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -983,7 +983,7 @@ func.func @no_fusion_no_maximum(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
 // CHECK-LABEL: @no_fusion_minimum
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: what is subtracted before the exponential is no maximum
+// WHY-DAG: the value subtracted before the exponential is no maximum
 func.func @no_fusion_minimum(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = arith.constant 0x7F800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -1073,7 +1073,7 @@ func.func @no_fusion_maximum_from_zero(%x: tensor<96x64xf32>) -> (tensor<96x64xf
 // CHECK-LABEL: @no_fusion_sum_from_one
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the divisor is no sum from zero
+// WHY-DAG: the denominator is no sum from zero
 func.func @no_fusion_sum_from_one(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<96xf32>
@@ -1117,7 +1117,7 @@ func.func @no_fusion_sum_from_one(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) 
 // CHECK-LABEL: @no_fusion_f64
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the pass does not take this element type
+// WHY-DAG: the pass does not support this element type
 func.func @no_fusion_f64(%x: tensor<96x64xf64>) -> (tensor<96x64xf64>) {
   %0 = tensor.empty() : tensor<96x64xf64>
   %1 = linalg.softmax dimension(1) ins(%x : tensor<96x64xf64>) outs(%0 : tensor<96x64xf64>) -> tensor<96x64xf64>
@@ -1211,7 +1211,7 @@ func.func @no_fusion_transposed_scores(%x: tensor<64x96xf32>) -> (tensor<96x64xf
 // CHECK-LABEL: @no_fusion_max_over_other_axis
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: maximum and sum run over different axes
+// WHY-DAG: maximum and sum reduce different axes
 func.func @no_fusion_max_over_other_axis(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>) {
   %0 = arith.constant 0xFF800000 : f32
   %1 = tensor.empty() : tensor<64xf32>

@@ -43,7 +43,7 @@ func.func @three_parts_i8(%x: tensor<2x5x12xi8>) -> tensor<6x5x4xi8> {
 // CHECK-LABEL: @no_fusion_other_order
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
-// WHY: the parts are not in order
+// WHY: the slices are not in order
 func.func @no_fusion_other_order(%x: tensor<8x32xf16>) -> tensor<4x64xf16> {
   %a = tensor.extract_slice %x[4, 0] [4, 32] [1, 1] : tensor<8x32xf16> to tensor<4x32xf16>
   %b = tensor.extract_slice %x[0, 0] [4, 32] [1, 1] : tensor<8x32xf16> to tensor<4x32xf16>
@@ -59,7 +59,7 @@ func.func @no_fusion_other_order(%x: tensor<8x32xf16>) -> tensor<4x64xf16> {
 // CHECK-LABEL: @no_fusion_part_left_out
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
-// WHY: the parts are not all of one tensor along one axis
+// WHY: the slices are not all of one tensor along one axis
 func.func @no_fusion_part_left_out(%x: tensor<12x32xf32>) -> tensor<4x64xf32> {
   %a = tensor.extract_slice %x[0, 0] [4, 32] [1, 1] : tensor<12x32xf32> to tensor<4x32xf32>
   %b = tensor.extract_slice %x[4, 0] [4, 32] [1, 1] : tensor<12x32xf32> to tensor<4x32xf32>
@@ -74,7 +74,7 @@ func.func @no_fusion_part_left_out(%x: tensor<12x32xf32>) -> tensor<4x64xf32> {
 // CHECK-LABEL: @no_fusion_unequal_parts
 // CHECK-NOT: tensor.expand_shape
 // WHY: shape_mismatch (1)
-// WHY: the parts have different shapes
+// WHY: the slices have different shapes
 func.func @no_fusion_unequal_parts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %a = tensor.extract_slice %x[0, 0] [4, 3] [1, 1] : tensor<4x8xf32> to tensor<4x3xf32>
   %b = tensor.extract_slice %x[0, 3] [4, 5] [1, 1] : tensor<4x8xf32> to tensor<4x5xf32>
@@ -89,7 +89,7 @@ func.func @no_fusion_unequal_parts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-LABEL: @no_fusion_dynamic
 // CHECK-NOT: tensor.expand_shape
 // WHY: dynamic_shape (1)
-// WHY: a part's place or size is not static
+// WHY: a slice's offset or size is not static
 func.func @no_fusion_dynamic(%x: tensor<?x32xf32>, %n: index) -> tensor<?x64xf32> {
   %a = tensor.extract_slice %x[0, 0] [%n, 32] [1, 1] : tensor<?x32xf32> to tensor<?x32xf32>
   %b = tensor.extract_slice %x[%n, 0] [%n, 32] [1, 1] : tensor<?x32xf32> to tensor<?x32xf32>
@@ -119,7 +119,7 @@ func.func @no_fusion_two_tensors(%x: tensor<8x32xf32>, %z: tensor<8x32xf32>) -> 
 // CHECK-LABEL: @no_fusion_steps
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
-// WHY: a part is written with steps other than one
+// WHY: a slice is written with non-unit strides
 func.func @no_fusion_steps(%x: tensor<4x1xf32>) -> tensor<2x2xf32> {
   %a = tensor.extract_slice %x[0, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>
   %b = tensor.extract_slice %x[2, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>

@@ -1,6 +1,6 @@
-"""The compile cache: programs on disk, found again by what they were made from.
+"""The compile cache: programs on disk, by a digest of everything that they were made from.
 
-    <directory>/<key>.vmfb   what iree-compile wrote
+    <directory>/<key>.vmfb   the program
     <directory>/<key>.json   {"bytes", "sha256", "manifest"}; written last, so it makes the entry
     <directory>/<key>.lock   held while one process builds the entry
 
@@ -37,13 +37,13 @@ SIZE_VARIABLE = "MLIRFUSE_CACHE_SIZE"
 """Environment variable with the size bound: bytes, or a number with K, M, G or T."""
 
 DEFAULT_SIZE = 10 << 30
-"""Bytes that the entries may take together unless `SIZE_VARIABLE` says otherwise."""
+"""Bytes that the entries may take together unless `SIZE_VARIABLE` sets another bound."""
 
 FORMAT = 1
-"""Part of every key: raised when the files or what goes into a key change their meaning."""
+"""Part of every key: raised when the files or the parts of a key change their meaning."""
 
 STALE_SECONDS = 24 * 3600.0
-"""Age at which a temporary file is taken to be left over from a process that died."""
+"""Age of a temporary file, in seconds, from which its process counts as dead."""
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -57,7 +57,7 @@ class Entry:
 
     Attributes:
       program: the `.vmfb`; another process may evict it at any time.
-      manifest: what was stored with it.
+      manifest: the document that was stored with it.
     """
 
     program: Path
@@ -146,7 +146,7 @@ class Cache:
             self._warn(error)
 
     def _evict(self) -> None:
-        """Removes the least recently used entries past the size, and what dead processes left."""
+        """Removes the least recently used entries past the size, and files of dead processes."""
         now = time.time()
         entries = []
         for path in self.directory.iterdir():
@@ -212,7 +212,7 @@ def key(module: Path, *, target: Target, options: Mapping[str, Any], **others: A
       module: the imported model's file.
       target: all of it counts; for `host` the CPU of this machine too.
       options: the resolved switches.
-      **others: what else the program depends on; JSON values.
+      **others: further inputs of the program; JSON values.
     """
     from mlirfuse.plugins import registry
 

@@ -18,7 +18,7 @@ from mlirfuse.targets.base import Target
 
 TOOL = "iree-compile"
 
-# The op that a diagnostic is about can be a whole function; the line of the error is what we show.
+# The op that a diagnostic is about can be a whole function; we show the line of the error.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 
 CONTINUE = "--compile-from=global-optimization"
@@ -46,7 +46,7 @@ class Compiler:
         Args:
           fused: whether the program went through our passes; only then it gets the flags of code
             generation that we add.
-          data_tiling: False to leave data tiling out whatever the options say.
+          data_tiling: False to leave data tiling out whatever the options are.
 
         Raises:
           UsageError: a feature is off that this target cannot do without.
@@ -103,12 +103,12 @@ class Compiler:
         """Compiles a module into a program.
 
         Args:
-          source: what `normalize` made, or the engine made of it; the imported model when
+          source: the module from `normalize` or from the engine; the imported model when
             `input_type` is given.
           output: the file for the program, a `.vmfb`.
           fused: whether our passes ran on it.
           data_tiling: whether IREE may pack operands; without a marked contraction in the module it
-            chooses by a rule of its own, which for attention is a bad one.
+            chooses by a rule of its own, which makes attention slow.
           input_type: value of `--iree-input-type`, to run all phases.
 
         Returns:
@@ -130,7 +130,7 @@ class Compiler:
         """Compiles a grouped module until its dispatches are formed, into bytecode.
 
         Args:
-          source: what the engine made.
+          source: the module from the engine.
           output: the file for the bytecode.
           data_tiling: as for `generate`.
 
@@ -173,15 +173,15 @@ class Compiler:
     def _run(self, stage: str, source: Path, output: Path, *arguments: str) -> None:
         failure: CompileFailedError | None = None
         try:
-            said = run_tool(
+            diagnostics = run_tool(
                 TOOL,
                 [os.fspath(source), "-o", os.fspath(output), _QUIET, *arguments],
                 stage=stage,
                 timeout=self.timeout,
             )
         except CompileFailedError as error:
-            failure, said = error, error.diagnostics
-        if _UNKNOWN_CPU in said:
+            failure, diagnostics = error, error.diagnostics
+        if _UNKNOWN_CPU in diagnostics:
             raise UsageError(
                 f"unknown target '{self.target}': LLVM knows no CPU '{self.target.arch}' here"
                 " (known: host, generic, and clang's names such as x86-64-v3 or znver4)"

@@ -1,9 +1,9 @@
-"""What happens when code generation of a grouped module fails: the guilty rewrites are undone.
+"""The fallback when code generation of a grouped module fails: the guilty rewrites are undone.
 
 IREE's code generation refuses some groups, aborts on others, and now and then never ends. The
 steps, each recorded as decisions with the reason `fell_back` and IREE's message:
 
-1. stock IREE is tried: a model that it refuses too is an error that says so;
+1. stock IREE is tried: a model that it refuses too is an error of its own;
 2. the group that the diagnostics name is switched off by its match, with those whose text is the
    same, of which IREE makes one dispatch; where they name none, the rewrites at their places. Then
    the module is grouped and compiled again: later passes group the parts;
@@ -31,7 +31,7 @@ from mlirfuse.plugins import registry
 
 MAX_COMPILES = 16
 """Compiles after the first failure until whole functions are given up. Two rewrites of some
-hundred are found in it by halving, and as many as it says where the diagnostics name them."""
+hundred are found in it by halving, and one for each compile where the diagnostics name them."""
 
 DATA_TILING = "data_tiling_rewrite"
 """The pass whose marks let IREE pack operands; without a mark nothing is packed."""
@@ -45,12 +45,12 @@ _DISPATCH = re.compile(r"\b(?P<function>[A-Za-z_][\w.]*)(?:\$async)?_dispatch_\d
 _MARK = re.compile(rf"\b{re.escape(MARK)}:(?P<group>\d+):1\b")
 
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...], int]
-"""Pass, function, places and names of the ops, and how many came before with the same: what a
-rewrite keeps when others are undone, which its number may not."""
+"""Pass, function, places and names of the ops, and how many came before with the same: the
+identity of a rewrite when others are undone, which can change its index."""
 
 
 def keys(report: Report) -> dict[tuple[str, int], Key]:
-    """Pass and match -> what identifies the rewrite whatever else is switched off."""
+    """Pass and match -> identity of the rewrite, whatever else is switched off."""
     found: dict[tuple[str, int], Key] = {}
     seen: collections.Counter[tuple[object, ...]] = collections.Counter()
     for d in report.decisions:
@@ -68,9 +68,9 @@ class Fallback:
     Attributes:
       compiler: the compiler, target and options.
       source: the module at global-optimization level.
-      folder: private directory for what lies between the phases.
+      folder: private directory for files between the phases.
       transient: whether a compile ran out of time or was killed, which may not happen again.
-      switches: the options that made the last grouping: `compiler.options`, and what was undone.
+      switches: the options of the last grouping: `compiler.options`, and the rewrites undone.
     """
 
     compiler: Compiler
@@ -95,13 +95,13 @@ class Fallback:
             `fallback` is off.
         """
         grouped = self._group()
-        try:
+        if not self.compiler.options.feature("fallback"):
             return self._generated(grouped, program)
-        except CompileFailedError as error:
-            if not self.compiler.options.feature("fallback") or not self._counts(error):
-                raise
-            self._require_stock(error)
-            return self._recovered(grouped, error, program)
+        made = self._attempt(grouped, program)
+        if isinstance(made, Report):
+            return made
+        self._require_stock(made)
+        return self._recovered(grouped, made, program)
 
     def _recovered(self, grouped: Grouped, error: CompileFailedError, program: Path) -> Report:
         while self._compiles < MAX_COMPILES:
@@ -110,25 +110,32 @@ class Fallback:
                 break
             self._undo(grouped, guilty, error)
             grouped = self._group()
-            try:
-                return self._generated(grouped, program)
-            except CompileFailedError as again:
-                if not self._counts(again):
-                    raise
-                error = again
+            made = self._attempt(grouped, program)
+            if isinstance(made, Report):
+                return made
+            error = made
         return self._without_functions(grouped, error, program)
 
-    def _counts(self, error: CompileFailedError) -> bool:
-        """Whether another program could do better: not when the compiler is missing."""
-        self._compiles += 1
-        self.transient |= error.returncode in (None, -signal.SIGKILL)
-        return error.stage == "codegen"
+    def _attempt(self, grouped: Grouped, program: Path) -> Report | CompileFailedError:
+        """Compiles into `program`; returns a failure of code generation.
+
+        Raises:
+          CompileFailedError: a failure that other programs have too, as of a missing compiler.
+        """
+        try:
+            return self._generated(grouped, program)
+        except CompileFailedError as error:
+            self._compiles += 1
+            self.transient |= error.returncode in (None, -signal.SIGKILL)
+            if error.stage != "codegen":
+                raise
+            return error
 
     def _undo(
         self, grouped: Grouped, guilty: Iterable[Decision], error: CompileFailedError
     ) -> None:
         known = keys(grouped.report)
-        for decision in self._with_twins(grouped, guilty):
+        for decision in self._with_equal_groups(grouped, guilty):
             assert decision.match is not None
             found = known[decision.pass_name, decision.match]
             if found not in self._undone:
@@ -141,7 +148,7 @@ class Fallback:
                 )
 
     @staticmethod
-    def _with_twins(grouped: Grouped, guilty: Iterable[Decision]) -> list[Decision]:
+    def _with_equal_groups(grouped: Grouped, guilty: Iterable[Decision]) -> list[Decision]:
         """These, and those that formed an equal group."""
         names = {(d.pass_name, d.match) for d in guilty}
         forms = {g.form for g in grouped.groups if g.name in names}
@@ -151,10 +158,10 @@ class Fallback:
     # --- grouping and compiling -----------------------------------------------------------------
 
     def _group(self, limit: int | None = None) -> Grouped:
-        """Groups the module without what was undone.
+        """Groups the module without the rewrites that were undone.
 
-        A rewrite that is undone can change the numbers of matches of later passes, never of its own
-        or earlier ones: the numbers are right after as many rounds as there are passes.
+        A rewrite that is undone can change the indices of matches of later passes, never of its own
+        or earlier ones: the indices are right after as many rounds as there are passes.
         """
         options = self.compiler.options
         if limit is not None:
@@ -168,8 +175,8 @@ class Fallback:
             self.switches = dataclasses.replace(options, disable_pass=off)
             grouped = self._grouped()
             found = tuple(
-                f"{name}@match={number}"
-                for (name, number), identity in keys(grouped.report).items()
+                f"{name}@match={match}"
+                for (name, match), identity in keys(grouped.report).items()
                 if identity in self._undone
             )
             if found == chosen:
@@ -182,7 +189,7 @@ class Fallback:
         """Groups with the present switches.
 
         Raises:
-          MustFuseError: what was undone is part of what has to be in one group.
+          MustFuseError: a rewrite that was undone is part of a required group.
         """
         place = self.folder / "grouped.mlirbc"
         try:
@@ -190,17 +197,17 @@ class Fallback:
         except MustFuseError as error:
             if not self._undone:
                 raise
-            said = next(iter(self._undone.values()))
-            raise MustFuseError(f"{error}; IREE could not compile the group: {said}") from error
+            message = next(iter(self._undone.values()))
+            raise MustFuseError(f"{error}; IREE could not compile the group: {message}") from error
 
     def _explain(self, report: Report) -> None:
-        """Gives what was switched off here its reason."""
+        """Gives the decisions that were switched off here their reason."""
         report.options = self.compiler.options.to_dict()
         undone = {name: self._undone.get(identity) for name, identity in keys(report).items()}
         for index, decision in enumerate(report.decisions):
             why = self._unfused.get(decision.function)
-            number = decision.match
-            message = None if number is None else undone[decision.pass_name, number]
+            match = decision.match
+            message = None if match is None else undone[decision.pass_name, match]
             if message is not None:
                 why = NoMatch(Reason.FELL_BACK, message)
             if why and decision.reason is Reason.DISABLED and self._was_on(decision):
@@ -210,30 +217,26 @@ class Fallback:
 
     def _was_on(self, decision: Decision) -> bool:
         options: FusionOptions = self.compiler.options
-        name, number = decision.pass_name, decision.match
+        name, match = decision.pass_name, decision.match
         return options.pass_switch(name) is not False and (
-            number is None or options.allows(name, decision.function, number)
+            match is None or options.allows(name, decision.function, match)
         )
 
     def _generated(self, grouped: Grouped, program: Path) -> Report:
         grouped.report.dispatches["fused"] = self.compiler.generate(
             grouped.path, program, fused=True, data_tiling=grouped.hinted
         )
-        if grouped.musts:
+        if grouped.must_fuse:
             check_dispatches(grouped, self.compiler, self.folder)
         return grouped.report
 
     def _compiles_with(self, grouped: Grouped) -> bool:
-        try:
-            self._generated(grouped, self.folder / "trial.vmfb")
-        except CompileFailedError as error:
-            if not self._counts(error):
-                raise
+        if isinstance(self._attempt(grouped, self.folder / "trial.vmfb"), CompileFailedError):
             return False
         self._compiles += 1
         return True
 
-    # --- who is guilty --------------------------------------------------------------------------
+    # --- guilty rewrites ------------------------------------------------------------------------
 
     @staticmethod
     def _named(grouped: Grouped, error: CompileFailedError) -> list[Decision]:
@@ -305,9 +308,9 @@ class Fallback:
         try:
             self._stock = self.compiler.generate(self.source, self._stock_program, fused=False)
         except CompileFailedError as stock:
-            said = str(stock).replace(" error: ", " ")
+            message = str(stock).replace(" error: ", " ")
             raise CompileFailedError(
-                f"stock IREE cannot compile this model either: {said}",
+                f"stock IREE cannot compile this model either: {message}",
                 stage=stock.stage,
                 returncode=stock.returncode,
                 diagnostics=stock.diagnostics,
@@ -326,18 +329,16 @@ class Fallback:
             dict.fromkeys(d.function for d in grouped.report.decisions if d.taken),
             key=lambda f: f.removesuffix("$async") not in named,
         )
-        for number, function in enumerate(waiting):
+        for index, function in enumerate(waiting):
             self._unfused[function] = NoMatch(Reason.FELL_BACK, str(error))
             _log.warning("%s; unfused: %s", error, function)
             grouped = self._group()
-            if number == len(waiting) - 1:
+            if index == len(waiting) - 1:
                 break
-            try:
-                return self._generated(grouped, program)
-            except CompileFailedError as again:
-                if not self._counts(again):
-                    raise
-                error = again
+            made = self._attempt(grouped, program)
+            if isinstance(made, Report):
+                return made
+            error = made
         self._stock_program.replace(program)
         grouped.report.dispatches |= {"stock": self._stock, "fused": self._stock}
         return grouped.report

@@ -15,14 +15,14 @@ from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
-from mlirfuse.pipelines.must_fuse import Musts
-from mlirfuse.structured.ir import marks, ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.pipelines.must_fuse import MustFuse
+from mlirfuse.pipelines.pass_run import Observer
+from mlirfuse.structured.ir import data_tiling, marks, ops
 from mlirfuse.targets.base import Target
 
 MARK = "mlirfuse.group"
-"""File name of the position that says in diagnostics which group an op is of: the line is the index
-of the group. Ops of one line of the model, such as all layer norms of a loop, are told apart."""
+"""File name of a position that names the group of an op in diagnostics: its line is the index of
+the group. It distinguishes ops of one line of the model, such as all layer norms of a loop."""
 
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
 
@@ -33,9 +33,9 @@ class Group:
 
     Attributes:
       pass_name: the pass that formed it.
-      match: number of the match.
+      match: index of the match.
       positions: the innermost source positions of its ops.
-      form: its text without names, positions and number: IREE makes one dispatch of equal ones.
+      form: its text without names, positions and match: IREE makes one dispatch of equal ones.
     """
 
     pass_name: str
@@ -55,11 +55,11 @@ class Grouped:
 
     Attributes:
       path: the bytecode.
-      report: what the engine did.
+      report: report of the engine.
       hinted: whether a contraction is marked for data tiling.
       groups: the groups; the ops of each are marked by its index, see `MARK`.
       functions: symbol names of the functions, in order.
-      musts: whether ops have to end in one dispatch.
+      must_fuse: whether ops have to end in one dispatch.
     """
 
     path: Path
@@ -67,7 +67,7 @@ class Grouped:
     hinted: bool
     groups: tuple[Group, ...]
     functions: tuple[str, ...]
-    musts: bool
+    must_fuse: bool
 
 
 def group(
@@ -76,7 +76,7 @@ def group(
     *,
     target: Target,
     options: FusionOptions,
-    observer: engine.Observer | None = None,
+    observer: Observer | None = None,
     dump_dir: Path | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
@@ -99,7 +99,7 @@ def group(
         )
         report.graph = graph.of_module(fused).to_dict()
         groups = tuple(_groups(fused))
-        hinted = contractions.settle_hints(fused)
+        hinted = data_tiling.complete_hints(fused)
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(
@@ -113,7 +113,7 @@ def group(
 
 
 def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None:
-    """Looks for what had to be fused in the dispatches that IREE forms.
+    """Checks the required groups in the dispatches that IREE forms.
 
     Raises:
       MustFuseError: ops of a group are in several of them.
@@ -122,7 +122,7 @@ def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None
     compiler.dispatches(grouped.path, path, data_tiling=grouped.hinted)
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(path))
-        Musts(compiler.options.must_fuse, marked=True).check(module, grouped.report)
+        MustFuse(compiler.options.must_fuse, marked=True).check(module, grouped.report)
 
 
 def _groups(module: ir.Module) -> Iterator[Group]:
@@ -166,17 +166,17 @@ def _form(op: ir.Operation) -> str:
     copy = op.clone(ir.InsertionPoint(block)).operation
     instead = dict(zip(read, block.arguments, strict=True))
     for user in (copy, *ops.nested_ops(copy)):
-        for number, value in enumerate(user.operands):
+        for index, value in enumerate(user.operands):
             if value in instead:
-                user.operands[number] = instead[value]
+                user.operands[index] = instead[value]
     text = copy.get_asm(assume_verified=True, use_local_scope=True, large_elements_limit=16)
-    numbers: dict[str, str] = {}
-    renamed = _VALUE.sub(lambda v: numbers.setdefault(v[0], f"%{len(numbers)}"), text)
+    names: dict[str, str] = {}
+    renamed = _VALUE.sub(lambda v: names.setdefault(v[0], f"%{len(names)}"), text)
     return _MATCH.sub("", renamed)
 
 
 def _innermost(location: ir.Location) -> Iterator[str]:
-    """What MLIR prints of the location in a diagnostic, for each location fused into it."""
+    """The positions that MLIR prints of a location in a diagnostic, one for each fused location."""
     if isinstance(location, ir.FusedLoc):
         for part in location.locations:
             yield from _innermost(part)

@@ -1,4 +1,4 @@
-"""Typed construction of what a rewrite leaves behind."""
+"""Typed construction of the ops that rewrites create."""
 
 from mlirfuse.builders.regions import (
     at_load_time,
@@ -23,7 +23,9 @@ from mlirfuse.builders.tensors import (
     replace_collapsed,
     scalar,
     scalar_constant,
+    split_axis,
     tensor_type,
+    transpose,
 )
 from mlirfuse.structured.expr.loop_domains import product
 
@@ -48,6 +50,8 @@ __all__ = [
     "replace_collapsed",
     "scalar",
     "scalar_constant",
+    "split_axis",
     "tensor_type",
+    "transpose",
     "ungroup",
 ]

@@ -1,12 +1,12 @@
 """Typed construction of `iree_linalg_ext.attention` in a dispatch region.
 
-The region computes the mask for itself, so that nothing of the size of the scores is in memory:
+The region computes the mask itself, so that no tensor of the scores' size is in memory:
 
-    %d = linalg.generic {all keys closed}              // only when a row of zeros is asked for
+    %d = linalg.generic {all keys masked}              // only when a row of zeros is asked for
     %r = flow.dispatch.region {
       %m = linalg.generic {mask}
       %a = iree_linalg_ext.attention ins(%q, %k, %v, %s, %m) {score * scale}
-      %z = linalg.generic {select %d, 0, %a}           // only with %d, or where not open
+      %z = linalg.generic {select %d, 0, %a}           // only with %d, or where masked
     }
 """
 
@@ -18,14 +18,21 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Index, IndexOf
+from mlirfuse.core import Match, PassContext
+from mlirfuse.structured.expr import expressions
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
 from mlirfuse.structured.recognize.attention import Attention, Operand
 
 
+def fuse_attention(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of the attention passes: the mask and the attention op in a dispatch region."""
+    return form_attention(match.data, match.ops)
+
+
 def form_attention(found: Attention, replaced: Sequence[ir.Operation]) -> ir.Operation:
-    """Puts an attention op into one new `flow.dispatch.region` and removes what it replaces.
+    """Puts an attention op into one new `flow.dispatch.region` and erases the replaced ops.
 
     Args:
       found: the attention.
@@ -58,7 +65,7 @@ class _Builder:
 
     def build(self) -> tuple[ir.Operation, ir.Value]:
         """The region, and its result in the shape of the final op's."""
-        closed = self._closed_rows()
+        masked = self._masked_rows()
         mask = self._direct_mask()
         sizes = [self.dims[d].size for d in self.out]
         dynamic = self._dynamic(self.out)
@@ -74,10 +81,10 @@ class _Builder:
                 mask = self._computed_mask(self.found.mask)
             init = builders.empty(sizes, self.element, dynamic)
             result = self._attention(mask, init)
-            if closed is not None:
-                result = self._zeroed(closed, result, init, when=True)
-            if self.found.open is not None:
-                kept = self._without_units(self._operand(self.found.open))
+            if masked is not None:
+                result = self._zeroed(masked, result, init, when=True)
+            if self.found.nonzero is not None:
+                kept = self._without_units(self._operand(self.found.nonzero))
                 result = self._zeroed(kept, result, init, when=False)
             ir.Operation.create(ops.RETURN, operands=[result])
         return region, self._final_shape(region.results[0])
@@ -85,10 +92,10 @@ class _Builder:
     # --- the attention -----------------------------------------------------------------------
 
     def _attention(self, mask: tuple[ir.Value, list[int]] | None, init: ir.Value) -> ir.Value:
-        narrow = ops.element_type(self.found.q.value) != "f32"
-        # IREE multiplies q by scale * log2(e) in q's own type, which rounds a narrow q. With
-        # ln(2) that product is one; the scores are f32 and take the factor instead.
-        scale = builders.scalar_constant(math.log(2.0) if narrow else self.found.scale, "f32")
+        is_16_bit = ops.element_type(self.found.q.value) != "f32"
+        # IREE multiplies q by scale * log2(e) in q's own type, which rounds a 16-bit q. A scale of
+        # ln(2) makes that factor one; the f32 scores are multiplied instead.
+        scale = builders.scalar_constant(math.log(2.0) if is_16_bit else self.found.scale, "f32")
         operands = [
             self.q,
             self.k,
@@ -113,7 +120,7 @@ class _Builder:
         block = op.regions[0].blocks.append(f32, arg_locs=[ir.Location.current])
         with ir.InsertionPoint(block):
             score: ir.Value = block.arguments[0]
-            if narrow:
+            if is_16_bit:
                 factor = builders.scalar_constant(self.found.scale / math.log(2.0), "f32")
                 score = builders.scalar("arith.mulf", [score, factor], "f32")
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])
@@ -122,10 +129,10 @@ class _Builder:
     def _loops(self) -> list[int]:
         """The loop of each dimension: those of the queries alone by size, the largest innermost.
 
-        IREE 3.13.0 takes the innermost of them for the rows of matrix instructions, and where it is
-        small, as the queries of a key's head are, uses none.
+        IREE 3.13.0 maps the innermost of them to M of matrix instructions, and uses none where it
+        is small, as the number of query heads per key head is.
         """
-        alone = sorted(self.found.of_queries)
+        alone = sorted(self.found.query_dims)
         by_size = sorted(alone, key=lambda d: self.dims[d].size or math.inf)
         loops = list(range(len(self.dims)))
         for dim, loop in zip(by_size, alone, strict=True):
@@ -150,7 +157,7 @@ class _Builder:
     # --- the mask ----------------------------------------------------------------------------
 
     def _direct_mask(self) -> tuple[ir.Value, list[int]] | None:
-        """The mask when it is a tensor in memory as it is."""
+        """The mask when it is an unmodified tensor in memory."""
         mask = self.found.mask
         if isinstance(mask, Apply) and mask.op == "arith.extf":
             mask = mask.args[0]
@@ -159,16 +166,16 @@ class _Builder:
     def _computed_mask(self, mask: Expr) -> tuple[ir.Value, list[int]]:
         dims = self._dims_of(mask)
         sizes = [self.dims[d].size for d in dims]
-        init = builders.empty(sizes, masks.type_of(mask), self._dynamic(dims))
+        init = builders.empty(sizes, expressions.type_of(mask), self._dynamic(dims))
         body = _Scalars(self, mask, dims)
         maps = [*body.maps, tuple(range(len(dims)))]
         kinds = ["parallel"] * len(dims)
         op = builders.generic(body.inputs, [init], maps, kinds, lambda args: [body.emit(args)])
         return op.results[0], dims
 
-    def _closed_rows(self) -> tuple[ir.Value, list[int]] | None:
-        """Which rows the mask closes throughout: a reduction of its own, over the keys."""
-        closed = self.found.closed
+    def _masked_rows(self) -> tuple[ir.Value, list[int]] | None:
+        """The rows that are fully masked: a reduction of its own, over the keys."""
+        closed = self.found.masked
         if closed is None:
             return None
         dims = self._dims_of(closed)
@@ -179,7 +186,7 @@ class _Builder:
         inputs, maps = list(body.inputs), list(body.maps)
         key = dims.index(self.found.key)
         if not any(key in index_map for index_map in maps):
-            # Some operand has to have the size of the loop; a mask made of indices has none.
+            # Some operand has to have the size of the loop; a mask of indices alone has none.
             size = self.dims[self.found.key].size
             inputs.append(builders.empty([size], "i1", self._dynamic([self.found.key])))
             maps.append((key,))
@@ -201,20 +208,20 @@ class _Builder:
         return Operand(element.value, tuple(self.found.domain.of(i) for i in element.index))
 
     def _split(self, operand: Operand) -> Operand:
-        """The operand with joined axes expanded: no axis has more than one dimension."""
+        """The operand with merged axes expanded: no axis has more than one dimension."""
         if all(len(axis) <= 1 for axis in operand.axes):
             return operand
         groups: list[list[int]] = []
         parts: list[tuple[int, ...]] = []
         sizes: list[int | None] = []
         dynamic: list[ir.Value] = []
-        for number, axis in enumerate(operand.axes):
+        for position, axis in enumerate(operand.axes):
             pieces: list[tuple[int, ...]] = [(d,) for d in axis] or [()]
             groups.append([len(parts) + i for i in range(len(pieces))])
             parts += pieces
             sizes += [self.dims[d].size for d in axis] or [1]
             if any(self.dims[d].size is None for d in axis):
-                whole = builders.dimension(operand.value, number)
+                whole = builders.dimension(operand.value, position)
                 factor = math.prod(self.dims[d].size or 1 for d in axis)
                 dynamic.append(_divided(whole, factor))
         return Operand(builders.expand(operand.value, groups, sizes, dynamic), tuple(parts))
@@ -224,33 +231,33 @@ class _Builder:
         split = self._split(operand)
         groups: list[list[int]] = []
         leading: list[int] = []
-        for number, axis in enumerate(split.axes):
+        for position, axis in enumerate(split.axes):
             if axis:
-                groups.append([*leading, number])
+                groups.append([*leading, position])
                 leading = []
             elif groups:
-                groups[-1].append(number)
+                groups[-1].append(position)
             else:
-                leading.append(number)
+                leading.append(position)
         return builders.collapse(split.value, groups), [d for axis in split.axes for d in axis]
 
     def _final_shape(self, value: ir.Value) -> ir.Value:
-        """The region's result with the axes of the final op's: joined, and units put back."""
+        """The region's result with the axes of the final op's: merged, and with unit dimensions."""
         axes = self.found.result.axes
         starts = [sum(len(a) for a in axes[:n]) for n in range(len(axes))]
-        joined = [list(range(s, s + len(a))) for s, a in zip(starts, axes, strict=True) if a]
-        value = builders.collapse(value, joined)
+        merged = [list(range(s, s + len(a))) for s, a in zip(starts, axes, strict=True) if a]
+        value = builders.collapse(value, merged)
         if all(axes):
             return value
         groups: list[list[int]] = []
         leading: list[int] = []
-        for number, axis in enumerate(axes):
+        for position, axis in enumerate(axes):
             if not axis and groups:
-                groups[-1].append(number)
+                groups[-1].append(position)
             elif not axis:
-                leading.append(number)
+                leading.append(position)
             else:
-                groups.append([*leading, number])
+                groups.append([*leading, position])
                 leading = []
         dynamic = [
             builders.dimension(value, n) for n, s in enumerate(ops.shape(value)) if s is None
@@ -266,16 +273,16 @@ class _Builder:
         return builders.dimension(value, axes.index(dim))
 
     def index(self, index: Index, loops: list[int]) -> ir.Value:
-        """The number that an index is, inside a body over these dimensions."""
-        total: ir.Value | None = None
+        """The value of an index, inside a body over these dimensions."""
+        linear: ir.Value | None = None
         for d in self.found.domain.of(index):
             digit = _loop_index(loops.index(d))
-            if total is not None:
+            if linear is not None:
                 size = builders.scalar_constant(self.dims[d].size or 0, "index")
-                total = builders.scalar("arith.muli", [total, size], "index")
-                digit = builders.scalar("arith.addi", [total, digit], "index")
-            total = digit
-        return builders.scalar_constant(0, "index") if total is None else total
+                linear = builders.scalar("arith.muli", [linear, size], "index")
+                digit = builders.scalar("arith.addi", [linear, digit], "index")
+            linear = digit
+        return builders.scalar_constant(0, "index") if linear is None else linear
 
 
 class _Scalars:

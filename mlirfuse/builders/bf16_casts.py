@@ -1,4 +1,4 @@
-"""Integers become bf16 in integer arithmetic, for CPUs that have no instruction for it.
+"""Convert integers to bf16 in integer arithmetic, for CPUs without an instruction for it.
 
     %z = arith.sitofp %i : i8 to bf16
   becomes
@@ -7,9 +7,9 @@
     %z = arith.bitcast (arith.trunci %r : i32 to i16) : i16 to bf16
 
 IREE expands `arith.truncf` to bf16 in this way on every CPU, but MLIR folds it into a conversion of
-an integer before it, and LLVM expands that to a call of `__truncsfbf2`, which no executable of
-IREE has: "undefined symbol". The result is that of LLVM and of PyTorch, which convert to f32 first,
-too: rounded to nearest, ties to even. No integer becomes a NaN or overflows bf16.
+an integer before it, and LLVM expands that to a call of `__truncsfbf2`, which no executable of IREE
+has: "undefined symbol". The result is that of LLVM and of PyTorch, which convert to f32 first, too:
+rounded to nearest, ties to even. No integer becomes a NaN or overflows bf16.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALF_BELOW = 0x7FFF
 
 
 def round_integers_to_bf16(module: ir.Module) -> bool:
-    """Rewrites each conversion of a scalar integer to bf16 in place; says whether there was one."""
+    """Rewrites each conversion of a scalar integer to bf16; returns whether there was any."""
     found = [
         op
         for op in ops.nested_ops(module.operation)
@@ -41,9 +41,9 @@ def round_integers_to_bf16(module: ir.Module) -> bool:
 
 def _rounded(conversion: str, value: ir.Value) -> ir.Value:
     bits = scalar("arith.bitcast", [scalar(conversion, [value], "f32")], "i32")
-    places = scalar_constant(16, "i32")
-    last = scalar("arith.shrui", [bits, places], "i32")
+    shift = scalar_constant(16, "i32")
+    last = scalar("arith.shrui", [bits, shift], "i32")
     odd = scalar("arith.andi", [last, scalar_constant(1, "i32")], "i32")
     half = scalar("arith.addi", [scalar_constant(_HALF_BELOW, "i32"), odd], "i32")
-    rounded = scalar("arith.shrui", [scalar("arith.addi", [bits, half], "i32"), places], "i32")
+    rounded = scalar("arith.shrui", [scalar("arith.addi", [bits, half], "i32"), shift], "i32")
     return scalar("arith.bitcast", [scalar("arith.trunci", [rounded], "i16")], "bf16")

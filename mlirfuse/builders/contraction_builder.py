@@ -1,4 +1,4 @@
-"""Construction of contractions that share an operand."""
+"""Contractions with several results, concatenated weights or split reductions."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import destination_builder
+from mlirfuse.builders.slice_builder import take
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contraction_splits
 
 
-def side_by_side(columns: Sequence[tuple[ir.Operation, ir.Value]]) -> ir.Operation:
+def several_results(pairs: Sequence[tuple[ir.Operation, ir.Value]]) -> ir.Operation:
     """One contraction of one left operand with several right ones, a result for each.
 
     Args:
-      columns: for each result the contraction that it is, or is a part of, and the right operand.
+      pairs: for each result the contraction that it is, or is a slice of, and the right operand.
         The contractions are siblings, and the results have one shape.
     """
-    first = columns[0][0]
+    first = pairs[0][0]
     left = first.operands[0]
-    maps = [ops.plain_maps(op) for op, _ in columns]
-    inits = [_init(op, right) for op, right in columns]
-    bodies = [builders.body_of(op) for op, _ in columns]
-    count = len(columns)
+    maps = [ops.plain_maps(op) for op, _ in pairs]
+    inits = [_init(op, right) for op, right in pairs]
+    bodies = [builders.body_of(op) for op, _ in pairs]
+    count = len(pairs)
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
-        factor, rights, sums = arguments[0], arguments[1 : count + 1], arguments[count + 1 :]
+        factor, rights = arguments[0], arguments[1 : count + 1]
+        accumulators = arguments[count + 1 :]
         return [
-            build([factor, right, total])[0]
-            for build, right, total in zip(bodies, rights, sums, strict=True)
+            build([factor, right, accumulator])[0]
+            for build, right, accumulator in zip(bodies, rights, accumulators, strict=True)
         ]
 
     return builders.generic(
-        [left, *(right for _, right in columns)],
+        [left, *(right for _, right in pairs)],
         inits,
         [maps[0][0], *(m[1] for m in maps), *(m[2] for m in maps)],
         ops.iterator_types(first),
@@ -53,36 +56,13 @@ def _init(op: ir.Operation, right: ir.Value) -> ir.Value:
     return builders.fill(builders.scalar_constant(start, kind), wide)
 
 
-def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
-    """`tensor.extract_slice` of `size` indices of one axis from `offset` on."""
-    sizes = list(ops.shape(value))
-    dynamic = builders.dynamic_sizes(value)
-    sizes[axis] = size
-    return ir.Operation.create(
-        "tensor.extract_slice",
-        results=[builders.tensor_type(sizes, ops.element_type(value))],
-        operands=[value, *dynamic],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(
-                [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes]
-            ),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
-        },
-    )
-
-
-def _numbers(numbers: Sequence[int]) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get(list(numbers))
-
-
 def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
     """The elementwise op with other operands, which may have fewer dimensions than the op's.
 
     Args:
-      op: it reads what `known` replaces at its own loops where the number of dimensions differs.
-      known: what to read instead; the one with most dimensions has the result's shape.
+      op: the op; it reads replaced values at its own loops where their ranks differ.
+      known: replaced operands with their new values; the one of the highest rank has the result's
+        shape.
     """
     read = [known.get(value, value) for value in ops.inputs(op)]
     like = max((known[v] for v in ops.inputs(op) if v in known), key=lambda v: len(ops.shape(v)))
@@ -98,45 +78,47 @@ def elementwise(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Oper
     return builders.generic(read, inits, maps, ["parallel"] * rank, builders.body_of(op))
 
 
-def parts(split: contractions.Split) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """The parts of a split as results of one contraction, and the ops that were made for them.
+def parts(split: contraction_splits.Split) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """The slices of a split as results of one contraction, and the new ops.
 
-    The parts have the contraction's dimensions: its reshape is left out.
+    The slices have the contraction's dimensions: its reshape is left out.
     """
     root = split.contraction
     weight = root.operands[1]
     _, read, out = ops.plain_maps(root)
-    columns = ops.shape(root.results[0])[-1]
-    assert columns is not None
-    width = columns // len(split.slices)
+    n = ops.shape(root.results[0])[-1]
+    assert n is not None
+    width = n // len(split.slices)
     axis = read.index(out[-1])
     cut = [take(weight, axis, i * width, width) for i in range(len(split.slices))]
-    together = side_by_side([(root, op.results[0]) for op in cut])
+    together = several_results([(root, op.results[0]) for op in cut])
     made = [*cut, together]
     values = list(together.results)
     before = root.results[0]
     for op in split.chain:
-        beside = [v for v in ops.inputs(op) if v != before]
-        for number, value in enumerate(values):
-            slices = {v: take(v, 0, number * width, width) for v in beside}
+        others = [v for v in ops.inputs(op) if v != before]
+        for i, value in enumerate(values):
+            slices = {v: take(v, 0, i * width, width) for v in others}
             replaced = {before: value, **{v: s.results[0] for v, s in slices.items()}}
             new = elementwise(op, replaced)
             made += [*slices.values(), new]
-            values[number] = new.results[0]
+            values[i] = new.results[0]
         before = op.results[0]
     return made, values
 
 
-def split_sum(contraction: ir.Operation, number: int, collapse_shape: ir.Operation) -> ir.Operation:
-    """The contraction on what a reshape of one operand joins: several loops for one of its sum.
+def split_reduction(
+    contraction: ir.Operation, operand: int, collapse_shape: ir.Operation
+) -> ir.Operation:
+    """The contraction on the source of an operand's reshape: one reduction loop becomes several.
 
     Args:
-      contraction: it reads the reshape's result.
-      number: of that operand.
-      collapse_shape: it joins dimensions that the contraction sums over, all static.
+      contraction: a user of the reshape's result.
+      operand: index of that operand.
+      collapse_shape: the reshape; it merges static dimensions that the contraction reduces.
     """
     maps = ops.plain_maps(contraction)
-    split = dict(zip(maps[number], ops.reassociation(collapse_shape), strict=True))
+    split = dict(zip(maps[operand], ops.reassociation(collapse_shape), strict=True))
     sizes = ops.shape(collapse_shape.operands[0])
     kinds = ops.iterator_types(contraction)
     first = list(
@@ -160,7 +142,7 @@ def split_sum(contraction: ir.Operation, number: int, collapse_shape: ir.Operati
         return builders.expand(value, groups, wide, builders.dynamic_sizes(value))
 
     inputs = [
-        collapse_shape.operands[0] if i == number else expanded(value, maps[i])
+        collapse_shape.operands[0] if i == operand else expanded(value, maps[i])
         for i, value in enumerate(ops.inputs(contraction))
     ]
     return builders.generic(
@@ -172,13 +154,13 @@ def split_sum(contraction: ir.Operation, number: int, collapse_shape: ir.Operati
     )
 
 
-def joined(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]:
-    """One contraction with the columns of several side by side, and what follows it.
+def concatenated(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]:
+    """One contraction with the weights of several concatenated along N, and its epilogue.
 
     Args:
-      chains: contractions that are siblings, read their second operand alike, and have constant
-        ones; behind each the elementwise ops that `contractions.are_alike`, whose other operands
-        are constants of one dimension.
+      chains: sibling contractions with constant second operands of one indexing map; after each its
+        elementwise epilogue, which `contractions.are_alike` compares, whose other operands are
+        constants of rank 1.
 
     Returns:
       The new ops, in order.
@@ -186,56 +168,41 @@ def joined(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]:
     roots = [chain[0] for chain in chains]
     _, read, out = ops.plain_maps(roots[0])
     weight = _concatenated([op.operands[1] for op in roots], read.index(out[-1]), "joined_weight")
-    made = [side_by_side([(roots[0], weight)])]
+    made = [several_results([(roots[0], weight)])]
     for before, step in itertools.pairwise(zip(*chains, strict=True)):
         known = {before[0].results[0]: made[-1].results[0]}
-        for number, value in enumerate(ops.inputs(step[0])):
+        for operand, value in enumerate(ops.inputs(step[0])):
             if value not in known:
-                parts = [op.operands[number] for op in step]
+                parts = [op.operands[operand] for op in step]
                 known[value] = _concatenated(parts, 0, "joined_bias")
         made.append(elementwise(step[0], known))
     return made
 
 
 def _concatenated(values: Sequence[ir.Value], axis: int, name: str) -> ir.Value:
-    """Constants side by side along an axis, put together when the program is loaded."""
+    """Constants concatenated along an axis when the program is loaded."""
     sizes = [list(ops.shape(value)) for value in values]
-    total = list(sizes[0])
+    shape = list(sizes[0])
     widths = [size for own in sizes if (size := own[axis]) is not None]
-    total[axis] = sum(widths)
+    shape[axis] = sum(widths)
 
     def build(parts: list[ir.Value]) -> ir.Value:
-        whole = builders.empty(total, ops.element_type(values[0]))
+        whole = builders.empty(shape, ops.element_type(values[0]))
         for part, offset in zip(parts, itertools.accumulate(widths, initial=0), strict=False):
-            whole = _put(part, whole, axis, offset)
+            offsets = [offset if d == axis else 0 for d in range(len(shape))]
+            whole = destination_builder.insert(part, whole, offsets).results[0]
         return whole
 
     return builders.at_load_time(values, build, name)
 
 
-def _put(part: ir.Value, whole: ir.Value, axis: int, offset: int) -> ir.Value:
-    """`tensor.insert_slice` of the part at `offset` of one axis."""
-    sizes = [size or 0 for size in ops.shape(part)]
-    return ir.Operation.create(
-        "tensor.insert_slice",
-        results=[whole.type],
-        operands=[part, whole],
-        attributes={
-            "static_offsets": _numbers([offset if d == axis else 0 for d in range(len(sizes))]),
-            "static_sizes": _numbers(sizes),
-            "static_strides": _numbers([1] * len(sizes)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0]),
-        },
-    ).results[0]
-
-
 def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> ir.Value:
-    """The value of a part with the part's dimensions, which `parts` left out.
+    """The value of a slice with the dimensions that `parts` left out.
 
     Args:
-      reshape: what splits the rows of the whole before it is cut, or None.
-      part: what the value replaces; dimensions of size one may have dropped out of it.
-      value: the part as `parts` gives it.
+      reshape: the reshape that splits M of the whole before it is sliced, or None.
+      part: the replaced slice; it may lack unit dimensions.
+      value: the slice as `parts` returns it.
     """
     if reshape is not None:
         *rows, _ = ops.shape(reshape.results[0])
@@ -245,12 +212,12 @@ def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> i
 
 
 def _kept(sizes: Sequence[int | None], kept: Sequence[int | None]) -> list[list[int]]:
-    """The reassociation that joins the dimensions of size one that are missing in `kept`."""
+    """The reassociation that drops the unit dimensions that are missing in `kept`."""
     groups: list[list[int]] = [[] for _ in kept]
-    place = -1
+    position = -1
     for d, size in enumerate(sizes):
-        missing = len(sizes) - d > len(kept) - place - 1
+        missing = len(sizes) - d > len(kept) - position - 1
         if not (missing and size == 1):
-            place += 1
-        groups[max(place, 0)].append(d)
+            position += 1
+        groups[max(position, 0)].append(d)
     return groups

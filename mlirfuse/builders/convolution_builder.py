@@ -1,4 +1,4 @@
-"""Builds convolutions again with other filters."""
+"""Convolutions with other filters."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
-from mlirfuse.structured.recognize.channels import Step
-from mlirfuse.structured.recognize.convolutions import Scaled
+from mlirfuse.structured.recognize.channels import ChannelOp
+from mlirfuse.structured.recognize.convolutions import ScaledChannels
 
 _MEMOIZED = "linalg.memoized_indexing_maps"
-"""Where linalg keeps the maps a second time."""
+"""The attribute in which linalg stores a copy of the maps."""
 
 
-def fold(found: Scaled) -> ir.Operation:
-    """Scales the filter when the program is loaded, adds the channels' shifts as one bias.
+def fold(found: ScaledChannels) -> ir.Operation:
+    """Scales the filter when the program is loaded, and adds the channels' shifts as one bias.
 
     Args:
-      found: sums that start at zero, all in one element type; its ops are erased.
+      found: a convolution with accumulators that start at zero, all in one element type; its ops
+        are erased.
 
     Returns:
       The op that adds the bias.
     """
-    root, last = found.root, found.steps[-1].op
-    vectors = [step.vector for step in found.steps]
-    scales = [step for step in found.steps if step.scales]
+    root, last = found.root, found.channel_ops[-1].op
+    vectors = [step.vector for step in found.channel_ops]
+    scales = [step for step in found.channel_ops if step.scales]
     with ir.InsertionPoint(root), root.location:
         weight = root.operands[found.filter]
         source = convolutions.constant_root(weight)
@@ -45,10 +46,10 @@ def fold(found: Scaled) -> ir.Operation:
             merged = found.merged.clone(ir.InsertionPoint.current).operation
             merged.operands[0] = result
             result = merged.results[0]
-    places = [op.location for op in (step.op for step in found.steps)]
-    with ir.InsertionPoint(last), ir.Location.fused(places, context=last.context):
+    locations = [step.op.location for step in found.channel_ops]
+    with ir.InsertionPoint(last), ir.Location.fused(locations, context=last.context):
         bias = builders.at_load_time(
-            vectors, lambda parts: _shift(parts, found.steps), "shifted_bias"
+            vectors, lambda parts: _shift(parts, found.channel_ops), "shifted_bias"
         )
         rank = len(ops.shape(result))
         whole = tuple(range(rank))
@@ -60,44 +61,37 @@ def fold(found: Scaled) -> ir.Operation:
             lambda a: [builders.scalar("arith.addf", a[:2], ops.element_type(result))],
         )
     last.results[0].replace_all_uses_with(added.results[0])
-    for op in reversed([root, *([found.merged] if found.merged else []), *_ops(found.steps)]):
+    for op in reversed([root, *([found.merged] if found.merged else []), *_ops(found.channel_ops)]):
         op.erase()
     return added
 
 
-def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -> ir.Operation:
+def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) -> ir.Operation:
     """Transposes a constant filter when the program is loaded.
 
     Args:
       root: a generic; it is erased.
-      number: of its operand that is the filter.
-      loops: of the root, in the order in which they are dimensions of the new filter.
+      operand: index of its operand that is the filter.
+      loops: the root's loops in the order of the new filter's dimensions.
 
     Returns:
       The root with the new filter.
     """
-    weight, own = root.operands[number], ops.indexing_maps(root)[number]
+    weight, own = root.operands[operand], ops.indexing_maps(root)[operand]
     source = convolutions.constant_root(weight)
     assert source is not None
     assert own is not None
     read = tuple(loops.index(loop) for loop in own if loop is not None)
-    sizes = [ops.shape(weight)[own.index(loop)] for loop in loops]
 
-    def turned(parts: list[ir.Value]) -> ir.Value:
-        return builders.generic(
-            [reshaped(weight, parts[0])],
-            [builders.empty(sizes, ops.element_type(weight))],
-            [read, tuple(range(len(loops)))],
-            ["parallel"] * len(loops),
-            lambda arguments: arguments[:1],
-        ).results[0]
+    def transposed(parts: list[ir.Value]) -> ir.Value:
+        return builders.transpose(reshaped(weight, parts[0]), read)
 
     with ir.InsertionPoint(root), root.location:
-        stored = builders.at_load_time([source], turned, "filter")
+        stored = builders.at_load_time([source], transposed, "filter")
         new = root.clone(ir.InsertionPoint.current).operation
-    new.operands[number] = stored
+    new.operands[operand] = stored
     maps = list(root.attributes["indexing_maps"])
-    maps[number] = builders.map_attribute(loops, len(ops.iterator_types(root)))
+    maps[operand] = builders.map_attribute(loops, len(ops.iterator_types(root)))
     new.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
     if _MEMOIZED in new.attributes:
         del new.attributes[_MEMOIZED]
@@ -106,7 +100,7 @@ def with_filter_order(root: ir.Operation, number: int, loops: tuple[int, ...]) -
     return new
 
 
-def _ops(steps: Sequence[Step]) -> list[ir.Operation]:
+def _ops(steps: Sequence[ChannelOp]) -> list[ir.Operation]:
     return [step.op for step in steps]
 
 
@@ -122,25 +116,25 @@ def reshaped(value: ir.Value, source: ir.Value) -> ir.Value:
 
 
 def _scaled(
-    weight: ir.Value, vectors: Sequence[ir.Value], steps: Sequence[Step], found: Scaled
+    weight: ir.Value, vectors: Sequence[ir.Value], steps: Sequence[ChannelOp], found: ScaledChannels
 ) -> ir.Value:
     """The filter with each channel scaled as the steps scale it."""
     kind = ops.element_type(weight)
     sizes = ops.shape(weight)
     own = ops.indexing_maps(found.root)[found.filter]
     assert own is not None
-    places = tuple(own.index(loop) for loop in found.loops)
+    axes = tuple(own.index(loop) for loop in found.loops)
     whole = tuple(range(len(sizes)))
-    split = [sizes[d] for d in places]
+    split = [sizes[d] for d in axes]
     for vector, step in zip(vectors, steps, strict=True):
-        grouped = len(places) > 1
-        wide = builders.expand(vector, [range(len(places))], split) if grouped else vector
-        weight = _elementwise(step.name, [weight, wide], [whole, places], whole, kind)
+        grouped = len(axes) > 1
+        wide = builders.expand(vector, [range(len(axes))], split) if grouped else vector
+        weight = _elementwise(step.name, [weight, wide], [whole, axes], whole, kind)
     return weight
 
 
-def _shift(vectors: Sequence[ir.Value], steps: Sequence[Step]) -> ir.Value:
-    """What the steps make of a channel that is zero."""
+def _shift(vectors: Sequence[ir.Value], steps: Sequence[ChannelOp]) -> ir.Value:
+    """The result of the steps for a channel that is zero."""
     kind, (size,) = ops.element_type(vectors[0]), ops.shape(vectors[0])
     zero = builders.scalar_constant(0, kind)
     value = builders.fill(zero, builders.empty([size], kind))

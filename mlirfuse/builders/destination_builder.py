@@ -1,4 +1,4 @@
-"""Builds groups that write their result into a part of a larger tensor."""
+"""Groups that write their result into a part of a larger tensor."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mlirfuse.structured.ir.destination import Writer
 def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Operation:
     """Lets a group end in the `tensor.insert_slice` of its result.
 
-    IREE makes a store into the large tensor's own memory of it, in the same dispatch.
+    IREE lowers it to a store into the large tensor's memory, in the same dispatch.
 
     Args:
-      writer: what computes the part; erased.
+      writer: the producers of the part; erased.
       insert: a `tensor.insert_slice` of the part; erased.
-      whole: the tensor that it inserts into, no `tensor.empty`: those have no memory.
+      whole: the destination; not a `tensor.empty`, which has no memory.
 
     Returns:
       The group; it keeps the marks of the pass that formed it.
     """
-    group = writer.ops[0] if writer.formed else builders.form_region(list(writer.ops))
+    group = writer.ops[0] if writer.is_region else builders.form_region(list(writer.ops))
     marks = {n: group.attributes[n] for n in group.attributes if n.startswith("mlirfuse.")}
     sizes = dynamic_sizes(whole)
     where = ir.Location.fused([group.location, insert.location], context=group.context)
@@ -50,22 +50,22 @@ def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Oper
 
 
 def empty_memory(empty: ir.Operation) -> ir.Value:
-    """Memory for the shape of a `tensor.empty`, whose parts several groups can write."""
+    """Memory of the shape of a `tensor.empty`; several groups can write parts of it."""
     return ir.Operation.create(
         "flow.tensor.empty", results=[empty.results[0].type], operands=list(empty.operands)
     ).results[0]
 
 
-def filled_memory(number: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
-    """Memory that holds one number everywhere, by a command and not a dispatch.
+def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) -> ir.Value:
+    """Memory filled with one scalar, by a command and not a dispatch.
 
     Args:
-      number: the scalar.
+      scalar: the scalar.
       kind: type of the tensor.
-      sizes: its dynamic sizes.
+      sizes: dynamic sizes of the tensor.
     """
     return ir.Operation.create(
-        "flow.tensor.splat", results=[kind], operands=[number, *sizes]
+        "flow.tensor.splat", results=[kind], operands=[scalar, *sizes]
     ).results[0]
 
 

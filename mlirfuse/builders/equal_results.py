@@ -1,14 +1,14 @@
-"""Results of a region that are equal become one, and one that is an operand that operand.
+"""Deduplicate equal results of a region, and forward a result that is an operand.
 
     %g:3 = flow.dispatch.region { %a; %b reads %a; %c = %b * 1; flow.return %a, %b, %c }
-    readers of %g#2
+    users of %g#2
   becomes
-    readers of %g#1
+    users of %g#1
 
-IREE folds what computes `%c`, sees `%b` returned twice, and gives readers of the second one the
-*first result of the region*, `%a`. An operand that is returned beside another result does not
-compile. Elementwise ops are followed as scalar computations, which MLIR folds and compares; what
-other ops compute is taken as it is.
+IREE folds the computation of `%c`, sees `%b` returned twice, and gives users of the second one the
+*first result of the region*, `%a`. An operand that is returned next to another result does not
+compile. Elementwise ops are followed as scalar computations, which MLIR folds and compares; results
+of other ops are opaque.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from iree.compiler import ir, passmanager
 from mlirfuse.builders.tensors import scalar_constant
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
-_FEWEST_RESULTS = 2
-"""A result that stands alone is no problem."""
+_MIN_RESULTS = 2
+"""A single result has no equal."""
 
 
 def drop_equal_results(module: ir.Module) -> None:
-    """Lets readers of a region's result read an earlier one or an operand that is equal to it."""
+    """Replaces a region's result by an earlier one or an operand that is equal to it."""
     for function in ops.functions(module):
         for block in ops.blocks(function):
             for op in block.operations:
                 region = op.operation
-                if region.name == ops.REGION and len(region.results) >= _FEWEST_RESULTS:
+                if region.name == ops.REGION and len(region.results) >= _MIN_RESULTS:
                     _drop(region)
 
 
@@ -80,7 +80,7 @@ class _Scalars:
                     self.follow(op.operation)
 
     def of(self, values: list[ir.Value]) -> list[ir.Value]:
-        """What each tensor holds at one place: equal objects where it is the same."""
+        """The element of each tensor at one index; equal elements are equal objects."""
         with self.scratch.context, ir.Location.unknown():
             with ir.InsertionPoint(self.block):
                 scalars = [self.at(v, tuple(range(len(ops.shape(v))))) for v in values]
@@ -97,7 +97,7 @@ class _Scalars:
         return list(block.operations[len(block.operations) - 1].operation.operands)
 
     def whole(self, scalar: ir.Value) -> ir.Value | None:
-        """The value that the scalar is an element of, at the same place."""
+        """The value that the scalar is an element of, at the same index."""
         if not isinstance(scalar.owner, ir.Block):
             return None
         value, index_map = self.given[ir.BlockArgument(scalar).arg_number]
@@ -119,8 +119,8 @@ class _Scalars:
         *computed, terminator = [o.operation for o in body.operations]
         for old in computed:
             new = old.clone().operation
-            for number, value in enumerate(new.operands):
-                new.operands[number] = copies[value] if value in copies else self.at(value, ())
+            for operand, value in enumerate(new.operands):
+                new.operands[operand] = copies[value] if value in copies else self.at(value, ())
             copies.update(zip(old.results, new.results, strict=True))
         for result, value in zip(op.results, terminator.operands, strict=True):
             self.known[result, loops] = copies[value] if value in copies else self.at(value, ())

@@ -1,4 +1,4 @@
-"""Builds one op that computes both halves of a tensor."""
+"""One op that computes both halves of a tensor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.half_concat import Halves, Leaf, below
+from mlirfuse.structured.recognize.half_concat import Halves, Leaf, reads_of
 
 
-def joined(found: Halves) -> ir.Operation:
-    """One generic with a loop over the two parts, which selects between them.
+def merged(found: Halves) -> ir.Operation:
+    """One generic with a loop over the two halves, which selects between them.
 
-    The ops of the halves are erased; what read the whole reads a reshape of the generic's result.
+    The ops of the halves are erased; users of the whole read a reshape of the generic's result.
     """
     root, part = found.inserts[1], found.parts[0]
     kind, k = ops.element_type(part), found.axis
@@ -26,15 +26,15 @@ def joined(found: Halves) -> ir.Operation:
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         known = dict(zip(found.leaves, arguments, strict=False))
         values = [_scalar((p, _start(p)), tree, known) for p in found.parts]
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
+        axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
         index = ir.IndexType.get()
-        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": number})
+        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": axis})
         zero = builders.scalar_constant(0, "index")
         is_first = builders.scalar("arith.cmpi", [here.results[0], zero], "i1", "0 : i64")
         return [builders.scalar("arith.select", [is_first, *values], kind)]
 
-    places = [op.location for op in found.ops]
-    with ir.InsertionPoint(root), ir.Location.fused(places, context=root.context):
+    locations = [op.location for op in found.ops]
+    with ir.InsertionPoint(root), ir.Location.fused(locations, context=root.context):
         new = builders.generic(
             [value for value, _ in found.leaves],
             [builders.empty(sizes, kind, builders.dynamic_sizes(part))],
@@ -60,11 +60,11 @@ def _scalar(leaf: Leaf, tree: set[ir.Operation], known: dict[Leaf, ir.Value]) ->
     """The value of one element, built at the current insertion point; each is built once."""
     if leaf not in known:
         op = ops.defining_op(leaf[0])
-        inner = below(leaf, tree)
+        inner = reads_of(leaf, tree)
         assert op is not None
         assert inner
         arguments = [_scalar(one, tree, known) for one in inner]
-        # The last argument stands for what is written over, which the bodies do not read.
+        # The last argument stands for the init, which the bodies do not read.
         known[leaf] = builders.body_of(op)([*arguments, arguments[0]])[0]
     return known[leaf]
 
@@ -74,8 +74,7 @@ def _whole(value: ir.Value, root: ir.Operation, found: Halves) -> ir.Value:
     sizes = ops.shape(root.results[0])
     rank, k = len(ops.shape(value)), found.axis
     if len(sizes) == len(ops.shape(found.parts[0])):
-        groups = [[d] for d in range(k)] + [[k, k + 1]] + [[d] for d in range(k + 2, rank)]
-        return builders.collapse(value, groups)
+        return builders.collapse(value, builders.split_axis(rank - 1, k))
     if len(sizes) == rank:
         return value
     kept = [d for d, size in enumerate(sizes) if size != 1]

@@ -1,4 +1,4 @@
-"""Builds a group's ops again over the digits of their common space."""
+"""The ops of a group over the digits of their common iteration space."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
     """The `rewrite` of most norm passes: one region, over one space if reshapes lie inside.
 
     Args:
-      match: one whose data is a `NormGroup`.
-      ctx: of the pass.
+      match: a match with a `NormGroup` as its data.
+      ctx: the pass's context.
     """
     space = match.data.space
     return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))
 
 
 def extend_region(region: ir.Operation, epilogue: Epilogue) -> ir.Operation:
-    """Forms one region of a region and what follows it.
+    """Forms one region of a region and its epilogue.
 
     Args:
-      region: it is erased.
-      epilogue: what `norm_epilogues.find` found behind it.
+      region: the region; it is erased.
+      epilogue: the result of `norm_epilogues.find` for it.
     """
     builders.ungroup(region)
     group, space = slices.in_order([*epilogue.inner, *epilogue.ops]), epilogue.space
     if space is None:
         return builders.form_region(group)
-    # The hash of an op is another one when it reads another value.
+    # The hash of an op changes with its operands.
     rehashed = dataclasses.replace(space, loops=dict([*space.loops.items()]))
     return builders.form_region(respace(group, rehashed))
 
@@ -45,11 +45,11 @@ def extend_region(region: ir.Operation, epilogue: Epilogue) -> ir.Operation:
 def respace(group: Sequence[ir.Operation], space: Space) -> list[ir.Operation]:
     """Replaces the ops by ones over the space's digits and erases them; reshapes vanish.
 
-    What the group reads is reshaped before it, what others read of it after it.
+    Operands of the group are reshaped before it, results after it.
 
     Args:
       group: ops of one block in block order.
-      space: what `common_space` found for them.
+      space: the result of `common_space` for them.
 
     Returns:
       The new `linalg.generic`s, in block order.
@@ -98,12 +98,12 @@ class _Respacing:
 
     def generic(self, op: ir.Operation) -> ir.Operation:
         loops = self.space.loops[op]
-        place = {digit: number for number, digit in enumerate(_flat(loops))}
+        loop_of = {digit: loop for loop, digit in enumerate(_flat(loops))}
         kinds = [
             kind for digits, kind in zip(loops, ops.iterator_types(op), strict=True) for _ in digits
         ]
         values = [*ops.inputs(op), *op.results]
-        maps = [tuple(place[d] for d in _flat(self.space.values[v])) for v in values]
+        maps = [tuple(loop_of[d] for d in _flat(self.space.values[v])) for v in values]
         inputs = [self.operand(v) for v in ops.inputs(op)]
         inits = [self.init(i, r) for i, r in zip(ops.inits(op), op.results, strict=True)]
         return builders.generic(inputs, inits, maps, kinds, builders.body_of(op))
@@ -134,8 +134,8 @@ def reshape(
     before = ops.shape(value)
     if before == tuple(sizes):
         return value
-    joined, split = _pairs(before, sizes)
-    merged = builders.collapse(value, joined)
+    groups, split = _pairs(before, sizes)
+    merged = builders.collapse(value, groups)
     if all(len(group) == 1 for group in split):
         return merged
     return builders.expand(merged, split, sizes, dynamic)

@@ -1,8 +1,8 @@
-"""Regions out of groups of ops, and where what a rewrite makes can stand."""
+"""Dispatch regions of groups of ops, and the insertion points of new ops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -14,10 +14,10 @@ from mlirfuse.structured.ir import ops, slices
 def form_region(group: list[ir.Operation]) -> ir.Operation:
     """Puts the ops into one new `flow.dispatch.region` and removes the originals.
 
-    What ops outside the group read becomes a result of the region, except for broadcasts and
-    transposes, of which outside readers get a copy: IREE's code generation refuses a dispatch with
-    a result that is only moved data. Empty tensors and constant fills are copied in. Producers that
-    stand after the group's first reader move before it.
+    Values with users outside the group become results of the region, except for broadcasts and
+    transposes, of which outside users get a copy: IREE's code generation refuses a dispatch with a
+    result that is only moved data. Empty tensors and constant fills are copied in. Producers that
+    stand after the group's first user move before it.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
@@ -29,9 +29,9 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         if ops.moved_input(op) is not None:
             _share_copy(op, group)
     results = slices.results_of(group)
-    place = make_room(group)
-    location = ir.Location.fused([op.location for op in group], context=place.context)
-    with ir.InsertionPoint(place), location:
+    anchor = make_room(group)
+    location = ir.Location.fused([op.location for op in group], context=anchor.context)
+    with ir.InsertionPoint(anchor), location:
         sizes = [size for value in results for size in dynamic_sizes(value)]
         region = ir.Operation.create(
             ops.REGION,
@@ -48,10 +48,10 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
         inside = [u for u in ops.users(value) if _outer(u, group[0].block) in members]
         value.replace_all_uses_except(new, inside) if inside else value.replace_all_uses_with(new)
     for op in reversed(group):
-        # Erasing an op that is still read would leave dangling operands: an error, not a crash.
-        readers = [u.name for r in op.results for u in ops.users(r)]
-        if readers:
-            raise MlirfuseError(f"{op.name} is still read by {readers[0]} outside its group")
+        # Erasing an op that still has users would leave dangling operands: an error, not a crash.
+        users = [u.name for r in op.results for u in ops.users(r)]
+        if users:
+            raise MlirfuseError(f"{op.name} still has the user {users[0]} outside its group")
         op.erase()
     return region
 
@@ -72,40 +72,40 @@ def ungroup(region: ir.Operation) -> None:
 
 
 def make_room(group: list[ir.Operation]) -> ir.Operation:
-    """Where one op can take the place of the group: before the op that is returned.
+    """The op before which one op can replace the group.
 
-    Producers that stand after the group's first reader move before it.
+    Producers that stand after the group's first user move before it.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
     """
-    place = slices.first_reader(group)
+    anchor = slices.insertion_point(group)
     for op in slices.late_producers(group):
-        op.move_before(place)
-    return place
+        op.move_before(anchor)
+    return anchor
 
 
 def _share_copy(op: ir.Operation, group: list[ir.Operation]) -> None:
-    """Lets readers outside the group read a copy of the op, where the group reads it too."""
+    """Gives users outside the group a copy of the op, where the group uses it too."""
     members, block, value = set(group), group[0].block, op.results[0]
     inside = [u for u in ops.users(value) if _outer(u, block) in members]
     outside = [_outer(u, block) for u in ops.users(value) if u not in inside]
     if not inside or not outside:
         return
-    place = block.operations[len(block.operations) - 1].operation
+    anchor = block.operations[len(block.operations) - 1].operation
     for outer in outside:
-        if outer is not None and outer.is_before_in_block(place):
-            place = outer
-    number, maps = ops.moved_input(op), ops.indexing_maps(op)
-    assert number is not None
+        if outer is not None and outer.is_before_in_block(anchor):
+            anchor = outer
+    operand, maps = ops.moved_input(op), ops.indexing_maps(op)
+    assert operand is not None
     if ops.num_inputs(op) == 1 or None in maps:
-        copy = op.clone(ir.InsertionPoint(place)).operation
-    else:  # without the inputs that it does not read, which the group may compute
-        with ir.InsertionPoint(place), op.location:
+        copy = op.clone(ir.InsertionPoint(anchor)).operation
+    else:  # without the unused inputs, which the group may compute
+        with ir.InsertionPoint(anchor), op.location:
             copy = generic(
-                [op.operands[number]],
+                [op.operands[operand]],
                 ops.inits(op),
-                [ops.plain_maps(op)[number], ops.plain_maps(op)[-1]],
+                [ops.plain_maps(op)[operand], ops.plain_maps(op)[-1]],
                 ops.iterator_types(op),
                 lambda arguments: arguments[:1],
             )
@@ -127,13 +127,10 @@ def _clone_into(
             owner = ops.defining_op(value)
             if owner is None or owner in members or value in copies:
                 continue
-            if slices.is_cheap(owner):
+            if slices.is_clonable(owner):
                 copy(owner)
         new = op.clone(ir.InsertionPoint(block)).operation
-        for user in (new, *ops.nested_ops(new)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(new, copies)
         copies.update(zip(op.results, new.results, strict=True))
 
     for op in group:
@@ -141,12 +138,20 @@ def _clone_into(
     return copies
 
 
+def _replace_operands(op: ir.Operation, new: Mapping[ir.Value, ir.Value]) -> None:
+    """Replaces operands of the op, and of the ops inside it."""
+    for user in (op, *ops.nested_ops(op)):
+        for i, value in enumerate(user.operands):
+            if value in new:
+                user.operands[i] = new[value]
+
+
 def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir.Operation]:
-    """Copies of producers that only the group reads, in place of the originals.
+    """Copies of producers that only the group uses, in place of the originals.
 
     Args:
-      copied: elementwise ops in block order; they stay for their other readers.
-      group: ops of the same block that read them.
+      copied: elementwise ops in block order; they stay for their other users.
+      group: users of them in the same block.
 
     Returns:
       The copies and the group, in block order. Each copy stands before its original.
@@ -158,22 +163,19 @@ def own_copies(copied: list[ir.Operation], group: list[ir.Operation]) -> list[ir
         copies.update(zip(op.results, new.results, strict=True))
         made.append(new)
     for op in (*made, *group):
-        for user in (op, *ops.nested_ops(op)):
-            for number, value in enumerate(user.operands):
-                if value in copies:
-                    user.operands[number] = copies[value]
+        _replace_operands(op, copies)
     return slices.in_order([*made, *group])
 
 
 def at_load_time(
     sources: Sequence[ir.Value], build: Callable[[list[ir.Value]], ir.Value], name: str
 ) -> ir.Value:
-    """What `build` makes of constants, computed once when the program is loaded.
+    """A computation on constants that runs once, when the program is loaded.
 
     Args:
-      sources: constant data: results of an op of `ops.DATA`, or of a load of an immutable global.
+      sources: constant data: results of an op in `ops.CONSTANT_OPS`, or loads of immutable globals.
       build: builds the computation at the current insertion point.
-      name: of the global that keeps the result; a number is added where it is taken.
+      name: symbol of the global that stores the result; a suffix is added where it is taken.
 
     Returns:
       A load of the global, at the current insertion point.
@@ -210,14 +212,12 @@ def at_load_time(
 
 
 def fence(value: ir.Value) -> None:
-    """Puts a compute barrier between the value and its readers: IREE fuses nothing across."""
+    """Puts a compute barrier between the value and its users: IREE fuses nothing across."""
     op = ops.defining_op(value)
-    readers = ops.users(value)
-    if op is None or not readers:
+    users = ops.users(value)
+    if op is None or not users:
         return
-    first = slices.in_order(o for r in readers if (o := ops.ancestor_in(op.block, r)) is not None)[
-        0
-    ]
+    first = slices.in_order(o for u in users if (o := ops.ancestor_in(op.block, u)) is not None)[0]
     with ir.InsertionPoint(first), op.location:
         barrier = ir.Operation.create(
             "iree_tensor_ext.compute_barrier.start", results=[value.type], operands=[value]

@@ -1,4 +1,4 @@
-"""Builds elementwise ops again on the dimensions that a reshape beside them splits."""
+"""Elementwise ops over the dimensions that an adjacent reshape splits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ def over_one_space(found: Gathered) -> list[ir.Operation]:
 
 
 def unmerge(merged: ir.Operation, tail: Sequence[ir.Operation]) -> list[ir.Operation]:
-    """Computes behind a reshape on the dimensions that it merges; it comes last instead.
+    """Moves a collapsing reshape after the elementwise ops that use it.
 
     Args:
-      merged: a `tensor.collapse_shape`.
-      tail: elementwise ops of one result, in block order, that write at their loops, read what is
-        computed from the reshape there too, and read nothing of what they write over. Erased, as
-        is the reshape.
+      merged: a `tensor.collapse_shape`; erased.
+      tail: elementwise ops of one result, in block order, with identity maps for their results and
+        for values computed from the reshape, that do not read their inits; erased.
 
     Returns:
       The ops on the wider space.
@@ -50,12 +49,12 @@ def unmerge(merged: ir.Operation, tail: Sequence[ir.Operation]) -> list[ir.Opera
 
 
 def widen(expand: ir.Operation, op: ir.Operation) -> ir.Operation:
-    """Computes what is expanded on the dimensions that the reshape splits.
+    """Moves an expanding reshape before its producer, which is computed on the split dimensions.
 
     Args:
       expand: a `tensor.expand_shape`; erased.
-      op: what it reads: elementwise, as for `unmerge`; may read the index of a loop that is not
-        split. Erased when nothing else reads it, with the reshapes that it alone read.
+      op: its producer: elementwise, as for `unmerge`; may read the index of a loop that is not
+        split. Erased when it has no other user, with the reshapes that only it used.
 
     Returns:
       The op on the wider space.
@@ -67,13 +66,13 @@ def widen(expand: ir.Operation, op: ir.Operation) -> ir.Operation:
         inputs = ops.inputs(op)
         op.erase()
         for source in map(ops.defining_op, inputs):
-            if source is not None and source.name in ops.RESHAPES and is_unread(source):
+            if source is not None and source.name in ops.RESHAPES and is_unused(source):
                 source.erase()
     return wide
 
 
-def is_unread(op: ir.Operation) -> bool:
-    """Whether nothing reads the op's results."""
+def is_unused(op: ir.Operation) -> bool:
+    """Whether the op's results have no users."""
     return not any(ops.users(result) for result in op.results)
 
 
@@ -83,13 +82,13 @@ def _widened(
     sizes: Sequence[int | None],
     wide: dict[ir.Value, ir.Value],
 ) -> ir.Operation:
-    """An elementwise op that writes at its loops, with each loop split into a group of loops.
+    """The elementwise op with each loop split into a group of loops.
 
     Args:
-      op: reads nothing of what it writes over.
-      groups: for each loop the loops that take its place.
-      sizes: of those.
-      wide: values that are there with all the loops already.
+      op: an op with identity maps for its results that does not read its inits.
+      groups: for each loop the loops that replace it.
+      sizes: sizes of the new loops.
+      wide: values that have the new loops' dimensions already, by the values they replace.
     """
     maps = ops.plain_maps(op)
     split = [tuple(n for d in m for n in ((None,) if d is None else groups[d])) for m in maps]
@@ -116,12 +115,12 @@ def expanded(
     groups: Sequence[Sequence[int]],
     sizes: Sequence[int | None],
 ) -> ir.Value:
-    """What is read through the map, with the dimensions of split loops split."""
+    """The operand with the dimensions of split loops split; the map is that of its user."""
     split = [[None] if d is None else list(groups[d]) for d in index_map]
     if all(len(loops) == 1 for loops in split):
         return value
     count = iter(range(sum(map(len, split))))
-    places = [[next(count) for _ in loops] for loops in split]
+    split_groups = [[next(count) for _ in loops] for loops in split]
     own = ops.shape(value)
     shape = [
         own[d] if len(loops) == 1 or n is None else sizes[n]
@@ -131,9 +130,9 @@ def expanded(
     merge = ops.defining_op(value)
     if merge is not None and merge.name == "tensor.collapse_shape":
         source = merge.operands[0]
-        if list(ops.shape(source)) == shape and _grouping(merge) == places:
+        if list(ops.shape(source)) == shape and _grouping(merge) == split_groups:
             return source
-    return builders.expand(value, places, shape, builders.dynamic_sizes(value))
+    return builders.expand(value, split_groups, shape, builders.dynamic_sizes(value))
 
 
 def _grouping(reshape: ir.Operation) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Builds rotations on heads that no transpose has moved, those beside one another as one."""
+"""Rotations on heads that no transpose has moved; adjacent heads rotate as one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders import contraction_builder, reshape_builder
+from mlirfuse.builders import reshape_builder, slice_builder
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.rotations import Rotation, Rotations
 
@@ -16,13 +16,13 @@ def unmoved(found: Rotations) -> list[ir.Operation]:
     """The ops of the rotations, which read the heads where they are; the old ones are erased.
 
     Returns:
-      The new ops, in block order, over the dimensions of the halves. What read the rotated heads
-      reads reshapes of the last one's result, or of slices of it.
+      The new ops, in block order, over the dimensions of the halves. Users of the rotated heads
+      read reshapes of the last op's result, or of slices of it.
     """
     first = found.members[0]
-    place = builders.make_room(found.ops)
-    location = ir.Location.fused([op.location for op in found.ops], context=place.context)
-    with ir.InsertionPoint(place), location:
+    anchor = builders.make_room(found.ops)
+    location = ir.Location.fused([op.location for op in found.ops], context=anchor.context)
+    with ir.InsertionPoint(anchor), location:
         made = _Builder(found).build()
         whole = made[-1].results[0]
         groups = ops.reassociation(first.reshape)
@@ -42,7 +42,7 @@ def _parts(found: Rotations, whole: ir.Value) -> list[ir.Value]:
     for member in found.members:
         size = ops.shape(member.source)[found.axis]
         assert size is not None
-        parts.append(contraction_builder.take(whole, axis, offset, size).results[0])
+        parts.append(slice_builder.take(whole, axis, offset, size).results[0])
         offset += size
     return parts
 
@@ -80,7 +80,7 @@ class _Builder:
         """The heads with their halves apart: a slice of an expand, which is read in place."""
         value = self.first.source
         cut = ops.defining_op(value)
-        taken = None if cut is None else ops.slice_of(cut)
+        taken = None if cut is None else ops.static_slice(cut)
         if cut is None or taken is None or len(taken) != len(ops.shape(value)):
             return self._expanded(value)
         whole = self._expanded(cut.operands[0])
@@ -93,7 +93,7 @@ class _Builder:
             before = sum(len(self._loops(n)) for n in range(d))
             size = self.wide[loop]
             assert size is not None
-            whole = contraction_builder.take(whole, before, offset, size).results[0]
+            whole = slice_builder.take(whole, before, offset, size).results[0]
         return whole
 
     def _expanded(self, value: ir.Value) -> ir.Value:
@@ -117,8 +117,8 @@ class _Builder:
             if extract.name == "tensor.extract":
                 _, *index = list(extract.operands)
                 moved = [index[n] for d in range(len(self.permutation)) for n in self._loops(d)]
-                for number, value in enumerate([self.heads, *moved]):
-                    extract.operands[number] = value
+                for i, value in enumerate([self.heads, *moved]):
+                    extract.operands[i] = value
         return new
 
     def _elementwise(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:

@@ -1,4 +1,4 @@
-"""Construction of sizes and reshapes from what `structured.shape_arithmetic` found."""
+"""Sizes and reshapes from the results of `structured.shape_arithmetic`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlirfuse.structured.ir.shape_arithmetic import Atom, Compound, Dim, Reshape
 
 
 def rewrite(match: Match) -> ir.Operation:
-    """Replaces the reshape, or the element that is read."""
+    """Replaces the reshape, or the extracted element."""
     op = match.root
     result = op.results[0]
     with ir.InsertionPoint(op), op.location:
@@ -38,7 +38,7 @@ def reshape(value: ir.Value, form: Reshape) -> ir.Value:
 
 
 def cast(value: ir.Value, shape: list[int | None]) -> ir.Value:
-    """`tensor.cast` to what is known of the sizes, or the value itself."""
+    """`tensor.cast` to the known sizes, or the value itself."""
     if list(ops.shape(value)) == shape:
         return value
     kind = builders.tensor_type(shape, ops.element_type(value))
@@ -47,23 +47,23 @@ def cast(value: ir.Value, shape: list[int | None]) -> ir.Value:
 
 def static(sizes: Sequence[Size]) -> list[int | None]:
     """The sizes as types have them."""
-    return [None if size.atoms else size.number for size in sizes]
+    return [None if size.atoms else size.coefficient for size in sizes]
 
 
 def build(size: Size) -> ir.Value:
     """The size as a value of type index, at the insertion point."""
     values = [_build_atom(atom) for atom in size.atoms]
-    if size.number != 1 or not values:
-        values.append(builders.scalar_constant(size.number, "index"))
-    total = values[0]
+    if size.coefficient != 1 or not values:
+        values.append(builders.scalar_constant(size.coefficient, "index"))
+    found = values[0]
     for factor in values[1:]:
-        total = builders.scalar("arith.muli", [total, factor], "index")
-    return total
+        found = builders.scalar("arith.muli", [found, factor], "index")
+    return found
 
 
 def _build_as(size: Size, kind: str) -> ir.Value:
     if not size.atoms:
-        return builders.scalar_constant(size.number, kind)
+        return builders.scalar_constant(size.coefficient, kind)
     value = build(size)
     return value if kind == "index" else builders.scalar("arith.index_cast", [value], kind)
 

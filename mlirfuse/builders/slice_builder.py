@@ -1,4 +1,4 @@
-"""Builds slices of what an op reads in place of slices of what it computes."""
+"""Slices of an op's operands in place of slices of its result."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
     """The elementwise op on the part that the slice takes of its result; the slice is erased.
 
     Args:
-      op: reads no index and nothing of what it writes over, and writes at its loops; it is erased
-        when nothing else reads it.
+      op: an op with an identity map for its result that reads neither an index nor its init; it
+        is erased when it has no other user.
       cut: a `tensor.extract_slice` of the op's result that drops no dimension.
     """
     result = cut.results[0]
@@ -26,7 +26,7 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
         ir.Location.fused([op.location, cut.location], context=cut.context),
     ):
         inputs = [_part(v, m, cut) for v, m in zip(ops.inputs(op), read, strict=True)]
-        sizes = ops.sliced(cut).dynamic_sizes
+        sizes = ops.slice_params(cut).dynamic_sizes
         init = builders.empty(ops.shape(result), ops.element_type(result), sizes)
         kinds = ["parallel"] * len(out)
         new = builders.generic(inputs, [init], [*read, out], kinds, builders.body_of(op))
@@ -38,54 +38,71 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
 
 
 def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Value:
-    """What the op reads of the value for the part."""
-    taken = ops.sliced(cut)
+    """The part of the operand that the op reads for the slice."""
+    taken = ops.slice_params(cut)
     whole = ops.shape(cut.operands[0])
     if all(d is None or taken.is_whole(d, whole[d]) for d in index_map):
         return value
     unit = (0, 1, 1)
     boxes = [unit if d is None else taken.boxes[d] for d in index_map]
-    dynamic = ir.ShapedType.get_dynamic_size()
-    fixed = [
-        [dynamic if isinstance(n, ir.Value) else n for n in part]
-        for part in zip(*boxes, strict=True)
-    ]
-    given = [[n for n in part if isinstance(n, ir.Value)] for part in zip(*boxes, strict=True)]
-    shape = [None if isinstance(size, ir.Value) else size for _, size, _ in boxes]
-    return ir.Operation.create(
-        "tensor.extract_slice",
-        results=[builders.tensor_type(shape, ops.element_type(value))],
-        operands=[value, *itertools.chain(*given)],
-        attributes={
-            **{
-                f"static_{name}": ir.DenseI64ArrayAttr.get(numbers)
-                for name, numbers in zip(("offsets", "sizes", "strides"), fixed, strict=True)
-            },
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, *map(len, given)]),
-        },
-    ).results[0]
+    offsets, sizes, strides = zip(*boxes, strict=True)
+    return extract_slice(value, offsets, sizes, strides).results[0]
 
 
-def every(value: ir.Value, sizes: Sequence[int | None], steps: Sequence[int]) -> ir.Value:
-    """`tensor.extract_slice` from the first element on, some indices of each dimension.
+def extract_slice(
+    value: ir.Value,
+    offsets: Sequence[int | ir.Value],
+    sizes: Sequence[int | ir.Value],
+    strides: Sequence[int | ir.Value] = (),
+) -> ir.Operation:
+    """`tensor.extract_slice` of the tensor; SSA values among the numbers are dynamic.
 
     Args:
       value: the tensor.
-      sizes: indices that are taken of each dimension; None for all of a dynamic one.
-      steps: from one of them to the next; one for dynamic dimensions.
+      offsets: offset along each dimension.
+      sizes: size of the result along each dimension.
+      strides: stride along each dimension; empty for 1 along all.
     """
-    dynamic = builders.dynamic_sizes(value)
-    numbers = {
-        "offsets": [0] * len(sizes),
-        "sizes": [ir.ShapedType.get_dynamic_size() if n is None else n for n in sizes],
-        "strides": list(steps),
-    }
+    unknown = ir.ShapedType.get_dynamic_size()
+    numbers = (offsets, sizes, strides or [1] * len(sizes))
+    dynamic = [[n for n in part if isinstance(n, ir.Value)] for part in numbers]
+    static = [[unknown if isinstance(n, ir.Value) else n for n in part] for part in numbers]
+    shape = [None if isinstance(size, ir.Value) else size for size in sizes]
     return ir.Operation.create(
         "tensor.extract_slice",
-        results=[builders.tensor_type(sizes, ops.element_type(value))],
-        operands=[value, *dynamic],
+        results=[builders.tensor_type(shape, ops.element_type(value))],
+        operands=[value, *itertools.chain(*dynamic)],
         attributes={
-            **{f"static_{name}": ir.DenseI64ArrayAttr.get(n) for name, n in numbers.items()},
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
+            **{
+                f"static_{name}": ir.DenseI64ArrayAttr.get(part)
+                for name, part in zip(("offsets", "sizes", "strides"), static, strict=True)
+            },
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, *map(len, dynamic)]),
         },
-    ).results[0]
+    )
+
+
+def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
+    """`tensor.extract_slice` of `size` indices of one axis, which is static, from `offset` on."""
+    sizes = _sizes(value)
+    sizes[axis] = size
+    return extract_slice(value, [offset if d == axis else 0 for d in range(len(sizes))], sizes)
+
+
+def _sizes(value: ir.Value) -> list[int | ir.Value]:
+    """The sizes of a tensor, dynamic ones as values."""
+    dynamic = iter(builders.dynamic_sizes(value))
+    return [next(dynamic) if size is None else size for size in ops.shape(value)]
+
+
+def strided(value: ir.Value, sizes: Sequence[int | None], strides: Sequence[int]) -> ir.Value:
+    """`tensor.extract_slice` with strides, from the first element on.
+
+    Args:
+      value: the tensor.
+      sizes: size of the slice along each dimension; None for all of a dynamic one.
+      strides: stride along each dimension; one for dynamic dimensions.
+    """
+    own = _sizes(value)
+    taken = [whole if size is None else size for whole, size in zip(own, sizes, strict=True)]
+    return extract_slice(value, [0] * len(taken), taken, strides).results[0]

@@ -1,6 +1,6 @@
 """Typed construction of a softmax over rows in a dispatch region.
 
-The parts are computed once each, leading dimensions joined where every operand lets them:
+The parts are computed once each, leading dimensions collapsed where every operand allows it:
 
     %m = linalg.generic {maximum of the scores}        tensor<RxN> -> tensor<R>
     %s, %p = linalg.generic {sum of exponentials}      tensor<RxN> -> tensor<R>, tensor<RxN>
@@ -21,21 +21,21 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, Reduce, number, start
+from mlirfuse.structured.expr.expressions import number, start, type_of
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Reduce
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize.masks import type_of
 from mlirfuse.structured.recognize.row_softmax import Body, RowSoftmax, at_column, without_nans
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tiles:
-    """How IREE's CPU code generation is told to walk the rows.
+    """Tile sizes for the rows, for IREE's CPU code generation.
 
     Attributes:
       rows: rows in flight in one thread.
       rows_per_workgroup: rows of one workgroup.
       columns: elements of a row in one vector.
-      lanes: whether the vector's elements are accumulated apart; the row is a multiple of them.
+      lanes: whether each lane of a vector has its own accumulator; the row is a multiple of them.
       keeps_power: whether the exponentials are kept between the sum and the quotient.
     """
 
@@ -49,13 +49,13 @@ class Tiles:
 def form_softmax(
     found: RowSoftmax, group: Sequence[ir.Operation], tiles: Tiles | None, *, max_skips_nan: bool
 ) -> ir.Operation:
-    """Puts a softmax into one new `flow.dispatch.region` and removes what it replaces.
+    """Puts a softmax into one new `flow.dispatch.region` and erases the replaced ops.
 
     Args:
       found: the softmax.
-      group: the ops that it replaces, in block order.
+      group: the replaced ops, in block order.
       tiles: for a CPU; None leaves tiling to IREE.
-      max_skips_nan: whether the target's maximum along a row may pass over a NaN.
+      max_skips_nan: whether the target's maximum along a row may ignore a NaN.
 
     Returns:
       The region. Its location is the fusion of the group's locations.
@@ -70,7 +70,7 @@ def form_softmax(
 
 
 _Axis = int | None
-"""An axis of an operand: the number of a row loop, or None for the columns."""
+"""An axis of an operand: the index of a row loop, or None for the columns."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Operand:
 
 
 _Known = Mapping[Expr, _Operand]
-"""The parts that the region has computed already."""
+"""The parts that the region has computed so far."""
 
 
 class _Builder:
@@ -97,15 +97,15 @@ class _Builder:
         self.element = ops.element_type(found.root.results[0])
         self.final = start(found.root.results[0])
         self.terms = {
-            reduce: at_column(reduce, found.column) for reduce in (found.highest, found.total)
+            reduce: at_column(reduce, found.column) for reduce in (found.maximum, found.denominator)
         }
         if max_skips_nan and found.tests_maximum:
-            self.terms[found.highest] = without_nans(found.highest, self.terms[found.highest])
+            self.terms[found.maximum] = without_nans(found.maximum, self.terms[found.maximum])
         self.sizes = ops.shape(found.root.results[0])
         values = iter(builders.dynamic_sizes(found.root.results[0]))
         self.size_values = {d: next(values) for d, s in enumerate(self.sizes) if s is None}
         self.keeps_power = tiles is not None and tiles.keeps_power and self._power_is_shared()
-        self.groups = self._joined_rows()
+        self.groups = self._collapsed_rows()
         self.rows = tuple(range(len(self.groups)))
         self.row_sizes = [builders.product([self.sizes[d] for d in g]) for g in self.groups]
         row_values = [self._row_value(group) for group in self.groups]
@@ -129,41 +129,41 @@ class _Builder:
         )
         with ir.InsertionPoint(region.regions[0].blocks.append()):
             known: dict[Expr, _Operand] = {}
-            self._reduce(self.found.highest, known)
-            self._reduce(self.found.total, known, self.keeps_power)
+            self._reduce(self.found.maximum, known)
+            self._reduce(self.found.denominator, known, self.keeps_power)
             ir.Operation.create(ops.RETURN, operands=[self._quotient(known)])
         return region, self._final_shape(region.results[0])
 
-    # --- what is read --------------------------------------------------------------------------
+    # --- operands ------------------------------------------------------------------------------
 
     def _power_is_shared(self) -> bool:
         """Whether both the sum and the result are made of the exponentials."""
-        power = frozenset({self.found.power})
-        both = (self.terms[self.found.total], self.final)
-        return all(self.found.power in self.body.leaves(expr, power) for expr in both)
+        power = frozenset({self.found.numerator})
+        both = (self.terms[self.found.denominator], self.final)
+        return all(self.found.numerator in self.body.leaves(expr, power) for expr in both)
 
     def _splits_result(self) -> bool:
-        # IREE would join the lanes again where nothing in the region keeps them apart.
+        # IREE would collapse the lanes again where nothing in the region keeps them apart.
         return self._lanes() and self.keeps_power
 
     def _lanes(self) -> bool:
         return self.tiles is not None and self.tiles.lanes
 
     def _reads(self) -> dict[bool, list[Expr]]:
-        """What is computed with the columns split into lanes, and with the columns whole."""
+        """The expressions over columns split into lanes, and those over whole columns."""
         reads: dict[bool, list[Expr]] = {True: [], False: []}
         reads[self._lanes()] += self.terms.values()
         reads[self._splits_result()].append(self.final)
         return reads
 
     def _elements(self, expr: Expr) -> list[Element]:
-        cuts = frozenset({self.found.highest, self.found.total})
+        cuts = frozenset({self.found.maximum, self.found.denominator})
         return [e for e in self.body.leaves(expr, cuts) if isinstance(e, Element)]
 
-    def _joined_rows(self) -> list[list[int]]:
-        """The leading dimensions, joined where all operands have both neighbours or none.
+    def _collapsed_rows(self) -> list[list[int]]:
+        """The leading dimensions, collapsed where all operands have both neighbors or none.
 
-        IREE joins what is left of them, and drops the tile sizes of the ops that it changes.
+        IREE collapses the rest of them, and drops the tile sizes of the ops that it changes.
         """
         exprs = [expr for several in self._reads().values() for expr in several]
         used = [set(leaf.index) for expr in exprs for leaf in self._elements(expr)]
@@ -176,7 +176,7 @@ class _Builder:
         return groups
 
     def _operand(self, leaf: Element, split: bool) -> _Operand:
-        """The tensor of a leaf with its rows joined, and its columns split where asked."""
+        """The tensor of a leaf with its rows collapsed, and its columns split where asked."""
         axes: list[_Axis] = []
         pieces: list[list[int]] = []
         for position, d in enumerate(leaf.index):
@@ -199,7 +199,7 @@ class _Builder:
     # --- shapes ------------------------------------------------------------------------------
 
     def _row_value(self, group: list[int]) -> ir.Value | None:
-        """The size of joined dimensions as a value, where one of them is dynamic."""
+        """The size of collapsed dimensions as a value, where one of them is dynamic."""
         factors = [self.size_values[d] for d in group if d in self.size_values]
         static = math.prod(self.sizes[d] or 1 for d in group)
         if factors and static != 1:
@@ -238,9 +238,9 @@ class _Builder:
     # --- the parts ---------------------------------------------------------------------------
 
     def _reduce(self, reduce: Reduce, known: dict[Expr, _Operand], keeps: bool = False) -> None:
-        """Combines along the rows; adds what it computes to `known`.
+        """Reduces along the rows; adds the results to `known`.
 
-        Loops are the rows and the columns; with lanes the rows, the lanes, and what they walk.
+        Loops are the rows and the columns; with lanes the rows, the lanes, and a row's vectors.
         """
         lanes = self._lanes()
         column = len(self.rows)
@@ -250,7 +250,7 @@ class _Builder:
         read = [known.get(e) or self.operands[e, lanes] for e in body.leaves]  # type: ignore[index]
         inits = [self._start(reduce, lanes=lanes)]
         maps: list[ops.IndexMap] = [(*self.rows, *columns[1:])]
-        power = self.found.power
+        power = self.found.numerator
         if keeps:
             inits.append(builders.empty(self._shape(split=lanes), power.type, self.dynamic))
             maps.append((*self.rows, *columns))
@@ -287,9 +287,9 @@ class _Builder:
         return op.results[0]
 
     def _start(self, reduce: Reduce, *, lanes: bool) -> ir.Value:
-        """What the reduction starts from, for each row or each lane of a row."""
+        """The init of the reduction, for each row or each lane of a row."""
         first, kind = number(reduce.init), type_of(reduce.init)
-        assert first is not None, "the recognition verified what the reduction starts from"
+        assert first is not None, "the recognition verified the reduction's init"
         sizes = [*self.row_sizes, *(self._column_sizes(split=True)[1:] if lanes else [])]
         empty = builders.empty(sizes, kind, self.dynamic)
         filled = builders.fill(builders.scalar_constant(first, kind), empty)
@@ -355,11 +355,11 @@ class _Builder:
             f"#iree_codegen.compilation_info<lowering_config = {_text(levels)}, "
             "translation_info = <pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>"
         )
-        return {"compilation_info": analysis_cache.parsed(ir.Attribute, text)}
+        return {"compilation_info": analysis_cache.parse(ir.Attribute, text)}
 
 
 def _lowering_config(levels: Mapping[str, Sequence[int]]) -> dict[str, ir.Attribute]:
-    return {"lowering_config": analysis_cache.parsed(ir.Attribute, _text(levels))}
+    return {"lowering_config": analysis_cache.parse(ir.Attribute, _text(levels))}
 
 
 def _text(levels: Mapping[str, Sequence[int]]) -> str:
@@ -380,7 +380,7 @@ class _Scalars:
         values: dict[Expr, ir.Value] = dict(zip(self.leaves, arguments, strict=False))
 
         def build(expr: Expr) -> ir.Value:
-            node = self.body.open(expr)
+            node = self.body.expand(expr)
             if node not in values:
                 if isinstance(node, Const):
                     values[node] = builders.scalar_constant(node.number, node.type)

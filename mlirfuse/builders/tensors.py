@@ -13,8 +13,8 @@ from mlirfuse.structured.ir import analysis_cache, ops
 def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     """The dynamic sizes of a structured op's result, as values defined before the op.
 
-    They are read from the init's `tensor.empty` where there is one, else asked of the init with
-    `tensor.dim` at the current insertion point.
+    They are operands of the init's `tensor.empty` where there is one, else results of a
+    `tensor.dim` of the init at the current insertion point.
     """
     tensor = ops.ranked(value)
     if tensor is None or tensor.has_static_shape:
@@ -27,9 +27,9 @@ def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     if op is not None and op.name == "tensor.collapse_shape":
         return _merged_sizes(op)
     if op is not None and op.name.startswith(("linalg.", "iree_linalg_ext.")):
-        number = next(i for i, r in enumerate(op.results) if r == value)
+        position = next(i for i, r in enumerate(op.results) if r == value)
         count = len(op.results)
-        return dynamic_sizes(list(op.operands)[-count:][number])
+        return dynamic_sizes(list(op.operands)[-count:][position])
     return [_dim(value, d) for d in range(tensor.rank) if tensor.is_dynamic_dim(d)]
 
 
@@ -45,12 +45,12 @@ def _merged_sizes(collapse_shape: ir.Operation) -> list[ir.Value]:
         if not dynamic:
             continue
         known = product([sizes[d] for d in group if d not in values])
-        total = dynamic[0]
+        size = dynamic[0]
         for factor in dynamic[1:] if known == 1 else [*dynamic[1:], _index(known)]:
-            total = ir.Operation.create(
-                "arith.muli", results=[total.type], operands=[total, factor]
+            size = ir.Operation.create(
+                "arith.muli", results=[size.type], operands=[size, factor]
             ).results[0]
-        merged.append(total)
+        merged.append(size)
     return merged
 
 
@@ -105,7 +105,7 @@ def generic(
             "indexing_maps": ir.ArrayAttr.get([map_attribute(m, len(iterators)) for m in maps]),
             "iterator_types": ir.ArrayAttr.get(
                 [
-                    analysis_cache.parsed(ir.Attribute, f"#linalg.iterator_type<{kind}>")
+                    analysis_cache.parse(ir.Attribute, f"#linalg.iterator_type<{kind}>")
                     for kind in iterators
                 ]
             ),
@@ -114,7 +114,7 @@ def generic(
         },
         regions=1,
     )
-    types = [analysis_cache.parsed(ir.Type, ops.element_type(value)) for value in operands]
+    types = [analysis_cache.parse(ir.Type, ops.element_type(value)) for value in operands]
     block = op.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
     with ir.InsertionPoint(block):
         yielded = body(list(block.arguments))
@@ -131,7 +131,7 @@ def map_attribute(index_map: ops.IndexMap, loops: int) -> ir.AffineMapAttr:
 
 
 def body_of(op: ir.Operation) -> Body:
-    """The scalar body of a structured op, to be built again inside another."""
+    """The scalar body of a structured op, to be built again in another op."""
 
     def build(arguments: list[ir.Value]) -> list[ir.Value]:
         block = ops.body(op)
@@ -139,9 +139,9 @@ def body_of(op: ir.Operation) -> Body:
         *computed, terminator = [o.operation for o in block.operations]
         for old in computed:
             new = old.clone(ir.InsertionPoint.current).operation
-            for number, value in enumerate(new.operands):
+            for i, value in enumerate(new.operands):
                 if value in copies:
-                    new.operands[number] = copies[value]
+                    new.operands[i] = copies[value]
             copies.update(zip(old.results, new.results, strict=True))
         return [copies.get(value, value) for value in terminator.operands]
 
@@ -151,7 +151,7 @@ def body_of(op: ir.Operation) -> Body:
 def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     """Makes one `linalg.generic` of independent ones over the same loops, after the last of them.
 
-    What several of them read through the same map becomes one operand.
+    Equal operands with the same map become one operand.
 
     Args:
       group: generics of one block in block order with the same iterators; they are erased.
@@ -189,8 +189,31 @@ def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     return merged
 
 
+def transpose(value: ir.Value, read: Sequence[int]) -> ir.Value:
+    """A copy of a static tensor with its dimensions permuted.
+
+    Args:
+      value: the tensor.
+      read: for each of its dimensions the dimension of the result.
+    """
+    rank, sizes = len(read), ops.shape(value)
+    result = [sizes[read.index(d)] for d in range(rank)]
+    return generic(
+        [value],
+        [empty(result, ops.element_type(value))],
+        [tuple(read), tuple(range(rank))],
+        ["parallel"] * rank,
+        lambda arguments: arguments[:1],
+    ).results[0]
+
+
+def split_axis(rank: int, axis: int) -> list[list[int]]:
+    """The reassociation that splits one axis of a tensor of that rank in two, or merges the two."""
+    return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
-    """`tensor.collapse_shape` of the value; what an expand has just split is not split."""
+    """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         return value
@@ -210,7 +233,7 @@ def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
 
 
 def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) -> ir.Value | None:
-    """The expand without the splits that `wanted` joins again; None when it cuts across them."""
+    """The expand without the splits that `wanted` merges again; None when it cuts across them."""
     split = ops.reassociation(op)
     kept = [g for g in split if g in wanted or all((d,) in wanted for d in g)]
     if kept != list(split) or sum(len(g) for g in wanted) != sum(len(g) for g in split):
@@ -227,12 +250,12 @@ def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) ->
     groups: list[list[int]] = []
     new_sizes: list[int | None] = []
     new_dynamic: list[ir.Value] = []
-    for place, group in enumerate(split):
+    for position, group in enumerate(split):
         if len(group) > 1 and group in wanted:
-            if inner[place] is None:
+            if inner[position] is None:
                 return None
             groups.append([len(new_sizes)])
-            new_sizes.append(inner[place])
+            new_sizes.append(inner[position])
             continue
         groups.append([len(new_sizes) + i for i in range(len(group))])
         new_sizes += [sizes[d] for d in group]
@@ -275,7 +298,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
         attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
         regions=1,
     )
-    element = analysis_cache.parsed(ir.Type, ops.element_type(init))
+    element = analysis_cache.parse(ir.Type, ops.element_type(init))
     block = op.regions[0].blocks.append(scalar.type, element, arg_locs=[ir.Location.current] * 2)
     with ir.InsertionPoint(block):
         ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
@@ -284,7 +307,7 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
 
 def scalar_constant(number: float, element: str) -> ir.Value:
     """`arith.constant` of that number and element type."""
-    scalar = analysis_cache.parsed(ir.Type, element)
+    scalar = analysis_cache.parse(ir.Type, element)
     attribute = (
         ir.FloatAttr.get(scalar, float(number))
         if element.startswith(("f", "bf"))
@@ -297,10 +320,10 @@ def scalar_constant(number: float, element: str) -> ir.Value:
 
 def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
     """A scalar op of one result; `predicate` is a comparison's as it prints."""
-    attributes = {"predicate": analysis_cache.parsed(ir.Attribute, predicate)} if predicate else {}
+    attributes = {"predicate": analysis_cache.parse(ir.Attribute, predicate)} if predicate else {}
     return ir.Operation.create(
         name,
-        results=[analysis_cache.parsed(ir.Type, kind)],
+        results=[analysis_cache.parse(ir.Type, kind)],
         operands=operands,
         attributes=attributes,
     ).results[0]
@@ -310,7 +333,7 @@ def tensor_type(sizes: Sequence[int | None], element: str) -> ir.RankedTensorTyp
     """The ranked tensor type; None stands for a dynamic size."""
     return ir.RankedTensorType.get(
         [ir.ShapedType.get_dynamic_size() if s is None else s for s in sizes],
-        analysis_cache.parsed(ir.Type, element),
+        analysis_cache.parse(ir.Type, element),
     )
 
 
@@ -322,7 +345,7 @@ def _reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
 
 
 def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[int]]) -> None:
-    """Lets all readers of `old` read `wide` through a collapse; inverse expands vanish."""
+    """Replaces `old` by a collapse of `wide`; inverse expands of `old` become `wide` itself."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)

@@ -1,1 +1,1 @@
-"""Finds what is wrong with a program: bisection, verification against float64, reproducers."""
+"""Debugging of programs: bisection of rewrites, verification against float64, reproducers."""

@@ -1,9 +1,9 @@
-"""Finds the rewrite with which a model fails and without which it does not.
+"""Finds the rewrite that makes a model fail, by bisection.
 
-Rewrites are applied one after the other, so a limit on their number makes a program with the first
-of them only. The search halves over the passes first, then over the rewrites of one pass: about
-log2(n) compiles. Where the program still fails without the one that was found, the search goes on
-without it, until nothing fails.
+Rewrites are applied one after the other, so a limit on their count selects a prefix of them. The
+search bisects over the passes first, then over the rewrites of one pass: about log2(n) compiles.
+Where the program still fails without the culprit, the search continues without it, until nothing
+fails.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mlirfuse.backend.grouping import Grouped, group
 from mlirfuse.compilation import Compilation
 from mlirfuse.core import Decision, MlirfuseError, UsageError
 from mlirfuse.debug import compare
-from mlirfuse.debug.oracle import Failure, Judge, Subject, Verdict
-from mlirfuse.debug.outline import Piece, Recorder
-from mlirfuse.debug.reproducer import Case
+from mlirfuse.debug.oracle import Failure, Oracle, Subject, Verdict
+from mlirfuse.debug.outline import OutlinedRewrite, Outliner
+from mlirfuse.debug.reproducer import Reproducer
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines.engine import Observer
+from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
 from mlirfuse.runtime.inputs import Array, random_inputs
@@ -34,7 +34,7 @@ from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.atomic_file import replacing
 
 MAX_CULPRITS = 16
-"""Rewrites that are found in one search before it gives up."""
+"""Culprits of one search before it gives up."""
 
 _SCHEMA = 1
 
@@ -44,43 +44,43 @@ class Culprit:
     """A rewrite with which the program fails and without which it does not.
 
     Attributes:
-      decision: the rewrite.
-      limit: number of applied rewrites, it being the last.
-      off: selectors of what was switched off before it was found.
-      message: how the program fails with it.
+      decision: the engine's decision for the rewrite.
+      limit: limit on the count of rewrites that makes it the last one.
+      disabled: selectors of the culprits that were found, and disabled, before it.
+      message: description of the failure.
     """
 
     decision: Decision
     limit: int
-    off: tuple[str, ...]
+    disabled: tuple[str, ...]
     message: str
 
     @property
     def selector(self) -> str:
-        """What switches off just this rewrite."""
+        """The selector that disables this rewrite alone."""
         return f"{self.decision.pass_name}@match={self.decision.match}"
 
     def text(self) -> str:
-        """Pass, match, ops with their source lines."""
+        """Pass, match, failure, and ops with their source locations, as lines of text."""
         lines = [
             f"pass:   {self.decision.pass_name}",
             f"match:  {self.decision.match} in {self.decision.function}",
             f"fails:  {self.message}",
             "ops:",
         ]
-        named = zip(self.decision.ops, self.decision.op_names, strict=True)
-        lines += [f"  {place}: {name}" for place, name in named]
+        ops = zip(self.decision.ops, self.decision.op_names, strict=True)
+        lines += [f"  {location}: {name}" for location, name in ops]
         return "".join(f"{line}\n" for line in lines)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-      culprits: the rewrites; the program does not fail without all of them.
-      rewrites: number of rewrites that were applied at first.
-      compiles: programs that were compiled and judged; those of an earlier run do not count.
+      culprits: the failing rewrites; the program works without all of them.
+      rewrites: count of rewrites without a limit.
+      compiles: count of programs compiled and tested, without those of an earlier run.
     """
 
     culprits: tuple[Culprit, ...]
@@ -89,7 +89,7 @@ class Finding:
 
     @property
     def switch(self) -> str:
-        """The switch with which the program does not fail."""
+        """The switch that avoids the failure."""
         return f"--disable-pass={','.join(c.selector for c in self.culprits)}"
 
 
@@ -97,50 +97,49 @@ class Bisect:
     """A search.
 
     Attributes:
-      judge: says whether a program fails.
+      oracle: decides whether a program fails.
       subject: the model.
-      compiles: programs compiled and judged so far.
-      known: verdicts taken from the file of an earlier run.
+      compiles: count of programs compiled and tested so far.
+      known: count of verdicts read from the file of an earlier run.
     """
 
     def __init__(
         self,
-        work: Compilation,
+        compilation: Compilation,
         failure: Failure,
         *,
         inputs: Sequence[Array] | None = None,
         seed: int = 0,
         jobs: int = 1,
         state: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        log: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Prepares a search in a model that `open_model` opened.
 
         Args:
-          work: the model, the compiler and the switches.
-          failure: what to look for.
+          compilation: the model, the compiler and the switches.
+          failure: the failure to search for.
           inputs: arguments of the model; None for random ones.
-          seed: of these.
-          jobs: programs that are compiled and judged at once.
-          state: file for the verdicts; where it exists and is of the same search, they are taken
-            from it.
-          say: is told of the progress.
+          seed: seed of random arguments.
+          jobs: number of programs that are compiled and tested at once.
+          state: file for the verdicts; those of an interrupted run of the same search are reused.
+          log: called with a line of progress for each program.
 
         Raises:
-          UsageError: times are to be compared with more than one job.
+          UsageError: `slower` with more than one job.
         """
         if failure.kind == "slower" and jobs > 1:
-            raise UsageError("--failure=slower takes --jobs=1: programs beside it change its time")
-        self.work = work
-        self.options: FusionOptions = work.compiler.options
+            raise UsageError("--failure=slower takes --jobs=1: other programs distort its time")
+        self.compilation = compilation
+        self.options: FusionOptions = compilation.compiler.options
         self.jobs = jobs
         self.seed = seed
         self.state = state
-        self.say = say
-        self.judge = Judge(work.compiler, failure, work.folder)
-        model = work.imported
+        self.log = log
+        self.oracle = Oracle(compilation.compiler, failure, compilation.folder)
+        model = compilation.imported
         self.subject = Subject(
-            work.normalized,
+            compilation.normalized,
             Signature(model.function, model.inputs, model.outputs),
             list(inputs) if inputs is not None else random_inputs(model.inputs, seed),
         )
@@ -149,7 +148,7 @@ class Bisect:
         self._lock = threading.Lock()
         key = cache.key(
             model.path,
-            target=work.compiler.target,
+            target=compilation.compiler.target,
             options=self.options.to_dict(),
             stock=False,
             input_type=model.input_type,
@@ -161,81 +160,81 @@ class Bisect:
         self.known = len(self._verdicts)
 
     def find(self) -> Finding:
-        """Searches.
+        """Runs the search.
 
         Raises:
-          MlirfuseError: the model does not fail, or fails without any rewrite of ours, or a program
-            fails in another way than the one looked for.
+          MlirfuseError: the model does not fail, or fails without any rewrite, or a program fails
+            in another way.
         """
         culprits: list[Culprit] = []
-        off: tuple[str, ...] = ()
-        first = self._grouped(None, off)
+        disabled: tuple[str, ...] = ()
+        first = self._grouped(None, disabled)
         total = len(_taken(first))
-        self.judge.numerics = compare.loosest(first.report)
-        if not self._verdict(total, off).bad:
+        self.oracle.numerics = compare.loosest(first.report)
+        if not self._verdict(total, disabled).bad:
             raise MlirfuseError(f"the model does not fail with its {total} rewrites")
-        if self._verdict(0, off).bad:
+        if self._verdict(0, disabled).bad:
             raise MlirfuseError(
                 "the model fails without any rewrite: no pass of ours is at fault"
-                f" ({self._verdict(0, off).message})"
+                f" ({self._verdict(0, disabled).message})"
             )
         while len(culprits) < MAX_CULPRITS:
-            taken = _taken(self._grouped(None, off))
+            taken = _taken(self._grouped(None, disabled))
             count = len(taken)
-            if not self._verdict(count, off).bad:
+            if not self._verdict(count, disabled).bad:
                 return Finding(tuple(culprits), total, self.compiles)
             ends = [n for n in range(1, count) if taken[n].pass_name != taken[n - 1].pass_name]
-            low, high = self._first_bad([0, *ends, count], off)
-            low, high = self._first_bad(list(range(low, high + 1)), off)
-            found = Culprit(taken[high - 1], high, off, self._verdict(high, off).message)
+            low, high = self._first_bad([0, *ends, count], disabled)
+            low, high = self._first_bad(list(range(low, high + 1)), disabled)
+            found = Culprit(taken[high - 1], high, disabled, self._verdict(high, disabled).message)
             culprits.append(found)
-            off = (*off, found.selector)
+            disabled = (*disabled, found.selector)
         raise MlirfuseError(
             f"the model still fails without {MAX_CULPRITS} rewrites:"
             f" {', '.join(c.selector for c in culprits)}"
         )
 
-    def _first_bad(self, points: Sequence[int], off: tuple[str, ...]) -> tuple[int, int]:
-        """The neighbours of which the first is good and the second bad.
+    def _first_bad(self, points: Sequence[int], disabled: tuple[str, ...]) -> tuple[int, int]:
+        """Two neighbors among the points, of which the first is good and the second bad.
 
         Args:
-          points: limits in order; the first is known to be good, the last to be bad.
-          off: selectors of what is switched off.
+          points: limits in ascending order; the first is known to be good, the last to be bad.
+          disabled: selectors of rewrites that are disabled.
         """
         low, high = 0, len(points) - 1
         with ThreadPoolExecutor(self.jobs) as pool:
             while high - low > 1:
                 parts = min(self.jobs + 1, high - low)
                 tried = [low + (high - low) * n // parts for n in range(1, parts)]
-                verdicts = pool.map(lambda n: self._verdict(points[n], off), tried)
-                for number, verdict in zip(tried, verdicts, strict=True):
+                verdicts = pool.map(lambda n: self._verdict(points[n], disabled), tried)
+                for index, verdict in zip(tried, verdicts, strict=True):
                     if verdict.bad:
-                        high = number
+                        high = index
                         break
-                    low = number
+                    low = index
         return points[low], points[high]
 
-    def _verdict(self, limit: int, off: tuple[str, ...]) -> Verdict:
-        name = "|".join([str(limit), *off])
+    def _verdict(self, limit: int, disabled: tuple[str, ...]) -> Verdict:
+        name = "|".join([str(limit), *disabled])
         with self._lock:
             if name in self._verdicts:
                 return self._verdicts[name]
-        grouped = self._grouped(limit, off)
-        verdict = self.judge.judge(self.subject, grouped.path, hinted=grouped.hinted)
+        grouped = self._grouped(limit, disabled)
+        verdict = self.oracle.verdict(self.subject, grouped.path, hinted=grouped.hinted)
         grouped.path.unlink(missing_ok=True)
         with self._lock:
             self.compiles += 1
             self._verdicts[name] = verdict
             self._save()
-        word = f"bad: {verdict.message}" if verdict.bad else "good"
-        without = f" without {', '.join(off)}" if off else ""
-        self.say(f"program {self.compiles}: the first {limit} rewrites{without}: {word}")
+        outcome = f"bad: {verdict.message}" if verdict.bad else "good"
+        without = f" without {', '.join(disabled)}" if disabled else ""
+        self.log(f"program {self.compiles}: the first {limit} rewrites{without}: {outcome}")
         return verdict
 
-    def _grouped(self, limit: int | None, off: tuple[str, ...]) -> Grouped:
+    def _grouped(self, limit: int | None, disabled: tuple[str, ...]) -> Grouped:
         options = dataclasses.replace(
             self.options,
-            disable_pass=(*self.options.disable_pass, *off),
+            disable_pass=(*self.options.disable_pass, *disabled),
             fusion_limit=self.options.fusion_limit if limit is None else limit,
         )
         return self._group(self.subject.source, options)
@@ -243,12 +242,12 @@ class Bisect:
     def _group(
         self, source: Path, options: FusionOptions, observer: Observer | None = None
     ) -> Grouped:
-        path = self.work.folder / f"trial{next(self._trials)}.mlirbc"
+        path = self.compilation.folder / f"trial{next(self._trials)}.mlirbc"
         with self._lock:
-            target = self.work.compiler.target
+            target = self.compilation.compiler.target
             return group(source, path, target=target, options=options, observer=observer)
 
-    # --- what is kept between runs --------------------------------------------------------------
+    # --- state of interrupted runs --------------------------------------------------------------
 
     def _read(self) -> dict[str, Verdict]:
         if self.state is None:
@@ -258,7 +257,7 @@ class Bisect:
             if document["schema"] != _SCHEMA or document["key"] != self._key:
                 return {}
             return {name: Verdict(**entry) for name, entry in document["verdicts"].items()}
-        except (OSError, ValueError, KeyError, TypeError):  # none, or not ours: begin anew
+        except (OSError, ValueError, KeyError, TypeError):  # missing or foreign: start over
             return {}
 
     def _save(self) -> None:
@@ -274,19 +273,20 @@ class Bisect:
 
     # --- the reduced program --------------------------------------------------------------------
 
-    def reduce(self, culprit: Culprit) -> Case:
-        """The smallest program that fails the same way: the match alone, or all up to it.
+    def reduce(self, culprit: Culprit) -> Reproducer:
+        """The smallest program that fails the same way: the match alone, or all rewrites up to it.
 
-        The pass rewrites the match again; where it does not take the ops on their own, its rewrite
-        is taken as it was.
+        The pass rewrites the outlined match again; where it does not match there, its recorded
+        rewrite is used.
         """
-        compiler, failure = self.work.compiler, self.judge.failure
-        piece = self._piece(culprit)
-        if piece is not None:
-            before = self.work.folder / "piece_before.mlir"
-            before.write_text(piece.before, encoding="utf-8")
-            inputs = random_inputs(piece.signature.inputs, self.seed)
-            subject = Subject(before, piece.signature, inputs)
+        compiler, failure = self.compilation.compiler, self.oracle.failure
+        folder = self.compilation.folder
+        outlined = self._outlined(culprit)
+        if outlined is not None:
+            before = folder / "outlined_before.mlir"
+            before.write_text(outlined.before, encoding="utf-8")
+            inputs = random_inputs(outlined.signature.inputs, self.seed)
+            subject = Subject(before, outlined.signature, inputs)
             alone = dataclasses.replace(
                 self.options,
                 pipeline=self._item(culprit.decision.pass_name),
@@ -297,33 +297,33 @@ class Bisect:
             grouped = self._group(before, alone)
             verdict = self._verdict_of(subject, grouped.path, hinted=grouped.hinted)
             if _taken(grouped) and verdict.bad:
-                return Case(
+                return Reproducer(
                     compiler, failure, subject, verdict, grouped.hinted, True, options=alone
                 )
-            after = self.work.folder / "piece_after.mlir"
-            after.write_text(piece.after, encoding="utf-8")
+            after = folder / "outlined_after.mlir"
+            after.write_text(outlined.after, encoding="utf-8")
             verdict = Verdict(False)
-            if piece.after:
+            if outlined.after:
                 verdict = self._verdict_of(subject, after, hinted=False)
             if verdict.bad:
-                return Case(compiler, failure, subject, verdict, False, True, rewritten=after)
+                return Reproducer(compiler, failure, subject, verdict, False, True, rewritten=after)
         options = self._up_to(culprit)
         hinted = self._group(self.subject.source, options).hinted
-        verdict = self._verdict(culprit.limit, culprit.off)
-        return Case(compiler, failure, self.subject, verdict, hinted, False, options=options)
+        verdict = self._verdict(culprit.limit, culprit.disabled)
+        return Reproducer(compiler, failure, self.subject, verdict, hinted, False, options=options)
 
     def _verdict_of(self, subject: Subject, grouped: Path, *, hinted: bool) -> Verdict:
-        """Good where the piece fails in another way than the model does."""
+        """The verdict on an outlined match; good where it fails in another way than the model."""
         try:
-            return self.judge.judge(subject, grouped, hinted=hinted)
+            return self.oracle.verdict(subject, grouped, hinted=hinted)
         except MlirfuseError:
             return Verdict(False)
 
     def _up_to(self, culprit: Culprit) -> FusionOptions:
-        """The switches with which the culprit is the last rewrite."""
+        """The switches that make the culprit the last rewrite."""
         return dataclasses.replace(
             self.options,
-            disable_pass=(*self.options.disable_pass, *culprit.off),
+            disable_pass=(*self.options.disable_pass, *culprit.disabled),
             fusion_limit=culprit.limit,
         )
 
@@ -332,12 +332,12 @@ class Bisect:
             order = resolve(self.options.pipeline)
         return next(str(item) for item in order if item.name == name)
 
-    def _piece(self, culprit: Culprit) -> Piece | None:
+    def _outlined(self, culprit: Culprit) -> OutlinedRewrite | None:
         decision = culprit.decision
         wanted = (decision.pass_name, decision.match)
-        recorder = Recorder(lambda fusion, number: (fusion.name, number) == wanted)
-        self._group(self.subject.source, self._up_to(culprit), recorder)
-        return next((p for p in recorder.pieces if p.before), None)
+        outliner = Outliner(lambda fusion, match: (fusion.name, match) == wanted)
+        self._group(self.subject.source, self._up_to(culprit), outliner)
+        return next((found for found in outliner.outlined if found.before), None)
 
 
 def _taken(grouped: Grouped) -> list[Decision]:

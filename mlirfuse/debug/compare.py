@@ -1,4 +1,4 @@
-"""How far two programs' results are apart, and how far they may be."""
+"""Errors between the results of two programs, and their tolerances."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TOLERANCES: dict[Numerics, dict[str, float]] = {
     Numerics.REASSOCIATING: {"f64": 2e-5, "f32": 2e-5, "f16": 8e-3, "bf16": 5e-2},
     Numerics.PRECISION_CHANGING: {"f64": 1e-3, "f32": 1e-3, "f16": 2e-2, "bf16": 1e-1},
 }
-"""Numerics class of the rewrites, element type of the result -> error allowed, relative to the
-largest magnitude of the result. f32: some 80 roundings of 1.2e-7, since even with the same
-operations IREE's tiles add in another order; f16 and bf16: four roundings; f64 is computed in f32,
-as IREE does by default. Other types have to be equal."""
+"""Numerics class of the rewrites -> element type of the result -> tolerance, relative to the
+largest magnitude of the result. f32: about 80 roundings of 1.2e-7, since IREE's tiling changes the
+order of accumulation even without fusion; f16 and bf16: four roundings; f64 is computed in f32,
+IREE's default. Results of other types must be equal."""
 
-TIMES_UNFUSED = 4.0
-"""A fused program may be this many times as far from float64 as the unfused one is: where that one
-loses digits to cancellation, so does every other order of the same operations."""
+MAX_RATIO_TO_UNFUSED = 4.0
+"""Allowed ratio of the fused program's error against float64 to the unfused program's: where that
+one loses digits to cancellation, so does every other order of the same operations."""
 
 HUGE = 1e30
-"""Magnitudes from which a value is a mask's stand-in for infinity and not the scale of a result."""
+"""Smallest magnitude that counts as a mask's stand-in for infinity instead of a result's scale."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Difference:
     """One result of a program, compared.
 
     Attributes:
-      name: which result.
+      name: name of the result.
       dtype: its element type.
-      against: `float64` or `unfused`: what it is compared with.
-      max_error: the largest difference, relative to the largest magnitude of the result; infinite
-        where shapes, NaNs or infinities differ.
-      norm_error: the 2-norm of the differences, relative to that of the result.
-      unfused_error: what `max_error` is for the unfused program; None without a reference.
-      allowed: the largest error that is no failure.
+      against: the reference, `float64` or `unfused`.
+      max_error: largest difference, relative to the largest magnitude of the result; infinite where
+        shapes, NaNs or infinities differ.
+      norm_error: 2-norm of the differences, relative to that of the result.
+      unfused_error: `max_error` of the unfused program; None without a float64 reference.
+      allowed: largest allowed error.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Difference:
 
 
 def loosest(report: Report) -> Numerics:
-    """The loosest class among the passes that rewrote something."""
+    """The loosest numerics class of the passes that rewrote something."""
     order = list(Numerics)
     with registry.scope(report.options["load_pass"]):
         passes = registry.passes()
@@ -89,11 +89,11 @@ def compare(
     """Compares results in order.
 
     Args:
-      fused: results of the program in question.
-      unfused: those of the program without our passes.
-      reference: those computed in float64; None where there are none.
-      numerics: class of what was rewritten; with the element type it says what is allowed.
-      tolerance: what is allowed instead.
+      fused: results of the program under test.
+      unfused: results of the program without our passes.
+      reference: results in float64; None if there are none.
+      numerics: numerics class of the rewrites, for the tolerance.
+      tolerance: tolerance instead of that of `TOLERANCES`; None for that one.
     """
     found = []
     for index, (ours, theirs) in enumerate(zip(fused, unfused, strict=True)):
@@ -103,7 +103,7 @@ def compare(
         unfused_error = None if reference is None else errors(theirs, exact)[0]
         allowed = TOLERANCES[numerics].get(dtype, 0.0) if tolerance is None else tolerance
         if unfused_error is not None and np.isfinite(unfused_error):
-            allowed = max(allowed, TIMES_UNFUSED * unfused_error)
+            allowed = max(allowed, MAX_RATIO_TO_UNFUSED * unfused_error)
         against = "unfused" if reference is None else "float64"
         found.append(
             Difference(f"result {index}", dtype, against, largest, norm, unfused_error, allowed)
@@ -131,7 +131,7 @@ def errors(got: Array, wanted: Array) -> tuple[float, float]:
 
 
 def scale(values: Array) -> float:
-    """What errors are relative to: the largest magnitude, or 1 where there is none."""
+    """The scale of relative errors: the largest magnitude, or 1 where there is none."""
     wide = np.abs(values.astype(np.float64))
     return _largest(wide[np.isfinite(wide) & (wide < HUGE)]) or 1.0
 
@@ -141,11 +141,11 @@ def _largest(values: Any) -> float:
 
 
 def _ratio(error: Any, scale: Any) -> Any:
-    """The error over the scale; where there is nothing to compare with, the error itself."""
+    """The error over the scale; where the scale is zero, the error itself."""
     return np.where(np.asarray(scale) > 0.0, error / np.where(scale == 0.0, 1.0, scale), error)
 
 
 def worst(differences: Iterable[Difference]) -> Difference | None:
-    """The difference that is furthest beyond what is allowed; None when all are allowed."""
+    """The difference with the largest error of those beyond tolerance; None if there is none."""
     wrong = [d for d in differences if not d.ok]
     return max(wrong, key=lambda d: max(d.max_error, d.norm_error), default=None)

@@ -1,7 +1,7 @@
-"""A module at global-optimization level in float64, and what it computes on the CPU.
+"""The float64 reference of a module at global-optimization level, computed on the CPU.
 
-Every f16, bf16 and f32 becomes f64; casts between them go. IREE has no f64 form of some functions:
-`tanh` is written with `exp`, the others are computed in f32 and widened.
+Every f16, bf16 and f32 becomes f64; casts between them vanish. IREE lacks some functions in f64:
+`tanh` is expressed by `exp`, the others are computed in f32 and widened.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.signature import TensorSpec
 
-MOST_BYTES = 1 << 28
-"""Largest module that is widened: its constants go through Python."""
+MAX_MODULE_BYTES = 1 << 28
+"""Maximum size of a module that is widened, in bytes: its constants pass through Python."""
 
 _NARROW = re.compile(r"(?<![a-z])(?:bf16|f16|f32)(?![\w])|(?<=x)(?:bf16|f16|f32)(?![\w])")
 
@@ -50,18 +50,18 @@ def results(
     """Calls a module's function in float64.
 
     Args:
-      source: the module, at global-optimization level, for the CPU.
+      source: file of the module, at global-optimization level, for the CPU.
       inputs: arguments; floats are widened.
-      signature: of the function, as it stands.
-      compiler: of the program that this is the reference for: target and time limit.
+      signature: signature of the function before widening.
+      compiler: compiler of the tested program, for its target and time limit.
 
     Raises:
       MlirfuseError: the module cannot be widened, or IREE cannot compile or run it in float64.
     """
     if compiler.target.name != "cpu":
         raise MlirfuseError(f"a program for {compiler.target} is not compiled for the CPU")
-    if source.stat().st_size > MOST_BYTES:
-        raise MlirfuseError(f"the model is larger than {MOST_BYTES >> 20} MiB")
+    if source.stat().st_size > MAX_MODULE_BYTES:
+        raise MlirfuseError(f"the model is larger than {MAX_MODULE_BYTES >> 20} MiB")
     with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
         wide = Path(name, "wide.mlirbc")
         with ir.Context():
@@ -91,7 +91,7 @@ def widened(module: ir.Module) -> ir.Module:
     """A copy of the module in which every narrow float is an f64.
 
     Raises:
-      MlirfuseError: it looks at the bits of a float, or holds constants that cannot be read.
+      MlirfuseError: it uses the bits of a float, or has constants that cannot be read.
     """
     with module.context, ir.Location.unknown():
         made = ir.Module.create()
@@ -104,8 +104,10 @@ def widened(module: ir.Module) -> ir.Module:
         try:
             made.operation.verify()
         except ir.MLIRError as error:
-            said = error.error_diagnostics[0].message if error.error_diagnostics else "not valid IR"
-            raise MlirfuseError(f"the model has no float64 form: {said}") from error
+            message = (
+                error.error_diagnostics[0].message if error.error_diagnostics else "not valid IR"
+            )
+            raise MlirfuseError(f"the model has no float64 form: {message}") from error
         return made
 
 
@@ -113,11 +115,11 @@ _RESOURCE = re.compile(r'^\s*(?P<name>[\w.$-]+|"[^"]*"): "0x(?P<hex>[0-9A-Fa-f]*
 _RESOURCE_USE = re.compile(r"dense_resource<(?P<name>[^>]+)>")
 
 _ALIGNMENT_BYTES = 4
-"""Bytes before the data of a resource, which hold its alignment."""
+"""Size of the alignment in front of a resource's data, in bytes."""
 
 
 def _resources(module: ir.Module) -> dict[str, bytes]:
-    """The constants that are kept beside the IR, which Python cannot read otherwise."""
+    """The data of resources by name; the bindings cannot read it otherwise."""
     text = module.operation.get_asm()
     start = text.rfind("{-#")
     if start < 0:
@@ -164,7 +166,7 @@ class _Widen:
             return ir.StringAttr.get(_NARROW.sub("f64", value.value))
         if isinstance(value, ir.DenseElementsAttr):
             return self._dense(value)
-        # The bindings have no class for it that a value is cast to.
+        # The bindings have no class for this attribute.
         if type(value) is ir.Attribute and (found := _RESOURCE_USE.match(str(value))):
             return self._resource(value, found["name"])
         return value
@@ -199,7 +201,7 @@ class _Widen:
             self.values[op.results[0]] = operands[0]
             return
         if op.name in _BITCASTS and self.type(op.operands[0].type) != op.operands[0].type:
-            raise MlirfuseError(f"the model looks at the bits of a float ({op.name})")
+            raise MlirfuseError(f"the model uses the bits of a float ({op.name})")
         if op.name == "math.tanh":
             self.values[op.results[0]] = _tanh(operands[0])
             return
@@ -239,7 +241,7 @@ _DENSE_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
 def _from_text(text: str) -> Array:
-    """The numbers of a bf16 constant as MLIR prints it; infinities and NaNs are printed as bits."""
+    """The values of a printed bf16 constant; infinities and NaNs are printed as bits."""
     bf16 = numpy_dtype("bf16")
     if found := _DENSE_BYTES.match(text):
         return np.frombuffer(bytes.fromhex(found["hex"]), bf16).astype(np.float64)
@@ -266,7 +268,7 @@ def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
 
 
 def _tanh(value: ir.Value) -> ir.Value:
-    """`2 / (1 + exp(-2 x)) - 1`, which neither overflows to NaN nor loses digits that f32 has."""
+    """`2 / (1 + exp(-2 x)) - 1`, which does not overflow to NaN and is more precise than f32."""
     kind = value.type
     one, two, minus = (_number(kind, n) for n in (1.0, 2.0, -2.0))
     power = _op("math.exp", kind, _op("arith.mulf", kind, value, minus))

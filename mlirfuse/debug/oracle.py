@@ -1,7 +1,7 @@
-"""Says whether a grouped module fails: does not compile, dies, computes something else, is slower.
+"""Decides whether a grouped module fails: in compilation, by a crash, in its results, or in speed.
 
-judge = Judge(compiler, Failure(kind="numbers"), folder)
-judge.judge(subject, grouped.path, hinted=grouped.hinted).bad
+oracle = Oracle(compiler, Failure(kind="numbers"), folder)
+oracle.verdict(subject, grouped.path, hinted=grouped.hinted).bad
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from mlirfuse.runtime.isolated import Called, Signature
 from mlirfuse.tuning.fused_vs_stock import race
 
 KINDS = ("compile", "crash", "numbers", "slower", "command")
-"""Kinds of failure: code generation fails or dies; the compiler or the program dies; results differ
-from the unfused program's; it is slower than that; a command of the user's says so."""
+"""Kinds of failure: code generation fails; the compiler or the program crashes; results differ from
+the unfused program's; the program is slower than the unfused one; a command of the user fails."""
 
-FACTOR = 1.2
-"""How much slower than the unfused program counts as a failure, where nobody says."""
+DEFAULT_FACTOR = 1.2
+"""Default ratio of the times of the fused and the unfused program that counts as a failure."""
 
-RACES = 5
-"""Races at the most until two in a row say the same of `slower`."""
+MAX_RACES = 5
+"""Maximum number of races until two in a row agree whether the program is slower."""
 
 SKIP = 125
-"""Exit code with which a command says that it cannot tell, as for `git bisect run`."""
+"""Exit code of a command that cannot decide, as for `git bisect run`."""
 
 ABORT = 128
-"""Exit codes from here on end the search, as for `git bisect run`."""
+"""Smallest exit code that ends the search, as for `git bisect run`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What counts as a failure.
+    """The failure that is searched for.
 
     Attributes:
       kind: one of `KINDS`.
       tolerance: for `numbers`: error allowed relative to a result's largest magnitude; None for
-        what `numerics.TOLERANCES` says.
-      factor: for `slower`: times the unfused program's time.
-      command: for `command`: words, `%s` in them stands for the program's `.vmfb`.
+        `compare.TOLERANCES`.
+      factor: for `slower`: smallest failing ratio to the unfused program's time.
+      command: for `command`: a command line in which `%s` stands for the program's `.vmfb`.
     """
 
     kind: str
     tolerance: float | None = None
-    factor: float = FACTOR
+    factor: float = DEFAULT_FACTOR
     command: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses what makes no sense.
+        """Checks the fields.
 
         Raises:
           UsageError: an unknown kind, or a command without `%s`.
@@ -72,11 +72,11 @@ class Verdict:
     """Whether a program fails.
 
     Attributes:
-      bad: whether it does.
-      message: how.
-      result: for `numbers`: which result is furthest off.
-      threshold: the difference in it that tells it from a right one.
-      stage: for `crash`: what died, `codegen` or `run`.
+      bad: whether it fails.
+      message: description of the failure.
+      result: for `numbers`: index of the result with the largest error.
+      threshold: for `numbers`: absolute difference in that result that shows the failure.
+      stage: for `crash`: the stage that crashed, `codegen` or `run`.
     """
 
     bad: bool
@@ -88,12 +88,12 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """What is compiled and called.
+    """The module under test and the call of it.
 
     Attributes:
-      source: a module at global-optimization level.
-      signature: of the function that is called.
-      inputs: its arguments.
+      source: file of the module at global-optimization level.
+      signature: signature of the function that is called.
+      inputs: arguments of the call.
     """
 
     source: Path
@@ -101,11 +101,18 @@ class Subject:
     inputs: Sequence[Array]
 
 
-class Judge:
-    """Says whether a grouped module of a subject fails."""
+class Oracle:
+    """Decides whether a grouped module of a subject fails.
+
+    Attributes:
+      compiler: the compiler and target.
+      failure: the failure that is searched for.
+      folder: directory for programs.
+      numerics: class of the rewrites, for the tolerance of `numbers`.
+    """
 
     def __init__(self, compiler: Compiler, failure: Failure, folder: Path) -> None:
-        """Judges with a compiler; programs go into the folder."""
+        """Judges nothing yet."""
         self.compiler = compiler
         self.failure = failure
         self.folder = folder
@@ -113,16 +120,16 @@ class Judge:
         self._stock: dict[Path, tuple[Path, Called]] = {}
         self._lock = threading.Lock()
 
-    def judge(self, subject: Subject, grouped: Path, *, hinted: bool) -> Verdict:
-        """Compiles the module and looks at it.
+    def verdict(self, subject: Subject, grouped: Path, *, hinted: bool) -> Verdict:
+        """Compiles a grouped module and tests it for the failure.
 
         Args:
-          subject: what the module was made of.
-          grouped: bytecode or text, past the engine.
+          subject: the module before grouping.
+          grouped: file of bytecode or text, past the engine.
           hinted: whether a contraction in it is marked for data tiling.
 
         Raises:
-          MlirfuseError: it cannot be said, because it fails in another way.
+          MlirfuseError: the module fails in another way.
         """
         kind = self.failure.kind
         program = grouped.with_suffix(".vmfb")
@@ -134,8 +141,8 @@ class Judge:
             if kind == "compile":
                 return Verdict(True, str(error))
             if kind == "crash":
-                died = error.returncode is None or error.returncode < 0
-                return Verdict(died, str(error) if died else "", stage=error.stage)
+                crashed = error.returncode is None or error.returncode < 0
+                return Verdict(crashed, str(error) if crashed else "", stage=error.stage)
             raise MlirfuseError(f"{error}; --failure=compile finds the rewrite") from error
         try:
             return getattr(self, f"_{kind}")(subject, program)  # type: ignore[no-any-return]
@@ -166,22 +173,22 @@ class Judge:
             return Verdict(False)
         result = found.index(worst)
         # The norms may differ by more than is allowed where no single element does.
-        least = min(worst.allowed, worst.max_error / 2)
-        return Verdict(True, str(worst), result, least * compare.scale(unfused[result]))
+        threshold = min(worst.allowed, worst.max_error / 2)
+        return Verdict(True, str(worst), result, threshold * compare.scale(unfused[result]))
 
     def _slower(self, subject: Subject, program: Path) -> Verdict:
         programs = program, self._unfused(subject)[0]
         ours = theirs = float("inf")
         slower: bool | None = None
-        for _ in range(RACES):
+        for _ in range(MAX_RACES):
             with self._lock:
                 times = race(programs, subject.inputs, subject.signature, self.compiler)
             ours, theirs = min(ours, times[0]), min(theirs, times[1])
             before, slower = slower, ours > self.failure.factor * theirs
             if slower == before:
                 break
-        said = f"{ours * 1e3:.3f} ms, unfused {theirs * 1e3:.3f} ms: {ours / theirs:.2f} times"
-        return Verdict(bool(slower), said if slower else "")
+        message = f"{ours * 1e3:.3f} ms, unfused {theirs * 1e3:.3f} ms: {ours / theirs:.2f} times"
+        return Verdict(bool(slower), message if slower else "")
 
     def _command(self, subject: Subject, program: Path) -> Verdict:
         words = [w.replace("%s", str(program)) for w in shlex.split(self.failure.command)]
@@ -205,7 +212,7 @@ class Judge:
         )
 
     def _unfused(self, subject: Subject) -> tuple[Path, Called]:
-        """The program without our passes, and what it returns."""
+        """The program without our passes, and its results."""
         with self._lock:
             if subject.source not in self._stock:
                 program = self.folder / f"unfused{len(self._stock)}.vmfb"

@@ -1,18 +1,18 @@
-"""Programs of one rewrite each: what it took, and what it made of it, with arguments of their own.
+"""Outlines rewrites: a program with the ops of one match, and one with their rewrite.
 
     %s = linalg.generic {addf} ins(%e)
     %y = linalg.generic {divf} ins(%e, %s)             // a match
   becomes
-    util.func public @piece(%a: !hal.buffer_view) -> !hal.buffer_view {
+    util.func public @outlined(%a: !hal.buffer_view) -> !hal.buffer_view {
       %e = hal.tensor.import %a
-      ... the ops of the match, or what the rewrite made of them ...
+      ... the ops of the match, or their rewrite ...
       %r = hal.tensor.export %y
     }
 
-What both forms read from outside is an argument of both, in the same order, so that they can be
-called with the same values. The text is at IREE's global-optimization level, like the engine's
-input. A dynamic size is a number that is hidden from the compiler, which is to make the same code
-as for the model; without sizes to choose, what is dynamic has no such form.
+Both programs take the operands that either form uses from outside, in the same order, so that they
+can be called with the same values. The text is at IREE's global-optimization level, like the
+engine's input. Dynamic sizes are constants hidden from the compiler, which then generates the same
+code as for the model; without given sizes, matches of dynamic shapes cannot be outlined.
 """
 
 from __future__ import annotations
@@ -29,33 +29,34 @@ from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.sizes import Sizes
 from mlirfuse.support.signature import TensorSpec
 
-FUNCTION = "piece"
-"""Symbol of the function of a piece."""
+FUNCTION = "outlined"
+"""Symbol of the function of an outlined rewrite."""
 
 _DEVICE = "!hal.device"
 
 _BARRIER = "util.optimization_barrier"
 
-_NUMBER = re.compile(r"mlirfuse\.match = \d+ : i64")
+_MATCH_INDEX = re.compile(r"mlirfuse\.match = \d+ : i64")
 
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
 
-MOST_ELEMENTS = 4096
-"""Elements of a constant that still comes along; a larger one, a weight, becomes an argument."""
+MAX_CONSTANT_ELEMENTS = 4096
+"""Maximum size of a constant that is copied, in elements; a larger one becomes an argument."""
 
 
 @dataclasses.dataclass(slots=True)
-class Piece:
-    """One rewrite on its own.
+class OutlinedRewrite:
+    """One rewrite as two programs.
 
     Attributes:
-      pass_name: the pass.
-      match: number of the match.
-      numerics: how far the pass changes results.
-      signature: arguments are what the ops read from outside, results what others read of them.
-      before: the ops as they were, as MLIR text.
-      after: what the rewrite made of them; empty when it reads something else than the ops did.
-      key: what is equal for pieces that differ in source locations and number alone.
+      pass_name: name of the pass.
+      match: ordinal of the match.
+      numerics: the pass's class of numerics.
+      signature: the function; its arguments are operands from outside the match, its results the
+        values with users outside.
+      before: MLIR text of the ops of the match.
+      after: MLIR text of the rewritten ops; empty when they use other operands than the match.
+      key: both texts without source locations and ordinals, equal for equal rewrites.
     """
 
     pass_name: str
@@ -67,31 +68,31 @@ class Piece:
     key: tuple[str, str] = ("", "")
 
 
-class Recorder:
-    """An observer of the engine that writes down rewrites.
+class Outliner:
+    """An observer of the engine that outlines rewrites.
 
     Attributes:
-      pieces: what was written, in the order of application.
-      refused: pass and match -> why a rewrite has no stand-alone form.
+      outlined: the rewrites, in the order of application.
+      refused: pass and match -> the reason why a rewrite cannot be outlined.
     """
 
     def __init__(
         self, wanted: Callable[[FusionPass, int], bool], sizes: Sizes | None = None
     ) -> None:
-        """Records the rewrites for which `wanted(fusion, match)` holds.
+        """Outlines nothing yet.
 
         Args:
-          wanted: says so.
-          sizes: what dynamic sizes are; without them no rewrite of dynamic sizes is recorded.
+          wanted: predicate of a pass and the ordinal of its match; selects the rewrites.
+          sizes: values of dynamic sizes; without them rewrites of dynamic shapes are refused.
         """
         self._wanted = wanted
         self._sizes = sizes
-        self.pieces: list[Piece] = []
+        self.outlined: list[OutlinedRewrite] = []
         self.refused: dict[tuple[str, int], str] = {}
 
-    def __call__(self, fusion: FusionPass, match: Match, number: int) -> Callable[[], None]:
-        """Writes down the match, and returns what writes down its rewrite."""
-        if not self._wanted(fusion, number):
+    def __call__(self, fusion: FusionPass, match: Match, ordinal: int) -> Callable[[], None]:
+        """Outlines the match; the returned function outlines its rewrite."""
+        if not self._wanted(fusion, ordinal):
             return lambda: None
         taken = slices.in_order(dict.fromkeys((*match.ops, match.root)))
         inside = set(taken)
@@ -100,9 +101,9 @@ class Recorder:
         shapes = {v: self._shape(v) for v in (*arguments, *results)}
         if not results or None in shapes.values():
             dynamic = "its sizes come from data" if self._sizes else "its sizes are dynamic"
-            self.refused[fusion.name, number] = dynamic if results else "nothing reads it"
+            self.refused[fusion.name, ordinal] = dynamic if results else "it has no users"
             return lambda: None
-        readers = [
+        users = [
             next(
                 (use.owner.operation, use.operand_number)
                 for use in value.uses
@@ -116,16 +117,16 @@ class Recorder:
             for values in (arguments, results)
         )
         signature = Signature(FUNCTION, inputs, outputs)
-        piece = Piece(fusion.name, number, fusion.numerics, signature, before)
-        self.pieces.append(piece)
+        outlined = OutlinedRewrite(fusion.name, ordinal, fusion.numerics, signature, before)
+        self.outlined.append(outlined)
         types = [v.type for v in results]
 
         def done() -> None:
-            made = [reader.operands[position] for reader, position in readers]
-            place = readers[0][0]
-            if [v.type for v in made] == types:
-                piece.after, made_of = _text(place, arguments, made, self._sizes)
-                piece.key = (key, made_of)
+            rewritten = [user.operands[index] for user, index in users]
+            anchor = users[0][0]
+            if [v.type for v in rewritten] == types:
+                outlined.after, key_after = _text(anchor, arguments, rewritten, self._sizes)
+                outlined.key = (key, key_after)
 
         return done
 
@@ -139,15 +140,17 @@ class Recorder:
 
 
 def _arguments(group: Sequence[ir.Operation]) -> list[ir.Value]:
-    """What the ops read from outside: constants and cheap ops come along."""
-    return [v for v in slices.operands_of(list(group)) if not _comes_along(v)]
+    """Operands from outside, without constants and cheap ops, which are copied."""
+    return [v for v in slices.operands_of(list(group)) if not _is_copied(v)]
 
 
-def _comes_along(value: ir.Value) -> bool:
+def _is_copied(value: ir.Value) -> bool:
     op = ops.defining_op(value)
-    if op is None or (ops.num_elements(value) > MOST_ELEMENTS and ops.constant(value) is None):
+    if op is None or (
+        ops.num_elements(value) > MAX_CONSTANT_ELEMENTS and ops.constant(value) is None
+    ):
         return False
-    return op.name in _CONSTANTS or slices.is_cheap(op)
+    return op.name in _CONSTANTS or slices.is_clonable(op)
 
 
 def _outer(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
@@ -160,15 +163,15 @@ def _text(
     results: Sequence[ir.Value],
     sizes: Sizes | None,
 ) -> tuple[str, str]:
-    """A module that computes the results from the arguments; empty when it needs more than these.
+    """A module that computes the results from the arguments; empty when it needs other values.
 
-    The second text is without source locations and match numbers.
+    The second text has no source locations and no ordinals of matches.
 
     Args:
-      anchor: an op of the module, whose device the new module is for.
-      arguments: values that are arguments.
+      anchor: an op of the source module, whose devices are copied.
+      arguments: values that become arguments.
       results: values that are returned.
-      sizes: what dynamic sizes are.
+      sizes: values of dynamic sizes.
     """
     source = _module(anchor)
     with anchor.context, ir.Location.unknown():
@@ -186,10 +189,10 @@ def _text(
         imports = [o.results[0] for o in inner if o.name == "hal.tensor.import"]
         holders = [o for o in inner if o.name == "tensor.empty"]
         copies = dict(zip(arguments, imports, strict=True))
-        hidden = _Hidden(block, sizes)
-        place = ir.InsertionPoint(holders[0])
+        hidden = _HiddenSizes(block, sizes)
+        insertion_point = ir.InsertionPoint(holders[0])
         for holder, value in zip(holders, results, strict=True):
-            copy = _copied(value, copies, place, hidden)
+            copy = _copied(value, copies, insertion_point, hidden)
             if copy is None:
                 return "", ""
             holder.results[0].replace_all_uses_with(copy)
@@ -197,37 +200,37 @@ def _text(
             holder.erase()
         made.operation.verify()
         bare = str(made.operation.get_asm(enable_debug_info=False))
-        return made.operation.get_asm(enable_debug_info=True), _NUMBER.sub("", bare)
+        return made.operation.get_asm(enable_debug_info=True), _MATCH_INDEX.sub("", bare)
 
 
 def _copied(
     value: ir.Value,
     copies: dict[ir.Value, ir.Value],
-    place: ir.InsertionPoint,
-    hidden: _Hidden,
+    insertion_point: ir.InsertionPoint,
+    hidden: _HiddenSizes,
 ) -> ir.Value | None:
-    """The value in the new function, with all that it is computed from."""
-    if value not in copies and (number := hidden.find(value)) is not None:
-        copies[value] = number
+    """The value in the new function, with its backward slice; None where that is not possible."""
+    if value not in copies and (size := hidden.find(value)) is not None:
+        copies[value] = size
     if value in copies:
         return copies[value]
     op = ops.defining_op(value)
     if op is None or not (ops.is_pure(op) or op.name.startswith("iree_tensor_ext.")):
         return None
     for operand in ops.external_operands(op):
-        if _copied(operand, copies, place, hidden) is None:
+        if _copied(operand, copies, insertion_point, hidden) is None:
             return None
-    new = op.clone(place).operation
+    new = op.clone(insertion_point).operation
     for user in (new, *ops.nested_ops(new)):
-        for number, operand in enumerate(user.operands):
+        for index, operand in enumerate(user.operands):
             if operand in copies:
-                user.operands[number] = copies[operand]
+                user.operands[index] = copies[operand]
     copies.update(zip(op.results, new.results, strict=True))
     return copies[value]
 
 
-class _Hidden:
-    """Sizes in a new function: constants behind a barrier through which IREE does not look."""
+class _HiddenSizes:
+    """Sizes in a new function: constants behind an optimization barrier."""
 
     def __init__(self, block: ir.Block, sizes: Sizes | None) -> None:
         self._block = block
@@ -239,21 +242,21 @@ class _Hidden:
         }
 
     def find(self, value: ir.Value) -> ir.Value | None:
-        """The size that an index of the old function is; None for other values."""
+        """The new value of an index that is a size of the old function; None for other values."""
         if self._sizes is None or not isinstance(value.type, ir.IndexType):
             return None
-        number = None if ops.constant(value) is not None else self._sizes.number(value)
-        if number is not None and number not in self._made:
+        size = None if ops.constant(value) is not None else self._sizes.index(value)
+        if size is not None and size not in self._made:
             with ir.InsertionPoint.at_block_begin(self._block):
                 kind = ir.IndexType.get()
                 bare = ir.Operation.create(
                     "arith.constant",
                     results=[kind],
-                    attributes={"value": ir.IntegerAttr.get(kind, number)},
+                    attributes={"value": ir.IntegerAttr.get(kind, size)},
                 )
                 barrier = ir.Operation.create(_BARRIER, results=[kind], operands=bare.results)
-            self._made[number] = barrier.results[0]
-        return None if number is None else self._made[number]
+            self._made[size] = barrier.results[0]
+        return None if size is None else self._made[size]
 
 
 def _module(op: ir.Operation) -> ir.Operation:
@@ -264,7 +267,7 @@ def _module(op: ir.Operation) -> ir.Operation:
 
 
 Typed = tuple[str, tuple[int, ...]]
-"""Type of a tensor, and what its dynamic sizes are."""
+"""Type of a tensor, and the values of its dynamic sizes."""
 
 
 def _typed(values: Sequence[ir.Value], sizes: Sizes | None) -> list[Typed]:

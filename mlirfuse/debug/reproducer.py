@@ -1,9 +1,9 @@
-"""Writes a program that fails to a folder, with a script that shows it without mlirfuse's drivers.
+"""Writes a failing program to a folder, with a script that needs only IREE's and mlirfuse's tools.
 
-FOLDER/before.mlir      the ops as they were, at IREE's global-optimization level
-FOLDER/after.mlir       what the rewrite made of them, where mlirfuse-opt does not make it
-FOLDER/input0.bin       the arguments, as iree-run-module reads them
-FOLDER/reproduce.sh     ends with 0 when the failure shows, with 1 when it does not
+FOLDER/before.mlir      the ops before the rewrite, at IREE's global-optimization level
+FOLDER/after.mlir       the rewritten ops, where mlirfuse-opt does not reproduce the rewrite
+FOLDER/input0.bin       the arguments, in the format of iree-run-module
+FOLDER/reproduce.sh     exits with 0 if the failure shows, with 1 if it does not
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ AFTER = "after.mlir"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Case:
-    """A program that fails, with all that is needed to see it.
+class Reproducer:
+    """A failing program with its inputs and switches.
 
     Attributes:
       compiler: the compiler and target.
-      failure: how it fails.
+      failure: the kind of failure.
       subject: the module before the rewrite, and its inputs.
-      verdict: what was seen.
+      verdict: the observed failure.
       hinted: whether it is compiled with data tiling.
-      alone: whether it is the guilty match alone, and not the whole model.
-      options: switches with which `mlirfuse-opt` makes the module after the rewrite.
-      rewritten: that module, where `mlirfuse-opt` does not make it.
+      alone: whether it holds the culprit's match alone, and not the whole model.
+      options: switches of `mlirfuse-opt` that reproduce the rewrite; None if `rewritten` is given.
+      rewritten: file of the rewritten module, where `mlirfuse-opt` does not reproduce it.
     """
 
     compiler: Compiler
@@ -57,7 +57,7 @@ class Case:
         """Writes the files.
 
         Args:
-          folder: made where it is missing; files of the same names are replaced.
+          folder: directory, created if missing; files of the same names are replaced.
 
         Returns:
           The script.
@@ -78,7 +78,7 @@ class Case:
     def _script(self) -> list[str]:
         lines = [
             "#!/bin/sh",
-            "# Ends with 0 when the failure shows, with 1 when it does not. What was seen:",
+            "# Exits with 0 if the failure shows, with 1 if it does not. The observed failure:",
             f"#   {self.verdict.message}",
             'cd "$(dirname "$0")" || exit 2',
             "export MLIRFUSE_CONFIG= MLIRFUSE_FLAGS=",
@@ -99,7 +99,7 @@ class Case:
         return [f"{self._compiled('after', fused=True)} || exit 2", f"! {self._run('after')}"]
 
     def _numbers(self) -> list[str]:
-        kept = [f"--output=@unfused{i}.bin" for i in range(len(self.subject.signature.outputs))]
+        outputs = [f"--output=@unfused{i}.bin" for i in range(len(self.subject.signature.outputs))]
         wrong = self.verdict.result or 0
         expected = [
             f"--expected_output={spec}=@unfused{i}.bin"
@@ -116,7 +116,7 @@ class Case:
             ]
         return [
             *self._both(),
-            f"{self._run('unfused', *kept)} || exit 2",
+            f"{self._run('unfused', *outputs)} || exit 2",
             f"! {self._run('after', *expected, *allowed)}",
         ]
 
@@ -167,7 +167,7 @@ class Case:
 
 
 def _loading(options: FusionOptions) -> list[str]:
-    """Makes modules of passes known that were found in the current directory."""
+    """Lets Python find modules of passes in the current directory."""
     if not options.load_pass:
         return []
     return [f'export PYTHONPATH={shlex.quote(os.getcwd())}"${{PYTHONPATH:+:$PYTHONPATH}}"']

@@ -1,11 +1,11 @@
-"""Compares what a fused program computes with what the unfused one does, and float64 would.
+"""Verifies a fused program against the unfused one and a float64 reference.
 
     checked = mlirfuse.verify(model, example_inputs, groups=True)
     assert checked.ok, checked.text()
 
-Both programs are called with the same seeded inputs, each in a process of its own. With `groups`
-each group is also compiled alone, beside the ops that it was made of, so that a wrong one is named
-even when the model's results happen to agree.
+Both programs are called with the same seeded inputs, each in a separate process. With `groups` each
+group is also compiled alone and compared with its unfused ops, so that a wrong group is found even
+when the model's results happen to agree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlirfuse.core import CompileFailedError, Decision, MlirfuseError, Report
 if TYPE_CHECKING:
     from mlirfuse.compilation import Compilation
     from mlirfuse.debug.compare import Difference
-    from mlirfuse.debug.outline import Piece
+    from mlirfuse.debug.outline import OutlinedRewrite
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.inputs import Array
     from mlirfuse.runtime.isolated import Signature
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupCheck:
-    """One group, compiled alone and compared with its parts.
+    """One group, compiled alone and compared with its unfused ops.
 
     Attributes:
       decision: the decision that formed it.
-      outputs: its results compared; empty when that was not possible.
-      problem: why it was not possible, or that it did not compile alone.
+      outputs: its compared results; empty when they could not be compared.
+      problem: the reason why they could not be compared; else empty.
     """
 
     decision: Decision
@@ -43,7 +43,7 @@ class GroupCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is known against it."""
+        """Whether no result differs."""
         return all(d.ok for d in self.outputs)
 
     def __str__(self) -> str:
@@ -56,13 +56,13 @@ class GroupCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found.
+    """The result of `verify`.
 
     Attributes:
-      outputs: the results of the model.
-      groups: each group alone; empty when that was not asked for.
-      report: what was fused.
-      note: why there is no float64 reference; empty when there is one.
+      outputs: the compared results of the model.
+      groups: the checks of single groups; empty unless requested.
+      report: the engine's report.
+      note: the reason why there is no float64 reference; empty when there is one.
     """
 
     outputs: tuple[Difference, ...]
@@ -72,7 +72,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every error is within what is allowed."""
+        """Whether every error is within its tolerance."""
         return all(d.ok for d in self.outputs) and all(g.ok for g in self.groups)
 
     def text(self) -> str:
@@ -83,7 +83,7 @@ class Verification:
         return "".join(f"{line}\n" for line in lines)
 
     def failure(self) -> str:
-        """The first thing that is wrong, in one line; empty when nothing is."""
+        """The first difference beyond tolerance, on one line; empty if there is none."""
         for group in self.groups:
             for difference in group.outputs:
                 if not difference.ok:
@@ -110,24 +110,24 @@ def verify(
     """Compiles a model with and without fusion and compares the results.
 
     Args:
-      model: as `mlirfuse.compile`, and so are the arguments not listed here.
-      example_inputs: arguments of a module or function, for its import.
-      target: the machine; it has to be this one.
-      options: the switches, instead of `switches`.
-      dynamic_shapes: for PyTorch.
-      function: for MLIR with several functions.
-      attention: for PyTorch.
-      inputs: flat list of arguments to call with; None for random ones.
-      seed: of the random arguments.
+      model: as for `mlirfuse.compile`.
+      example_inputs: as for `mlirfuse.compile`.
+      target: as for `mlirfuse.compile`; it must be this machine.
+      options: as for `mlirfuse.compile`.
+      dynamic_shapes: as for `mlirfuse.compile`.
+      function: as for `mlirfuse.compile`.
+      attention: as for `mlirfuse.compile`.
+      inputs: flat list of arguments of the calls; None for random ones.
+      seed: seed of the random arguments.
       groups: whether to check each group alone, too.
-      tolerance: error allowed relative to a result's largest magnitude; None for what
-        `mlirfuse.debug.compare.TOLERANCES` says.
-      timeout: seconds that each step of the compiler, and each call, may take.
+      tolerance: error allowed relative to a result's largest magnitude; None for
+        `mlirfuse.debug.compare.TOLERANCES`.
+      timeout: time limit of each step of the compiler, and of each call, in seconds.
       **switches: fields of `FusionOptions`.
 
     Raises:
       UsageError, ImportFailedError, CompileFailedError, PassFailedError: as `mlirfuse.compile`; a
-        call that dies or runs out of time is a CompileFailedError of stage `run`.
+        call that crashes or runs out of time is a CompileFailedError of stage `run`.
     """
     from mlirfuse.compilation import open_model, resolved
 
@@ -140,28 +140,28 @@ def verify(
         function=function,
         attention=attention,
         timeout=timeout,
-    ) as work:
-        return check(work, inputs=inputs, seed=seed, groups=groups, tolerance=tolerance)
+    ) as compilation:
+        return check(compilation, inputs=inputs, seed=seed, groups=groups, tolerance=tolerance)
 
 
 def check(
-    work: Compilation,
+    compilation: Compilation,
     *,
     inputs: Sequence[Array] | None = None,
     seed: int = 0,
     groups: bool = False,
     tolerance: float | None = None,
 ) -> Verification:
-    """Compiles an opened model into `work.program`, and compares what that returns.
+    """Compiles an opened model into `compilation.program`, and compares its results.
 
     Arguments and errors are those of `verify`.
     """
-    return _Checks(work, inputs, seed, tolerance).run(groups=groups)
+    return _Verifier(compilation, inputs, seed, tolerance).run(groups=groups)
 
 
 @dataclasses.dataclass(slots=True)
-class _Checks:
-    work: Compilation
+class _Verifier:
+    compilation: Compilation
     given: Sequence[Array] | None
     seed: int
     tolerance: float | None
@@ -172,7 +172,7 @@ class _Checks:
         from mlirfuse.runtime.inputs import random_inputs
         from mlirfuse.runtime.isolated import Signature
 
-        work = self.work
+        work = self.compilation
         compiled = Fallback(work.compiler, work.normalized, work.folder)
         report = compiled.build(work.program)
         unfused = work.folder / "unfused.vmfb"
@@ -196,7 +196,7 @@ class _Checks:
     def _call(self, program: Path, inputs: Sequence[Array], signature: Signature) -> list[Array]:
         from mlirfuse.runtime import isolated
 
-        compiler = self.work.compiler
+        compiler = self.compilation.compiler
         return isolated.call(
             program,
             inputs,
@@ -212,65 +212,66 @@ class _Checks:
         from mlirfuse.debug.float64 import results
 
         try:
-            return results(source, inputs, signature, self.work.compiler), ""
+            return results(source, inputs, signature, self.compilation.compiler), ""
         except MlirfuseError as error:
             return None, str(error)
 
     def _groups(self, options: FusionOptions) -> tuple[GroupCheck, ...]:
         from mlirfuse.backend.grouping import group
-        from mlirfuse.core import Kind
-        from mlirfuse.debug.outline import Recorder
+        from mlirfuse.debug.outline import Outliner
         from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
         from mlirfuse.structured.ir.sizes import Sizes
 
-        model = self.work.imported
+        model = self.compilation.imported
         sizes = Sizes(model.function, call_shapes(model.inputs, model.sizes), DYNAMIC_SIZE)
-        recorder = Recorder(lambda fusion, _: fusion.kind is not Kind.REWRITE, sizes)
-        output = self.work.folder / "pieces.mlirbc"
-        target = self.work.compiler.target
+        outliner = Outliner(lambda fusion, _: fusion.groups, sizes)
+        output = self.compilation.folder / "grouped.mlirbc"
+        target = self.compilation.compiler.target
         grouped = group(
-            self.work.normalized, output, target=target, options=options, observer=recorder
+            self.compilation.normalized, output, target=target, options=options, observer=outliner
         )
         groups = {found.name for found in grouped.groups}
-        pieces = {(p.pass_name, p.match): p for p in recorder.pieces}
-        alike: dict[tuple[str, str], tuple[tuple[Difference, ...], str]] = {}
+        by_match = {(o.pass_name, o.match): o for o in outliner.outlined}
+        results: dict[tuple[str, str], tuple[tuple[Difference, ...], str]] = {}
         checks = []
         for decision in grouped.report.decisions:
             name = (decision.pass_name, decision.match)
             if not decision.taken or name not in groups:
                 continue
-            piece = pieces.get(name)
-            if piece is None or not piece.after:
-                why = recorder.refused.get(name, "it reads other values than its parts")
-                checks.append(GroupCheck(decision, (), why))
+            outlined = by_match.get(name)
+            if outlined is None or not outlined.after:
+                problem = outliner.refused.get(name, "it uses other operands than its unfused ops")
+                checks.append(GroupCheck(decision, (), problem))
                 continue
-            if piece.key not in alike:
-                alike[piece.key] = self._piece(piece)
-            checks.append(GroupCheck(decision, *alike[piece.key]))
+            if outlined.key not in results:
+                results[outlined.key] = self._group(outlined)
+            checks.append(GroupCheck(decision, *results[outlined.key]))
         return tuple(checks)
 
-    def _piece(self, piece: Piece) -> tuple[tuple[Difference, ...], str]:
-        """The group's results compared, and what stood in the way."""
+    def _group(self, outlined: OutlinedRewrite) -> tuple[tuple[Difference, ...], str]:
+        """The compared results of a group, and the problem that prevented the comparison."""
         from mlirfuse.debug import compare
         from mlirfuse.runtime.inputs import random_inputs
 
-        inputs = random_inputs(piece.signature.inputs, self.seed)
+        inputs = random_inputs(outlined.signature.inputs, self.seed)
         called = []
         try:
-            for form, text in (("before", piece.before), ("after", piece.after)):
-                source = self.work.folder / f"{form}.mlir"
+            for form, text in (("before", outlined.before), ("after", outlined.after)):
+                source = self.compilation.folder / f"{form}.mlir"
                 source.write_text(text, encoding="utf-8")
-                program = self.work.folder / f"{form}.vmfb"
-                self.work.compiler.generate(source, program, fused=False)
-                called.append(self._call(program, inputs, piece.signature))
+                program = self.compilation.folder / f"{form}.vmfb"
+                self.compilation.compiler.generate(source, program, fused=False)
+                called.append(self._call(program, inputs, outlined.signature))
         except CompileFailedError as error:
             return (), str(error)
-        reference, _ = self._reference(self.work.folder / "before.mlir", inputs, piece.signature)
+        reference, _ = self._reference(
+            self.compilation.folder / "before.mlir", inputs, outlined.signature
+        )
         found = compare.compare(
             called[1],
             called[0],
             reference,
-            numerics=piece.numerics,
+            numerics=outlined.numerics,
             tolerance=self.tolerance,
         )
         return tuple(found), ""

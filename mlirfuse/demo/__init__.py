@@ -1,1 +1,1 @@
-"""The main job, start to end: `python -m mlirfuse.demo`."""
+"""A tour of mlirfuse on a real model: `python -m mlirfuse.demo`."""

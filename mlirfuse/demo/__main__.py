@@ -1,7 +1,7 @@
-"""The main job: a real model in, a fused, explained, checked and timed program out.
+"""A tour of mlirfuse: a real model is imported, fused, compiled, explained, checked and timed.
 
-MiniLM-L6 with its real weights, imported from PyTorch, fused, compiled and run on real sentences,
-beside stock IREE and PyTorch on the same number of threads.
+MiniLM-L6 with its real weights runs on real sentences, next to stock IREE and PyTorch on the same
+number of threads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 PROG = "python -m mlirfuse.demo"
 
 TOLERANCE = 1e-4
-"""Largest difference from PyTorch in any element of the embeddings, which have length 1: f32 keeps
-7 digits, and sums of up to 1536 products in another order cost two of them."""
+"""Maximum difference from PyTorch in an element of the embeddings, which have length 1: f32 has 7
+digits, and reordered accumulation over up to K = 1536 loses two of them."""
 
-_SENTENCE_COLUMNS = 44
-_PIPED_COLUMNS = 100
+_SENTENCE_WIDTH = 44
+"""Maximum width of a sentence in a table, in characters."""
+
+_PIPED_WIDTH = 100
+"""Width of the output when it is not a terminal, in characters."""
 
 
 def parser() -> arguments.Parser:
@@ -39,7 +42,7 @@ def parser() -> arguments.Parser:
         "Import MiniLM-L6 from PyTorch, fuse, compile, run, check, time and explain it.",
         (PROG, f"{PROG} --batch=1 --disable-pass=reduction_fusion --report=without.html"),
     )
-    group = made.add_argument_group("the job")
+    group = made.add_argument_group("model and measurement")
     for name, default, text in (
         ("batch", "4", "number of sentences"),
         ("tokens", "128", "length that each sentence is padded or cut to, at most 512"),
@@ -65,8 +68,13 @@ def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     options = arguments.options_from(args, PROG)
     batch, tokens, runs, threads = (
-        _count(args, name, most)
-        for name, most in (("batch", 4096), ("tokens", 512), ("runs", 100_000), ("threads", 1024))
+        _count(args, name, maximum)
+        for name, maximum in (
+            ("batch", 4096),
+            ("tokens", 512),
+            ("runs", 100_000),
+            ("threads", 1024),
+        )
     )
     os.environ["MLIRFUSE_THREADS"] = str(threads)
     model = minilm.load()
@@ -109,22 +117,22 @@ def _work(argv: Sequence[str]) -> int:
     return 0
 
 
-def _count(args: Any, name: str, most: int) -> int:
+def _count(args: Any, name: str, upper: int) -> int:
     text = str(getattr(args, name))
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise UsageError(f"--{name} takes a number from 1 to {most}, not '{text}'")
+    if not text.isdecimal() or not 1 <= int(text) <= upper:
+        raise UsageError(f"--{name} takes a number from 1 to {upper}, not '{text}'")
     return int(text)
 
 
 def _console() -> Console:
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else _PIPED_COLUMNS
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
     return Console(width=width, highlight=False, markup=False)
 
 
 def _progress(text: str) -> contextlib.AbstractContextManager[Any]:
-    """Shows that work goes on, on a terminal only."""
+    """A progress indicator, on a terminal only."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext()
     from rich.console import Console
@@ -157,12 +165,12 @@ def _show_similarity(
     shown = min(len(sentences), len(minilm.SENTENCES))
     table = Table(title="cosine similarity", title_justify="left", box=None, pad_edge=False)
     table.add_column("", justify="right")
-    table.add_column("sentence", max_width=_SENTENCE_COLUMNS, no_wrap=True, overflow="ellipsis")
-    for number in range(shown):
-        table.add_column(str(number + 1), justify="right")
-    for number in range(shown):
-        row = [f"{value:.2f}" for value in similarity[number][:shown]]
-        table.add_row(str(number + 1), sentences[number], *row)
+    table.add_column("sentence", max_width=_SENTENCE_WIDTH, no_wrap=True, overflow="ellipsis")
+    for index in range(shown):
+        table.add_column(str(index + 1), justify="right")
+    for index in range(shown):
+        row = [f"{value:.2f}" for value in similarity[index][:shown]]
+        table.add_row(str(index + 1), sentences[index], *row)
     out.print("")
     out.print(table)
 

@@ -31,7 +31,7 @@ SENTENCES = (
 
 
 def _folder() -> Path:
-    """Where the weights are.
+    """The folder of the weights.
 
     Raises:
       UsageError: a package of the extra `demo` is missing.
@@ -76,7 +76,7 @@ def load() -> torch.nn.Module:
 
 
 def encode(batch: int, tokens: int) -> tuple[list[str], torch.Tensor, torch.Tensor]:
-    """The first `batch` sentences, repeated when there are not so many, as ids and mask.
+    """The first `batch` sentences, repeated as needed, with their token ids and mask.
 
     Args:
       batch: number of sentences.

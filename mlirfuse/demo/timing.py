@@ -1,4 +1,4 @@
-"""Times programs side by side: in turns, so that all meet the same state of the machine."""
+"""Times programs in turns, so that all see the same state of the machine."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import time
 from collections.abc import Callable, Mapping
 
 _PAUSE_SECONDS = 0.03
-"""Sleep before each turn: PyTorch's threads spin for some milliseconds after their last work, and
-would take the cores from whoever comes next."""
+"""Sleep before each call: PyTorch's threads spin for some milliseconds after their last work, and
+would take the cores from the next program."""
 
-_WARM_ROUNDS = 3
+_WARMUP_ROUNDS = 3
 
 
 def interleave(
-    sides: Mapping[str, Callable[[], object]], rounds: int
+    programs: Mapping[str, Callable[[], object]], rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Calls every side once a round, each round starting with another one.
+    """Calls every program once a round, each round starting with another one.
 
     Args:
-      sides: name -> a call that returns when its work is done.
-      rounds: rounds that count, at least 1, after a few that do not.
+      programs: name -> a call that returns when its work is done.
+      rounds: number of measured rounds, at least 1, after a few for warm-up.
 
     Returns:
-      The median milliseconds of each side, and the median over the rounds of the first side's time
-      as a multiple of each side's.
+      The median time of each program in milliseconds, and its speedup over the first one: the
+      median over the rounds of the quotient of their times.
     """
-    names = list(sides)
+    names = list(programs)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(_WARM_ROUNDS + rounds):
+    for turn in range(_WARMUP_ROUNDS + rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
             time.sleep(_PAUSE_SECONDS)
             began = time.perf_counter()
-            sides[name]()
+            programs[name]()
             seconds[name].append(time.perf_counter() - began)
-    counted = {name: taken[_WARM_ROUNDS:] for name, taken in seconds.items()}
+    counted = {name: taken[_WARMUP_ROUNDS:] for name, taken in seconds.items()}
     first = counted[names[0]]
     medians = {name: statistics.median(taken) * 1e3 for name, taken in counted.items()}
     ratios = {

@@ -1,4 +1,4 @@
-"""What the engine decided, for people: text, answers to "why not?", graphs, an HTML report.
+"""The engine's decisions for users: text, answers to "why not?", graphs, an HTML report.
 
 Everything here is computed from a `core.Report`; nothing here decides anything.
 """

@@ -1,4 +1,4 @@
-"""The fusion graph in Graphviz' language: layers and groups as clusters, bytes on the edges."""
+"""The fusion graph in Graphviz' DOT language: layers and groups as clusters, bytes on the edges."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Graph, Refused
 from mlirfuse.explain.plain import byte_size, decision_of, printable, refusal
 
-_TURN = 0.618034
-"""Part of a turn of the color wheel between two passes: any two in a row differ."""
+_HUE_STRIDE = 0.618034
+"""Distance of the hues of two consecutive passes, in turns of the color wheel."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Layer:
-    """A layer of the model with what is directly in it."""
+    """A layer of the model: its inner layers, and the groups and ops directly in it."""
 
     layers: dict[str, _Layer] = dataclasses.field(default_factory=dict)
     groups: list[int] = dataclasses.field(default_factory=list)
     ops: list[int] = dataclasses.field(default_factory=list)
 
     def at(self, path: str) -> _Layer:
-        """The layer of that path, made where it is not there."""
+        """The layer of a path, created if missing."""
         layer = self
         for name in path.split("/") if path else ():
             layer = layer.layers.setdefault(name, _Layer())
@@ -44,7 +44,7 @@ class _Writer:
         self.members = graph.members()
         self.clusters = 0
         names = dict.fromkeys(group.pass_name for group in graph.groups)
-        self.colors = {name: _color(number * _TURN) for number, name in enumerate(names)}
+        self.colors = {name: _color(index * _HUE_STRIDE) for index, name in enumerate(names)}
 
     def lines(self) -> Iterator[str]:
         yield "digraph mlirfuse {"
@@ -74,40 +74,40 @@ class _Writer:
     def layer(self, layer: _Layer) -> Iterator[str]:
         for name, inner in layer.layers.items():
             yield from self.cluster(name, self.layer(inner), "color=gray80", "style=rounded")
-        for number in layer.groups:
-            yield from self.group(number)
+        for index in layer.groups:
+            yield from self.group(index)
         yield from self.nodes(layer.ops)
 
-    def group(self, number: int) -> Iterator[str]:
-        group = self.graph.groups[number]
+    def group(self, index: int) -> Iterator[str]:
+        group = self.graph.groups[index]
         decision = decision_of(self.report, group.function, group.pass_name, group.match)
         label = f"{group.pass_name} match {group.match}"
         if decision is not None and decision.bytes_saved:
             label += f"\nsaves {byte_size(decision.bytes_saved)}"
         fill, border = self.colors[group.pass_name]
         settings = ("style=filled", f'fillcolor="{fill}"', f'color="{border}"')
-        yield from self.cluster(label, self.nodes(self.members[number]), *settings)
+        yield from self.cluster(label, self.nodes(self.members[index]), *settings)
 
     def nodes(self, members: list[int]) -> Iterator[str]:
         for index in members:
             op = self.graph.ops[index]
-            place = "" if op.location == "-" else "\n" + op.location.rpartition("/")[2]
-            settings = f"label={_quoted(op.name + place)}, tooltip={_quoted(op.location)}"
+            location = "" if op.location == "-" else "\n" + op.location.rpartition("/")[2]
+            settings = f"label={_quoted(op.name + location)}, tooltip={_quoted(op.location)}"
             yield f"  op{index} [{settings}];"
 
     def edges(self) -> Iterator[str]:
-        apart: dict[tuple[int, int], list[Refused]] = {}
+        refusals: dict[tuple[int, int], list[Refused]] = {}
         for pair in graphs.refused(self.graph, self.report.decisions):
             one, other = self.graph.ops[pair.source].group, self.graph.ops[pair.target].group
             if one is None or one != other:
-                apart.setdefault((pair.source, pair.target), []).append(pair)
+                refusals.setdefault((pair.source, pair.target), []).append(pair)
         for edge in self.graph.edges:
             tensor = self.graph.ops[edge.source].outputs[edge.output]
             settings = [f"label={_quoted(byte_size(tensor.size))}"]
-            reasons = apart.pop((edge.source, edge.target), [])
+            reasons = refusals.pop((edge.source, edge.target), [])
             settings += self.dotted(reasons) or [f"tooltip={_quoted(tensor.type)}"]
             yield f"  op{edge.source} -> op{edge.target} [{', '.join(settings)}];"
-        for (source, target), reasons in apart.items():
+        for (source, target), reasons in refusals.items():
             settings = [*self.dotted(reasons), "dir=none", "constraint=false"]
             yield f"  op{source} -> op{target} [{', '.join(settings)}];"
 
@@ -115,23 +115,23 @@ class _Writer:
         if not pairs:
             return []
         decisions = [self.report.decisions[pair.decision] for pair in pairs]
-        said = "\n".join(dict.fromkeys(map(_said, decisions)))
-        return ["style=dotted", 'color="#b45309"', f"tooltip={_quoted(said)}"]
+        tooltip = "\n".join(dict.fromkeys(map(_refusal_with_hint, decisions)))
+        return ["style=dotted", 'color="#b45309"', f"tooltip={_quoted(tooltip)}"]
 
 
-def _said(decision: Decision) -> str:
+def _refusal_with_hint(decision: Decision) -> str:
     hint = f" (hint: {decision.reason.hint})" if decision.reason else ""
     return f"{decision.pass_name}: {refusal(decision)}{hint}"
 
 
-def _color(turn: float) -> tuple[str, str]:
-    """A light color and a dark one of the same hue."""
-    shades = (colorsys.hls_to_rgb(turn % 1.0, light, 0.5) for light in (0.92, 0.45))
+def _color(hue: float) -> tuple[str, str]:
+    """A light and a dark color of a hue, given in turns of the color wheel."""
+    shades = (colorsys.hls_to_rgb(hue % 1.0, light, 0.5) for light in (0.92, 0.45))
     fill, border = ("#" + "".join(f"{round(255 * c):02x}" for c in shade) for shade in shades)
     return fill, border
 
 
 def _quoted(value: str) -> str:
-    """A string of the language, which escapes what JSON escapes."""
+    """A quoted string of DOT, which has JSON's escapes."""
     escaped = "\n".join(printable(line) for line in value.split("\n"))
     return json.dumps(escaped, ensure_ascii=False)

@@ -11,14 +11,14 @@ from mlirfuse.explain import dot, model_explorer
 from mlirfuse.support.atomic_file import replacing
 
 GRAPH_SUFFIXES = (".dot", ".json")
-"""Endings of files that a graph is written to: Graphviz, Model Explorer."""
+"""Suffixes of graph files: Graphviz, Model Explorer."""
 
 
 def check_graph(path: str | os.PathLike[str]) -> None:
-    """Refuses a name that does not say which format is meant.
+    """Checks that the suffix of a file is one of `GRAPH_SUFFIXES`.
 
     Raises:
-      UsageError: it has another ending.
+      UsageError: it has another suffix.
     """
     if Path(path).suffix not in GRAPH_SUFFIXES:
         known = " or ".join(f"FILE{suffix}" for suffix in GRAPH_SUFFIXES)
@@ -26,10 +26,10 @@ def check_graph(path: str | os.PathLike[str]) -> None:
 
 
 def graph_text(report: Report, path: str | os.PathLike[str]) -> str:
-    """The fusion graph in the format that the file's ending says.
+    """The fusion graph in the format of the file's suffix.
 
     Raises:
-      UsageError: it says none.
+      UsageError: it has another suffix.
     """
     check_graph(path)
     if Path(path).suffix == ".dot":
@@ -41,11 +41,11 @@ def write_graph(report: Report, path: str | os.PathLike[str]) -> None:
     """Writes the fusion graph for Graphviz (`.dot`) or Model Explorer (`.json`).
 
     Args:
-      report: of a compilation, or with `graph` filled in; without a graph the groups stand alone.
-      path: the file; replaced in one step.
+      report: the report of a compilation; without its `graph`, groups are written without edges.
+      path: the file, which is replaced atomically.
 
     Raises:
-      UsageError: the file has another ending, or cannot be written.
+      UsageError: the file has another suffix, or cannot be written.
     """
     written = graph_text(report, path)
     with replacing(Path(path)) as staged:

@@ -1,17 +1,17 @@
   // --- graph ----------------------------------------------------------------------------------
 
-  const NODES = 60, OPENED = 30, LISTED = 12;
-  const MIDDLE = 2, WIDTH = 230, HEIGHT = 46, GAP_X = 26, GAP_Y = 46, LANE = 12, MARGIN = 26;
+  const MAX_BOXES = 60, MAX_BOXES_OPENED = 30, MAX_LISTED = 12;
+  const CENTER_WEIGHT = 2, WIDTH = 230, HEIGHT = 46, GAP_X = 26, GAP_Y = 46, LANE = 12, MARGIN = 26;
 
-  // Rows by longest path; every edge leads to a later node. An edge over several rows gets a lane in
-  // each, so that no edge crosses a box.
+  // Layered layout: rows by longest path, since every edge leads to a later node. An edge that spans
+  // several rows gets a lane in each, so that no edge crosses a box.
   function layout(nodes, edges) {
     const cells = nodes.map((node) => ({ node, width: WIDTH, above: [], below: [], layer: 0, x: 0 }));
     for (const e of [...edges].sort((a, b) => a.target - b.target)) cells[e.target].layer = Math.max(cells[e.target].layer, cells[e.source].layer + 1);
-    // A node that nothing on the page feeds stands just above its first reader.
+    // A node without producers on the page is placed in the row above its first user.
     for (let i = nodes.length - 1; i >= 0; i -= 1) {
-      const readers = edges.filter((e) => e.source === i).map((e) => cells[e.target].layer);
-      if (readers.length && !edges.some((e) => e.target === i)) cells[i].layer = Math.min(...readers) - 1;
+      const users = edges.filter((e) => e.source === i).map((e) => cells[e.target].layer);
+      if (users.length && !edges.some((e) => e.target === i)) cells[i].layer = Math.min(...users) - 1;
     }
     const layers = [];
     const put = (cell) => (layers[cell.layer] ??= []).push(cell);
@@ -31,13 +31,14 @@
       }
       return { edge, route };
     });
-    // Boxes pull boxes and tend to the middle; lanes run straight between the ends of their edge.
+    // Barycenter heuristic: boxes attract boxes and the center; lanes run straight between the ends of
+    // their edge.
     const weight = (a, b) => (a.node && b.node ? 8 : 1);
-    const spread = (row, neighbours, reorder) => {
+    const spread = (row, neighbors, reorder) => {
       row.forEach((cell, i) => {
-        const near = cell.ends ?? neighbours(cell);
+        const near = cell.ends ?? neighbors(cell);
         const pull = sum(near.map((other) => weight(cell, other) * other.x));
-        cell.wanted = near.length ? pull / (sum(near.map((other) => weight(cell, other))) + MIDDLE) : cell.x;
+        cell.wanted = near.length ? pull / (sum(near.map((other) => weight(cell, other))) + CENTER_WEIGHT) : cell.x;
         cell.order = i;
       });
       if (reorder) row.sort((a, b) => a.wanted - b.wanted || a.order - b.order);
@@ -94,19 +95,19 @@
     const decisionOf = (g) => byMatch.get(`${formed[g].function} ${formed[g].pass_name} ${formed[g].match}`);
     const membersOf = formed.map(() => []);
     ops.forEach((op, i) => op.group !== null && membersOf[op.group].push(i));
-    const bornAt = formed.map(() => 0);
-    steps.forEach((step, i) => { if (step.group !== null) bornAt[step.group] = i + 1; });
+    const formedAt = formed.map(() => 0);
+    steps.forEach((step, i) => { if (step.group !== null) formedAt[step.group] = i + 1; });
     const functions = new Set(ops.map((op) => op.function));
     const pathOf = (item) => [functions.size > 1 ? `@${item.function}` : "", ...item.layer.split("/")].filter(Boolean);
     const state = { step: steps.length, page: 0, chosen: null, refused: true, single: true, closed: new Set() };
 
-    // A unit is a group that is formed at this step, an op that is in none, or a closed layer.
+    // A unit is a group that is formed by the current step, or an op in no group.
     const group = (g) => ({ key: `g${g}`, kind: "group", group: g, path: pathOf(formed[g]), ops: membersOf[g], function: formed[g].function, title: `${formed[g].pass_name} #${formed[g].match}` });
     const single = (i) => ({ key: `o${i}`, kind: "op", op: i, path: pathOf(ops[i]), ops: [i], function: ops[i].function, title: ops[i].name });
     function units() {
       const made = new Map();
       ops.forEach((op, i) => {
-        const grouped = op.group !== null && bornAt[op.group] <= state.step;
+        const grouped = op.group !== null && formedAt[op.group] <= state.step;
         const key = grouped ? `g${op.group}` : `o${i}`;
         if (!made.has(key)) made.set(key, grouped ? group(op.group) : single(i));
       });
@@ -130,7 +131,7 @@
       }
       return [...boxes.values()].sort((a, b) => a.ops[0] - b.ops[0]);
     }
-    // Layers open from the outside in, those of one depth together, as long as the drawing stays small.
+    // Opens layers from the outside in, one depth at a time, while the drawing stays small.
     function openLayers() {
       for (const unit of units()) for (const prefix of prefixes(unit.path)) state.closed.add(prefix);
       for (;;) {
@@ -141,14 +142,14 @@
         const next = layers.filter((box) => box.path.length === depth);
         for (const box of next) state.closed.delete(box.title);
         const after = view().length;
-        if (after > OPENED && after > before.length && before.length > 1) {
+        if (after > MAX_BOXES_OPENED && after > before.length && before.length > 1) {
           for (const box of next) state.closed.add(box.title);
           return;
         }
       }
     }
 
-    // Links between boxes: the tensors that pass, and the decisions that kept the two apart.
+    // Links between boxes: the tensors between them, and the decisions that refused to fuse them.
     function links(boxes) {
       const owner = new Map();
       boxes.forEach((box, n) => box.ops.forEach((i) => owner.set(i, n)));
@@ -226,9 +227,9 @@
       const d = route ? path(route) : `M${a.x + WIDTH / 2},${ya}C${bend},${ya} ${bend},${yb} ${b.x + WIDTH / 2},${yb}`;
       const reasons = [...l.decisions].map((n) => report.decisions[n]);
       const size = l.tensors.size ? `${bytes(passed(l))} from ${boxes[l.source].title} to ${boxes[l.target].title}` : "";
-      const said = alike(reasons).map(({ first }) => `${first.pass}: ${report.reasons[first.reason]?.text ?? "refused"}${first.detail ? `: ${first.detail}` : ""}`);
+      const refusalLines = distinct(reasons).map(({ first }) => `${first.pass}: ${report.reasons[first.reason]?.text ?? "refused"}${first.detail ? `: ${first.detail}` : ""}`);
       const marks = { class: `edge${lit ? " lit" : ""}${kept ? " refused" : ""}`, d, "marker-end": l.tensors.size ? "url(#arrow)" : undefined };
-      const title = s("title", {}, [size, ...(kept ? ["Not fused:", ...said] : [])].filter(Boolean).join("\n"));
+      const title = s("title", {}, [size, ...(kept ? ["Not fused:", ...refusalLines] : [])].filter(Boolean).join("\n"));
       if (!kept) return s("path", marks, title);
       const pick = () => selectLink(l, boxes);
       return s("g", { class: "kept", tabindex: "0", role: "button", onclick: pick, onkeydown: (event) => event.key === "Enter" && pick() },
@@ -238,7 +239,7 @@
       const from = route[route.length - 2], to = route[route.length - 1];
       return s("text", { class: "bytes", x: (from.x + to.x) / 2, y: (from.y + HEIGHT + to.y) / 2 + 4 }, bytes(passed(l)));
     }
-    // An open layer is framed where the frame holds nothing else.
+    // Frames an open layer if the frame contains no other box.
     function frames(cells) {
       const found = [];
       const paths = [...new Set(cells.flatMap((cell) => prefixes(cell.node.path)))].sort((a, b) => a.length - b.length);
@@ -265,9 +266,9 @@
     function draw() {
       const boxes = view();
       const kept = boxes.map((_, n) => n).filter((n) => state.single || boxes[n].kind !== "op");
-      const pages = Math.max(1, Math.ceil(kept.length / NODES));
+      const pages = Math.max(1, Math.ceil(kept.length / MAX_BOXES));
       state.page = Math.max(0, Math.min(state.page, pages - 1));
-      const shown = kept.slice(state.page * NODES, (state.page + 1) * NODES);
+      const shown = kept.slice(state.page * MAX_BOXES, (state.page + 1) * MAX_BOXES);
       const local = new Map(shown.map((n, i) => [n, i]));
       const inside = links(boxes).filter((l) => local.has(l.source) && local.has(l.target))
         .map((l) => ({ ...l, from: local.get(l.source), to: local.get(l.target) }));
@@ -281,14 +282,14 @@
         s("defs", {}, head), frames(plan.cells), visible.map((l) => arrow(l, boxes, routes.get(l), plan.cells)),
         down.map((l) => label(l, routes.get(l))), plan.cells.map((cell) => box(cell))));
       where.textContent = pages > 1
-        ? `${state.page * NODES + 1}–${state.page * NODES + shown.length} of ${kept.length} in program order`
+        ? `${state.page * MAX_BOXES + 1}–${state.page * MAX_BOXES + shown.length} of ${kept.length} in program order`
         : `${kept.length} ${kept.length === 1 ? "box" : "boxes"}`;
       back.hidden = forth.hidden = pages === 1;
       back.disabled = state.page === 0;
       forth.disabled = state.page === pages - 1;
     }
 
-    // --- the side of the drawing ---
+    // --- the panel next to the drawing ---
 
     const reach = (key) => h("a", { href: "#graph", onclick: (event) => {
       event.preventDefault();
@@ -307,9 +308,9 @@
       select(`l${layer}`);
     }
 
-    function neighbours(title, list) {
+    function neighbors(title, list) {
       if (!list.length) return null;
-      return [h("h4", {}, title), h("ul", {}, list.slice(0, LISTED).map(([key, size]) =>
+      return [h("h4", {}, title), h("ul", {}, list.slice(0, MAX_LISTED).map(([key, size]) =>
         h("li", {}, reach(key), h("span", { class: "dim" }, `  ${bytes(size)}`))))];
     }
 
@@ -322,21 +323,21 @@
       side.replaceChildren();
       if (chosen >= 0) {
         const kept = boxes.filter((b) => state.single || b.kind !== "op");
-        state.page = Math.floor(Math.max(0, kept.indexOf(boxes[chosen])) / NODES);
+        state.page = Math.floor(Math.max(0, kept.indexOf(boxes[chosen])) / MAX_BOXES);
         add(side, {}, [boxes[chosen].kind === "layer" ? layerSide(boxes[chosen]) : unitSide(boxes[chosen]), around(boxes, chosen)]);
       }
       draw();
     }
     function around(boxes, chosen) {
       const all = links(boxes).filter((l) => l.tensors.size);
-      return [neighbours("Reads from", all.filter((l) => l.target === chosen).map((l) => [boxes[l.source].key, passed(l)])),
-        neighbours("Read by", all.filter((l) => l.source === chosen).map((l) => [boxes[l.target].key, passed(l)]))];
+      return [neighbors("Producers", all.filter((l) => l.target === chosen).map((l) => [boxes[l.source].key, passed(l)])),
+        neighbors("Users", all.filter((l) => l.source === chosen).map((l) => [boxes[l.target].key, passed(l)]))];
     }
     function layerSide(b) {
       return [h("h3", {}, b.path[b.path.length - 1]), crumbs(b.path.slice(0, -1)), h("div", { class: "dim" }, contents(b)),
         h("div", {}, h("button", { class: "button", onclick: () => open(b.title) }, "open this layer")),
-        h("h4", {}, "In it"), h("ul", {}, b.units.slice(0, LISTED * 2).map((unit) => h("li", {}, reach(unit.key))),
-          b.units.length > LISTED * 2 && h("li", { class: "dim" }, `and ${b.units.length - LISTED * 2} more`))];
+        h("h4", {}, "Contents"), h("ul", {}, b.units.slice(0, MAX_LISTED * 2).map((unit) => h("li", {}, reach(unit.key))),
+          b.units.length > MAX_LISTED * 2 && h("li", { class: "dim" }, `and ${b.units.length - MAX_LISTED * 2} more`))];
     }
     function unitSide(b) {
       const d = b.kind === "group" ? decisionOf(b.group) : null;
@@ -353,15 +354,15 @@
       state.chosen = null;
       const decisions = [...l.decisions].map((n) => report.decisions[n]);
       side.replaceChildren(h("h3", {}, "Not fused"));
-      add(side, {}, [h("div", {}, reach(boxes[l.source].key), l.tensors.size > 0 && h("span", { class: "dim" }, ` makes ${bytes(passed(l))} for `),
-        l.tensors.size === 0 && " and ", reach(boxes[l.target].key)), h("h4", {}, "Why"), refusals(decisions)]);
+      add(side, {}, [h("div", {}, reach(boxes[l.source].key), l.tensors.size > 0 && h("span", { class: "dim" }, ` passes ${bytes(passed(l))} to `),
+        l.tensors.size === 0 && " and ", reach(boxes[l.target].key)), h("h4", {}, "Reasons"), refusals(decisions)]);
       draw();
     }
-    const refusals = (decisions) => h("div", { class: "stack" }, alike(decisions).slice(0, LISTED).map(({ first, count }) => h("div", {},
+    const refusals = (decisions) => h("div", { class: "stack" }, distinct(decisions).slice(0, MAX_LISTED).map(({ first, count }) => h("div", {},
       h("span", { class: "pill no" }, first.reason ?? "refused"), " ",
       h("span", { class: "mono" }, first.pass), count > 1 && ` ×${count}`, explanation(first))));
 
-    function alike(decisions) {
+    function distinct(decisions) {
       const kinds = new Map();
       for (const d of decisions) {
         const key = `${d.pass} ${d.reason} ${d.detail}`;
@@ -375,15 +376,15 @@
 
     function stepBar() {
       const slide = h("input", { type: "range", min: 0, max: steps.length, value: steps.length, "aria-label": "step" });
-      const said = h("span", { class: "mono", id: "step" });
+      const caption = h("span", { class: "mono", id: "step" });
       const go = (to) => {
         state.step = Math.max(0, Math.min(steps.length, to));
         slide.value = String(state.step);
         const step = steps[state.step - 1];
         const done = step ? step.decisions.map((n) => report.decisions[n]) : [];
-        const what = !step ? "before the first rewrite"
+        const label = !step ? "before the first rewrite"
           : `${done[0].pass}${done[0].match === null || done.length > 1 ? "" : ` #${done[0].match}`}${done.length > 1 ? ` ×${done.length}` : ""}`;
-        said.textContent = `${state.step} of ${steps.length}: ${what}`;
+        caption.textContent = `${state.step} of ${steps.length}: ${label}`;
         previous.disabled = state.step === 0;
         next.disabled = state.step === steps.length;
         if (step && step.group !== null) {
@@ -392,16 +393,16 @@
           return;
         }
         select(null);
-        add(side, {}, step ? [h("h3", {}, what), h("div", { class: "dim" }, "brings ops into another form; the drawing has the last one"),
-          h("h4", {}, "Ops"), done.slice(0, LISTED).flatMap((d) => runs(d.op_names, d.ops).map(opLine))]
-          : [h("h3", {}, "Before the first rewrite"), h("div", { class: "dim" }, "every op stands alone")]);
+        add(side, {}, step ? [h("h3", {}, label), h("div", { class: "dim" }, "rewrites ops without forming a group; the drawing shows the final ops"),
+          h("h4", {}, "Ops"), done.slice(0, MAX_LISTED).flatMap((d) => runs(d.op_names, d.ops).map(opLine))]
+          : [h("h3", {}, "Before the first rewrite"), h("div", { class: "dim" }, "no op is in a group")]);
       };
       const previous = h("button", { class: "button", "aria-label": "previous step", onclick: () => go(state.step - 1) }, "‹");
       const next = h("button", { class: "button", "aria-label": "next step", onclick: () => go(state.step + 1) }, "›");
       slide.addEventListener("input", () => go(Number(slide.value)));
-      said.textContent = `${steps.length} of ${steps.length}: the result`;
+      caption.textContent = `${steps.length} of ${steps.length}: the result`;
       next.disabled = true;
-      return h("div", { class: "pager" }, "Rewrites in order", previous, slide, next, said);
+      return h("div", { class: "pager" }, "Rewrites in order", previous, slide, next, caption);
     }
 
     const check = (name, text) => h("label", {}, h("input", {

@@ -1,8 +1,8 @@
 """The grouped module as a graph: its ops, the tensors between them, groups, layers of the model.
 
-Reshapes, slices, constants and whatever else makes no dispatch of its own is left out: an edge
-leads from the op that computes a tensor to the op that computes with it. `--graph`, the HTML
-report and `Report.graph` all show this graph.
+Reshapes, slices, constants and other ops without a dispatch of their own are left out: an edge
+leads from the producer of a tensor to its user. `--graph`, the HTML report and `Report.graph` all
+show this graph.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from mlirfuse.core import Decision, Kind, MlirfuseError, Report
 from mlirfuse.explain.plain import is_group
 from mlirfuse.structured.ir import marks, ops
 
-_COMPUTES = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "hal.dispatch", "tensor.pad")
-_FREE = frozenset({"linalg.fill", "linalg.yield"})
+_COMPUTING_PREFIXES = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "hal.dispatch", "tensor.pad")
+_NOT_COMPUTING = frozenset({"linalg.fill", "linalg.yield"})
 _OPAQUE_GROUPS = ("flow.dispatch.workgroups", "hal.dispatch.extern")
 
-_MOST_SIBLINGS = 4
-"""Ops up to which a refused candidate that no tensor connects is drawn: more would be a guess."""
+_MAX_SIBLINGS = 4
+"""Maximum number of ops of a refused sibling candidate that is drawn: with more, the pairs that it
+meant would be a guess."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that an op makes.
+    """A result of an op.
 
     Attributes:
-      type: as MLIR prints it.
-      size: bytes; None when the shape is dynamic.
+      type: its type in MLIR's spelling.
+      size: its size in bytes; None for a dynamic shape.
     """
 
     type: str
@@ -46,10 +47,10 @@ class Op:
     Attributes:
       function: symbol name of the function.
       name: the op's name.
-      location: its place in the model's source; `-` when it has none.
-      layer: the part of the model that it comes from, `blocks/0/norm`; empty when unknown.
-      group: index of its group; None when it is in none.
-      outputs: the tensors that it makes.
+      location: its location in the model's source; `-` when it has none.
+      layer: the part of the model that it comes from, e.g. `blocks/0/norm`; empty when unknown.
+      group: index of its group; None for an op in no group.
+      outputs: its results.
     """
 
     function: str
@@ -62,12 +63,12 @@ class Op:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor that one op makes and another reads.
+    """A tensor between two ops.
 
     Attributes:
-      source: index of the op that makes it.
-      output: which of that op's tensors it is.
-      target: index of the op that reads it.
+      source: index of its producer.
+      output: index of the producer's result.
+      target: index of its user.
     """
 
     source: int
@@ -77,13 +78,13 @@ class Edge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """A group: what names the decision that made it.
+    """A group, with the identity of the decision that formed it.
 
     Attributes:
       function: symbol name of the function.
-      pass_name: the pass.
-      match: number of the pass's match.
-      layer: the part of the model that all its ops come from.
+      pass_name: name of the pass.
+      match: ordinal of the pass's match.
+      layer: the innermost part of the model that all its ops come from.
     """
 
     function: str
@@ -101,12 +102,12 @@ class Graph:
     edges: tuple[Edge, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph in the form that `Report.graph` keeps."""
+        """The graph as `Report.graph` stores it."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Graph:
-        """Reads back what `to_dict` wrote."""
+        """The graph of a dictionary from `to_dict`."""
         made = (
             Op(**(op | {"outputs": tuple(Output(**o) for o in op["outputs"])}))
             for op in entry["ops"]
@@ -115,7 +116,7 @@ class Graph:
         return cls(tuple(made), tuple(groups), tuple(Edge(**edge) for edge in entry["edges"]))
 
     def members(self) -> list[list[int]]:
-        """For each group the indices of its ops."""
+        """The indices of the ops of each group."""
         found: list[list[int]] = [[] for _ in self.groups]
         for index, op in enumerate(self.ops):
             if op.group is not None:
@@ -124,7 +125,7 @@ class Graph:
 
 
 def of_report(report: Report) -> Graph:
-    """The report's graph; where it has none, the ops of each group alone, without tensors."""
+    """The report's graph; if it has none, the ops of the groups without edges."""
     if report.graph is not None:
         return Graph.from_dict(report.graph)
     made: list[Op] = []
@@ -151,27 +152,27 @@ def of_text(text: str) -> Graph:
             line = str(error).splitlines()[0]
             raise MlirfuseError(f"cannot draw the fused module: {line}") from error
         found = of_module(module)
-    # `-` is the file of a text that was parsed here: no place in the model.
-    placeless = (
+    # Locations in the text that was parsed here, `-`, are none in the model.
+    located = (
         dataclasses.replace(op, location="-") if op.location.startswith("-:") else op
         for op in found.ops
     )
-    return dataclasses.replace(found, ops=tuple(placeless))
+    return dataclasses.replace(found, ops=tuple(located))
 
 
 def of_module(module: ir.Module) -> Graph:
     """The graph of a module that the engine returned."""
-    made = _Maker()
+    builder = _GraphBuilder()
     for function in ops.functions(module):
-        made.function(function)
-    return made.graph()
+        builder.function(function)
+    return builder.graph()
 
 
 _Origins = dict[tuple[int, int], None]
-"""Tensors that a value comes from: op and output, in order."""
+"""Tensors that a value depends on: indices of op and result, in order."""
 
 
-class _Maker:
+class _GraphBuilder:
     def __init__(self) -> None:
         self.symbol = ""
         self.ops: list[Op] = []
@@ -212,32 +213,32 @@ class _Maker:
             self.origins[result] = self.origins.get(value, {})
 
     def control_flow(self, op: ir.Operation, group: int | None) -> None:
-        """What goes in may come out: which iteration's value it is, nobody asks."""
-        read = self.read(op.operands)
+        """Lets results of a loop or branch depend on all that goes in or is yielded."""
+        used = self.sources(op.operands)
         for region in op.regions:
             for block in region.blocks:
-                self.origins.update((argument, read) for argument in block.arguments)
-                read = read | self.read(self.block(block, group).operands)
-        self.origins.update((result, read) for result in op.results)
+                self.origins.update((argument, used) for argument in block.arguments)
+                used = used | self.sources(self.block(block, group).operands)
+        self.origins.update((result, used) for result in op.results)
 
     def op(self, op: ir.Operation, group: int | None) -> None:
-        read = self.read(ops.external_operands(op))
+        used = self.sources(ops.external_operands(op))
         if not _computes(op):
-            self.origins.update((result, read) for result in op.results if read)
+            self.origins.update((result, used) for result in op.results if used)
             return
         if group is None and op.name in _OPAQUE_GROUPS:
             group = self.new_group(op)
-        number = len(self.ops)
+        index = len(self.ops)
         self.ops.append(_op(self.symbol, op, group))
-        self.edges.update((Edge(source, output, number), None) for source, output in read)
+        self.edges.update((Edge(source, output, index), None) for source, output in used)
         for output, result in enumerate(op.results):
-            self.origins[result] = {(number, output): None}
+            self.origins[result] = {(index, output): None}
 
-    def read(self, values: Iterable[ir.Value]) -> _Origins:
+    def sources(self, values: Iterable[ir.Value]) -> _Origins:
         return {tensor: None for value in values for tensor in self.origins.get(value, ())}
 
     def new_group(self, op: ir.Operation) -> int | None:
-        """Makes a group of an op that the engine marked as one."""
+        """Adds the group of an op that the engine marked; None for other ops."""
         if "mlirfuse.pass" not in op.attributes:
             return None
         name = ir.StringAttr(op.attributes["mlirfuse.pass"]).value
@@ -247,14 +248,14 @@ class _Maker:
 
 
 def _computes(op: ir.Operation) -> bool:
-    named = op.name.startswith(_COMPUTES) and op.name not in _FREE
+    named = op.name.startswith(_COMPUTING_PREFIXES) and op.name not in _NOT_COMPUTING
     return named and any(ops.ranked(result) is not None for result in op.results)
 
 
 def _op(function: str, op: ir.Operation, group: int | None) -> Op:
-    place = ops.location_name(op.location)
+    location = ops.location_name(op.location)
     outputs = tuple(Output(str(result.type), _size(result)) for result in op.results)
-    return Op(function, op.name, place, marks.layer(op), group, outputs)
+    return Op(function, op.name, location, marks.layer(op), group, outputs)
 
 
 def _size(value: ir.Value) -> int | None:
@@ -262,24 +263,24 @@ def _size(value: ir.Value) -> int | None:
 
 
 def common_layer(layers: Sequence[str]) -> str:
-    """The innermost layer that all of these are in."""
+    """The innermost layer that contains all of these layers."""
     columns = zip(*(layer.split("/") for layer in layers), strict=False)
     same = itertools.takewhile(lambda column: len(set(column)) == 1, columns)
     return "/".join(column[0] for column in same)
 
 
-# --- what was refused, and in which order --------------------------------------------------------
+# --- refused candidates, and the order of rewrites ------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """Two ops that a pass wanted in one group.
+    """Two ops of a refused candidate.
 
     Attributes:
       source: index of the op that comes first.
-      target: index of the other.
-      decision: index of the decision that kept them apart.
-      tensor: whether the second reads what the first makes.
+      target: index of the other op.
+      decision: index of the decision that refused the candidate.
+      tensor: whether the second op uses a result of the first.
     """
 
     source: int
@@ -289,54 +290,54 @@ class Refused:
 
 
 def refused(graph: Graph, decisions: Sequence[Decision]) -> list[Refused]:
-    """The pairs of ops that refused candidates hold, by the ops' places in the model."""
-    places: dict[tuple[str, str], dict[int, None]] = {}
-    alike: dict[Decision, int] = {}
-    for number, decision in enumerate(decisions):
+    """The pairs of ops of refused candidates, found by their locations in the model."""
+    by_location: dict[tuple[str, str], dict[int, None]] = {}
+    distinct: dict[Decision, int] = {}
+    for index, decision in enumerate(decisions):
         plain = dataclasses.replace(decision, match=None)
-        if not decision.taken and plain not in alike:
-            alike[plain] = number
+        if not decision.taken and plain not in distinct:
+            distinct[plain] = index
             for location in decision.ops:
                 if location != "-":
-                    places.setdefault((decision.function, location), {})[number] = None
+                    by_location.setdefault((decision.function, location), {})[index] = None
 
     def at(index: int) -> dict[int, None]:
         op = graph.ops[index]
-        return places.get((op.function, op.location), {})
+        return by_location.get((op.function, op.location), {})
 
     found: dict[tuple[int, int, int], Refused] = {}
     for edge in graph.edges:
-        for number in at(edge.source):
+        for index in at(edge.source):
             same = graph.ops[edge.source].location == graph.ops[edge.target].location
-            held = decisions[number].ops.count(graph.ops[edge.source].location)
-            if number in at(edge.target) and held > same:
-                pair = Refused(edge.source, edge.target, number, True)
-                found[edge.source, edge.target, number] = pair
-    for pair in _siblings(graph, alike, decisions):
+            count = decisions[index].ops.count(graph.ops[edge.source].location)
+            if index in at(edge.target) and count > same:
+                pair = Refused(edge.source, edge.target, index, True)
+                found[edge.source, edge.target, index] = pair
+    for pair in _siblings(graph, distinct.values(), decisions):
         found.setdefault((pair.source, pair.target, pair.decision), pair)
     return list(found.values())
 
 
 def _siblings(
-    graph: Graph, alike: Mapping[Decision, int], decisions: Sequence[Decision]
+    graph: Graph, distinct: Iterable[int], decisions: Sequence[Decision]
 ) -> Iterator[Refused]:
-    standing: dict[tuple[str, str], list[int]] = {}
+    at: dict[tuple[str, str], list[int]] = {}
     for index, op in enumerate(graph.ops):
-        standing.setdefault((op.function, op.location), []).append(index)
-    for number in alike.values():
-        decision = decisions[number]
+        at.setdefault((op.function, op.location), []).append(index)
+    for refusal in distinct:
+        decision = decisions[refusal]
         if decision.kind is Kind.SIBLING:
             touched = sorted(
-                {i for place in decision.ops for i in standing.get((decision.function, place), ())}
+                {i for where in decision.ops for i in at.get((decision.function, where), ())}
             )
-            if len(touched) <= _MOST_SIBLINGS:
+            if len(touched) <= _MAX_SIBLINGS:
                 for first, second in itertools.pairwise(touched):
-                    yield Refused(first, second, number, False)
+                    yield Refused(first, second, refusal, False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """A group that was formed, or rewrites of one pass in a row.
+    """The formation of a group, or consecutive rewrites of one pass.
 
     Attributes:
       decisions: indices of the decisions.
@@ -348,19 +349,19 @@ class Step:
 
 
 def steps(graph: Graph, decisions: Sequence[Decision]) -> list[Step]:
-    """What was done to the module, in order."""
-    numbers = {(g.function, g.pass_name, g.match): index for index, g in enumerate(graph.groups)}
+    """The groups and rewrites of a module in order of application."""
+    group_of = {(g.function, g.pass_name, g.match): index for index, g in enumerate(graph.groups)}
     found: list[Step] = []
-    for number, decision in enumerate(decisions):
+    for index, decision in enumerate(decisions):
         if not decision.taken:
             continue
         key = (decision.function, decision.pass_name, decision.match or 0)
         if is_group(decision):
-            found.append(Step((number,), numbers.get(key)))
+            found.append(Step((index,), group_of.get(key)))
             continue
         last = decisions[found[-1].decisions[-1]] if found else decision
-        if found and (last.pass_name, last.kind) == (decision.pass_name, Kind.REWRITE):
-            found[-1] = Step((*found[-1].decisions, number), None)
+        if found and last.pass_name == decision.pass_name and not is_group(last):
+            found[-1] = Step((*found[-1].decisions, index), None)
         else:
-            found.append(Step((number,), None))
+            found.append(Step((index,), None))
     return found

@@ -1,4 +1,4 @@
-"""The answer to `--why=LOC,LOC`: are two ops in one group, and if not, why not."""
+"""The answer to `--why=LOC,LOC`: whether two ops are in one group, and the decisions behind it."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from collections.abc import Iterable
 from mlirfuse.core import Decision, Report, UsageError
 from mlirfuse.explain.plain import match_name, printable, refusal
 
-_NEAREST = 3
-"""Locations suggested for an unknown one."""
+_MAX_SUGGESTIONS = 3
+"""Locations suggested in place of an unknown one."""
 
 _FILE_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
 
 
 def _nearest(query: str, known: Iterable[str]) -> list[str]:
     """The known locations closest to `query`: by line within the same file, else by spelling."""
-    asked = _FILE_LINE.match(query)
-    if asked:
+    wanted = _FILE_LINE.match(query)
+    if wanted:
         same_file = []
         for location in known:
             found = _FILE_LINE.match(location)
-            if found and found["file"].rpartition("/")[2] == asked["file"].rpartition("/")[2]:
-                same_file.append((abs(int(found["line"]) - int(asked["line"])), location))
+            if found and found["file"].rpartition("/")[2] == wanted["file"].rpartition("/")[2]:
+                same_file.append((abs(int(found["line"]) - int(wanted["line"])), location))
         if same_file:
-            return [location for _, location in sorted(same_file)[:_NEAREST]]
-    return difflib.get_close_matches(query, known, n=_NEAREST, cutoff=0.0)
+            return [location for _, location in sorted(same_file)[:_MAX_SUGGESTIONS]]
+    return difflib.get_close_matches(query, known, n=_MAX_SUGGESTIONS, cutoff=0.0)
 
 
 def resolve(report: Report, query: str) -> frozenset[str]:
-    """The locations in the report that `query` names.
+    """The locations in the report that match a query.
 
-    A location is named by its whole text, by the end of its path (`model.py:12:5`), or without
-    the column (`model.py:12`).
+    A query is the whole location, the end of its path (`model.py:12:5`), or that without the
+    column (`model.py:12`).
 
     Raises:
-      UsageError: no op at that place took part in any candidate.
+      UsageError: no candidate has an op at that location.
     """
     known = dict.fromkeys(location for d in report.decisions for location in d.ops)
     if query in known:
@@ -67,7 +67,7 @@ def _verdict(decision: Decision) -> list[str]:
 
 
 def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
-    """What became of one op: its group, else the reasons of the candidates it was part of."""
+    """The group of one op; without a group, the reasons that its candidates were refused for."""
     concerned = [d for d in report.decisions if not locations.isdisjoint(d.ops)]
     taken = _distinct(f"{match_name(d)} of @{printable(d.function)}" for d in concerned if d.taken)
     name = printable(query)
@@ -78,12 +78,12 @@ def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
 
 
 def why(report: Report, a: str, b: str) -> str:
-    """Says whether the ops at two locations are in one group, and which decisions made it so.
+    """Explains whether the ops at two locations are in one group, by the decisions on them.
 
     Args:
       report: the engine's report.
-      a: location of one op, as `--explain` prints it; the end of its path is enough.
-      b: location of the other.
+      a: location of one op, as in `--explain`; the end of its path is enough.
+      b: location of the other op.
 
     Raises:
       UsageError: a location is unknown; the message names the nearest.
@@ -113,5 +113,5 @@ def why(report: Report, a: str, b: str) -> str:
 
 
 def _two_ops(decision: Decision, a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether the candidate holds an op at `a` and another at `b`, also when the two are equal."""
+    """Whether the candidate has two ops, one at `a` and one at `b`, which may be equal."""
     return a != b or sum(location in a for location in decision.ops) > 1

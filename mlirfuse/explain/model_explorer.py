@@ -1,8 +1,8 @@
 """The fusion graph as JSON that Model Explorer opens: a graph for each function.
 
-Layers of the model and groups are namespaces, which open and close; bytes are metadata of the
-outputs; refused fusions are overlays of edges, one for each reason. Format: `graph_builder.py` of
-PyPI's ai-edge-model-explorer, 0.1.34.
+Layers of the model and groups are namespaces, which fold; sizes are metadata of the outputs;
+refused fusions are overlays of edges, one for each reason. Format: `graph_builder.py` of PyPI's
+ai-edge-model-explorer, 0.1.34.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Function:
             }
         return made
 
-    def namespace(self, number: int) -> str:
-        group = self.graph.groups[number]
+    def namespace(self, index: int) -> str:
+        group = self.graph.groups[index]
         name = f"{group.pass_name} match {group.match}"
         return f"{group.layer}/{name}" if group.layer else name
 
@@ -64,8 +64,8 @@ class _Function:
         if op.group is not None:
             attributes["group"] = self.namespace(op.group).rpartition("/")[2]
         outputs = (
-            _item(number, {"tensor_shape": tensor.type, "bytes": byte_size(tensor.size)})
-            for number, tensor in enumerate(op.outputs)
+            _item(output, {"tensor_shape": tensor.type, "bytes": byte_size(tensor.size)})
+            for output, tensor in enumerate(op.outputs)
         )
         return {
             "id": str(index),
@@ -76,18 +76,18 @@ class _Function:
                 {
                     "sourceNodeId": str(edge.source),
                     "sourceNodeOutputId": str(edge.output),
-                    "targetNodeInputId": str(number),
+                    "targetNodeInputId": str(operand),
                 }
-                for number, edge in enumerate(self.into.get(index, ()))
+                for operand, edge in enumerate(self.into.get(index, ()))
             ],
             "outputsMetadata": list(outputs),
         }
 
     def attributes(self) -> Iterator[tuple[str, dict[str, str]]]:
-        for number, group in enumerate(self.graph.groups):
+        for index, group in enumerate(self.graph.groups):
             if group.function == self.name:
                 decision = decision_of(self.report, self.name, group.pass_name, group.match)
-                yield self.namespace(number), _worth(decision) if decision else {}
+                yield self.namespace(index), _worth(decision) if decision else {}
 
     def overlays(self) -> Iterator[dict[str, Any]]:
         by_reason: dict[Reason, list[dict[str, str]]] = {}
@@ -118,8 +118,8 @@ def _worth(decision: Decision) -> dict[str, str]:
     return found
 
 
-def _item(number: int, attributes: dict[str, str]) -> dict[str, Any]:
-    return {"id": str(number), "attrs": _pairs(attributes)}
+def _item(index: int, attributes: dict[str, str]) -> dict[str, Any]:
+    return {"id": str(index), "attrs": _pairs(attributes)}
 
 
 def _pairs(attributes: dict[str, str]) -> list[dict[str, str]]:

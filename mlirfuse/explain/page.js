@@ -4,7 +4,7 @@
   const ROWS = 50;
   const HUES = [222, 152, 32, 280, 190, 340, 60, 250, 110, 10, 310, 172];
 
-  // Every text goes through a text node: nothing of the model is ever parsed as HTML.
+  // All text becomes text nodes: no string of the model is ever parsed as HTML.
   function add(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes)) {
       if (value === undefined || value === false) continue;
@@ -95,7 +95,8 @@
       `for ${plural(new Set(refused.map((d) => d.reason)).size, "reason")}`));
     cards.push(card(bytes(sum(groups.map((d) => d.bytes_saved ?? 0))), "memory traffic saved a call", "modelled"));
     const chips = report.options.map((o) =>
-      h("span", { class: "chip", title: `default: ${JSON.stringify(o.default)}` }, `${o.name} = ${JSON.stringify(o.value)}`));
+      h("span", { class: "chip", title: `${report.switches[o.name] ?? o.name}\ndefault: ${JSON.stringify(o.default)}` },
+        `${o.name} = ${JSON.stringify(o.value)}`));
     at("summary").append(h("div", { class: "cards" }, cards),
       h("div", { class: "chips" },
         chips.length ? [h("span", { class: "dim" }, "Options that differ from the default:"), chips]
@@ -103,27 +104,27 @@
   }
 
   function meters(entries, text) {
-    const most = Math.max(...entries.map(([, value]) => value), 1e-9);
+    const longest = Math.max(...entries.map(([, value]) => value), 1e-9);
     return entries.map(([name, value]) =>
       h("div", { class: name === "fused" ? "meter own" : "meter" }, h("span", {}, name),
-        h("i", { style: `width:${(100 * value / most).toFixed(2)}%` }), h("b", {}, text(value, name))));
+        h("i", { style: `width:${(100 * value / longest).toFixed(2)}%` }), h("b", {}, text(value, name))));
   }
 
   function measured() {
-    const halves = [];
+    const cards = [];
     const counts = Object.entries(report.dispatches).filter(([, n]) => n !== null);
     if (Object.keys(report.timings).length) {
-      halves.push(h("div", { class: "card" },
-        h("h2", {}, "Time a call ", h("small", {}, "median, all sides measured in turn")),
+      cards.push(h("div", { class: "card" },
+        h("h2", {}, "Time a call ", h("small", {}, "median, programs measured in turns")),
         meters(Object.entries(report.timings), (ms, name) =>
           name !== "stock" && report.speedups[name]
             ? `${millis(ms)}, ${report.speedups[name].toFixed(2)}× the speed` : millis(ms))));
     }
     if (counts.length) {
-      halves.push(h("div", { class: "card" }, h("h2", {}, "Dispatches ", h("small", {}, "kernels launched by a call")),
+      cards.push(h("div", { class: "card" }, h("h2", {}, "Dispatches ", h("small", {}, "kernels launched by a call")),
         meters(counts, (n) => String(n))));
     }
-    if (halves.length) at("measured").append(h("div", { class: "halves" }, halves));
+    if (cards.length) at("measured").append(h("div", { class: "halves" }, cards));
   }
 
   function passes() {
@@ -186,7 +187,7 @@
         h("div", { class: "hint" }, `To fuse it: ${report.reasons[d.reason].hint}.`));
     }
     if (d.taken && d.match !== null) {
-      parts.push(h("div", { class: "hint" }, "To leave it out: ",
+      parts.push(h("div", { class: "hint" }, "To disable it: ",
         h("code", {}, `--disable-pass=${d.pass}@match=${d.match}`)));
     }
     return parts;
@@ -258,7 +259,7 @@
       field.addEventListener("input", () => change({ [name]: field.value }));
     }
     const sortable = (key, text) => h("th", { class: "n" },
-      h("button", { onclick: () => change({ sort: filter.sort === key ? "order" : key }), title: "sort by this, or by the order in which they were considered" }, `${text} ↕`));
+      h("button", { onclick: () => change({ sort: filter.sort === key ? "order" : key }), title: "sort by this column, or by the order of consideration" }, `${text} ↕`));
     count.id = "found";
     body.id = "decision-rows";
     at("decisions").append(h("h2", {}, "Decisions ", h("small", {}, "every fusion considered; click one for the reason")),
@@ -289,7 +290,7 @@
       } }, code)),
       h("td", { class: "n" }, String(count)), h("td", {}, report.reasons[code].text),
       h("td", { class: "hint" }, report.reasons[code].hint)));
-    at("reasons").append(h("h2", {}, "Reasons ", h("small", {}, "why fusions were not made, and what would change that")),
+    at("reasons").append(h("h2", {}, "Reasons ", h("small", {}, "why candidates were refused, and how to fuse them")),
       h("div", { class: "card scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "reason"),
         h("th", { class: "n" }, "refused"), h("th", {}, "meaning"), h("th", {}, "to fuse it"))), h("tbody", {}, rows))));
   }
@@ -327,7 +328,7 @@
 
   function ir() {
     const parts = [];
-    if (report.steps.length) parts.push(lazily("What each pass changed, in order", stepper));
+    if (report.steps.length) parts.push(lazily("Changes of each pass, in order", stepper));
     for (const [title, text] of [["IR before the passes", report.before], ["IR after the passes", report.after]]) {
       if (text) parts.push(lazily(title, () => h("pre", {}, text)));
     }

@@ -15,17 +15,17 @@ from typing import Any
 
 from mlirfuse.core import Reason, Report
 from mlirfuse.explain import graph
-from mlirfuse.options import FusionOptions
+from mlirfuse.options import FusionOptions, switches
 from mlirfuse.support.atomic_file import replacing
 
 Step = tuple[str, str, str]
 """The name of a pass, and the IR before and after it."""
 
-_IR_CHARACTERS = 2_000_000
-"""Characters of one module that the page shows; the rest is cut, so that a browser opens it."""
+_MAX_IR_CHARACTERS = 2_000_000
+"""Characters of one module on the page; the rest is cut, so that browsers can open it."""
 
-_DIFF_LINES = 40_000
-"""Lines up to which two modules are compared: the time of a comparison is not linear."""
+_MAX_DIFF_LINES = 40_000
+"""Maximum number of lines of two modules that are compared: the time is not linear in it."""
 
 _QUOTED_OR_PLAIN = r'[^()"]|"[^"]*"'
 _NESTED = rf"(?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN}|\((?:{_QUOTED_OR_PLAIN})*\))*\))*"
@@ -49,16 +49,15 @@ def html(
 
     Args:
       report: the engine's report.
-      path: the file to write; replaced in one step, so that a failure leaves no partial file.
+      path: output file, which is replaced atomically.
       title: heading of the page, e.g. the model's name.
       before: the module before the passes, as text.
       after: the module after the passes, as text. The graph is drawn from it, with source lines
-        when the text has locations; without it from `report.graph`, and without that too the ops
-        of the groups are drawn without the tensors between them.
-      timings: milliseconds a call of each program measured, by name: `stock`, `fused`, others.
-      speedups: speed of each program as a multiple of stock's, where it was measured better than by
-        the quotient of two timings.
-      steps: for each pass that changed something its name, the IR before it and the IR after it.
+        when the text has locations; otherwise from `report.graph`; without either, the ops of the
+        groups are drawn without edges.
+      timings: program (`stock`, `fused`, others) -> time of a call in milliseconds.
+      speedups: program -> speedup over stock; None for the quotients of the timings.
+      steps: for each pass that changed something, its name and the IR before and after it.
 
     Raises:
       UsageError: the file cannot be written.
@@ -71,6 +70,7 @@ def html(
         "target": report.target,
         "iree": report.iree,
         "options": _changed_options(report.options),
+        "switches": {switch.name: switch.plain_summary for switch in switches()},
         "dispatches": report.dispatches,
         "passes": [dataclasses.asdict(p) for p in report.passes],
         "decisions": [d.to_dict() for d in report.decisions],
@@ -87,11 +87,11 @@ def html(
 
 
 def _drawing(drawn: graph.Graph, report: Report) -> dict[str, Any]:
-    """The graph, the refusals between its ops, and the steps that led to it."""
-    apart = graph.refused(drawn, report.decisions)
+    """The graph, the refusals between its ops, and the rewrites in order."""
+    pairs = graph.refused(drawn, report.decisions)
     order = graph.steps(drawn, report.decisions)
     return drawn.to_dict() | {
-        "refused": [dataclasses.asdict(pair) for pair in apart],
+        "refused": [dataclasses.asdict(pair) for pair in pairs],
         "steps": [dataclasses.asdict(step) for step in order],
     }
 
@@ -115,19 +115,21 @@ def _changed_options(options: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shown(text: str | None) -> str | None:
-    """A module as the page shows it: without locations, and not longer than a browser takes."""
+    """A module without locations, cut to a length that browsers can show."""
     if text is None:
         return None
     text = _LOCATION.sub("", text)
-    if len(text) <= _IR_CHARACTERS:
+    if len(text) <= _MAX_IR_CHARACTERS:
         return text
-    return text[:_IR_CHARACTERS] + f"\n// cut: {len(text) - _IR_CHARACTERS} more characters\n"
+    return (
+        text[:_MAX_IR_CHARACTERS] + f"\n// cut: {len(text) - _MAX_IR_CHARACTERS} more characters\n"
+    )
 
 
 def difference(before: str, after: str) -> list[str]:
-    """A unified diff of two modules that does not see the renumbering of values and maps."""
+    """A unified diff of two modules that ignores renamed values and maps."""
     old, new = before.splitlines(), after.splitlines()
-    if len(old) + len(new) > _DIFF_LINES:
+    if len(old) + len(new) > _MAX_DIFF_LINES:
         return [f"@@ too long to compare: {len(old)} lines before, {len(new)} after @@"]
     matcher = difflib.SequenceMatcher(a=_nameless(old), b=_nameless(new))
     lines = []

@@ -9,13 +9,13 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
+from mlirfuse.core import Candidate, Decision, Reason, Report
 
-_OPS_SHOWN = 4
-"""Ops shown of one refused candidate, or of one row of the table of candidates."""
+_MAX_OPS_SHOWN = 4
+"""Ops shown of a refused candidate, and in a row of the table of candidates."""
 
-_OPS_COLUMNS = 40
-"""Narrowest column of ops in the table of candidates on a terminal."""
+_MIN_OPS_WIDTH = 40
+"""Minimum width of the column of ops in the table of candidates on a terminal, in characters."""
 
 
 def printable(value: str) -> str:
@@ -26,7 +26,7 @@ def printable(value: str) -> str:
 
 
 def byte_size(count: int | None) -> str:
-    """A number of bytes in the unit that keeps it short; `-` when it is not known."""
+    """A size with a binary unit, e.g. `1.5 KiB`; `-` when it is not known."""
     if count is None:
         return "-"
     size = float(count)
@@ -46,7 +46,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def match_name(decision: Decision) -> str:
-    """The pass and the number of its match, as `--disable-pass=a@match=3` counts them."""
+    """The pass and the ordinal of its match, as in `--disable-pass=a@match=3`."""
     if decision.match is None:
         return printable(decision.pass_name)
     return f"{printable(decision.pass_name)} match {decision.match}"
@@ -62,27 +62,27 @@ def _worth(decision: Decision) -> str:
 
 
 def ops_of(decision: Decision) -> list[tuple[str, str]]:
-    """The ops of a candidate as pairs of name and location, safe to print."""
+    """Name and location of each op of a candidate, safe to print."""
     pairs = itertools.zip_longest(decision.op_names, decision.ops, fillvalue="?")
     return [(printable(name), printable(location)) for name, location in pairs]
 
 
 def op_runs(decision: Decision) -> list[str]:
-    """The ops of a candidate as `name at location`, repetitions in a row counted."""
+    """The ops of a candidate as `name at location`; consecutive repetitions are counted."""
     lines = []
     for (name, location), run in itertools.groupby(ops_of(decision)):
         count = len(list(run))
-        place = "" if location == "-" else f" at {location}"
-        lines.append(f"{name}{place}" + (f" (x{count})" if count > 1 else ""))
+        where = "" if location == "-" else f" at {location}"
+        lines.append(f"{name}{where}" + (f" (x{count})" if count > 1 else ""))
     return lines
 
 
-def op_chain(decision: Decision, limit: int = _OPS_SHOWN) -> str:
-    """The ops of a candidate on one line, the middle left out when there are many."""
+def op_chain(decision: Decision, limit: int = _MAX_OPS_SHOWN) -> str:
+    """The ops of a candidate on one line; the middle of a long list is omitted."""
     shown = op_runs(decision)
     if len(shown) > limit:
-        left_out = len(shown) - limit
-        shown[limit - 1 : -1] = [f"({left_out} more)"]
+        omitted = len(shown) - limit
+        shown[limit - 1 : -1] = [f"({omitted} more)"]
     return " + ".join(shown)
 
 
@@ -95,7 +95,7 @@ def _group_lines(decisions: Iterable[Decision]) -> Iterator[str]:
 
 
 def refusal(decision: Decision) -> str:
-    """Why a candidate was not taken: the reason's text, and the detail when there is one."""
+    """The text of the reason for a refusal, with its detail if there is one."""
     if decision.reason is None:
         return "no reason recorded"
     return decision.reason.text + (f": {printable(decision.detail)}" if decision.detail else "")
@@ -111,8 +111,8 @@ def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
         else:
             yield f"    {reason.code} ({len(refused)}): {reason.text}"
             yield f"      hint: {reason.hint}"
-        alike = collections.Counter((d.pass_name, op_chain(d), d.detail) for d in refused)
-        for (name, chain, detail), count in alike.most_common():
+        counted = collections.Counter((d.pass_name, op_chain(d), d.detail) for d in refused)
+        for (name, chain, detail), count in counted.most_common():
             times = f" (x{count})" if count > 1 else ""
             yield f"      {printable(name)}{times}: {chain}"
             if detail:
@@ -121,17 +121,19 @@ def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
 
 def _dispatches(report: Report) -> str:
     stock, fused = report.dispatches.get("stock"), report.dispatches.get("fused")
-    parts = [f"{n} {side}" for side, n in (("stock", stock), ("fused", fused)) if n is not None]
+    parts = [
+        f"{n} {program}" for program, n in (("stock", stock), ("fused", fused)) if n is not None
+    ]
     return f"; dispatches: {', '.join(parts)}" if parts else ""
 
 
 def is_group(decision: Decision) -> bool:
-    """Whether the decision made a group, not a rewrite that prepares one."""
-    return decision.taken and decision.kind is not Kind.REWRITE
+    """Whether the decision formed a group; rewrites prepare groups without forming one."""
+    return decision.made_group
 
 
 def decision_of(report: Report, function: str, pass_name: str, match: int) -> Decision | None:
-    """The decision that made a group."""
+    """The decision that formed a group."""
     wanted = (function, pass_name, match)
     for decision in report.decisions:
         if decision.taken and (decision.function, decision.pass_name, decision.match) == wanted:
@@ -153,10 +155,10 @@ def summary(report: Report) -> str:
 
 
 def text(report: Report) -> str:
-    """The answer to `--explain`: per function the groups, then what was refused and why.
+    """The answer to `--explain`: for each function the groups, then the refusals by reason.
 
-    Refusals are grouped by reason, and those of the same pass at the same lines of the model are
-    counted: the layers of a model share their lines. Rewrites that only prepare groups are counted.
+    Refusals of one pass at the same lines of the model are counted once with their multiplicity,
+    since the layers of a model share their lines. So are rewrites that only prepare groups.
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
     functions = dict.fromkeys(d.function for d in report.decisions)
@@ -179,9 +181,9 @@ def text(report: Report) -> str:
 
 
 def ranked(report: Report) -> list[Candidate]:
-    """Every candidate, the largest modelled gain first; candidates without a model last.
+    """All candidates by modelled gain, the largest first; those without a model last.
 
-    The order does not depend on the order in which the engine considered them.
+    The ranking does not depend on the order in which the engine considered them.
     """
 
     def key(decision: Decision) -> tuple[float, int, str, str, tuple[str, ...], int]:
@@ -211,7 +213,7 @@ def _margin(decision: Decision, following: Decision | None) -> float | None:
 
 
 _COLUMNS = ("rank", "kind", "pass", "saved", "gain", "margin", "taken", "ops")
-_TO_THE_RIGHT = frozenset({"rank", "saved", "gain", "margin"})
+_RIGHT_ALIGNED = frozenset({"rank", "saved", "gain", "margin"})
 
 
 def _candidate_row(candidate: Candidate) -> tuple[str, ...]:
@@ -230,12 +232,12 @@ def _candidate_row(candidate: Candidate) -> tuple[str, ...]:
 
 
 def candidates_text(report: Report, *, color: bool = False) -> str:
-    """The answer to `--candidates`: a table of every candidate, the most valuable first.
+    """The answer to `--candidates`: a table of all candidates by rank.
 
     Args:
       report: the engine's report.
-      color: for a terminal: ANSI styles, and the ops folded to the terminal's width. Otherwise
-        plain text with one line a candidate.
+      color: whether to use ANSI styles and fold the ops to the terminal's width; otherwise plain
+        text with one line for each candidate.
     """
     rows = [_candidate_row(candidate) for candidate in ranked(report)]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
@@ -244,7 +246,7 @@ def candidates_text(report: Report, *, color: bool = False) -> str:
     lines = []
     for row in (_COLUMNS, *rows):
         cells = (
-            cell.rjust(width) if name in _TO_THE_RIGHT else cell.ljust(width)
+            cell.rjust(width) if name in _RIGHT_ALIGNED else cell.ljust(width)
             for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
         )
         lines.append("  ".join(cells).rstrip())
@@ -258,15 +260,15 @@ def _styled(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> str:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name, width in zip(_COLUMNS[:-1], widths, strict=False):
-        justify: Literal["left", "right"] = "right" if name in _TO_THE_RIGHT else "left"
+        justify: Literal["left", "right"] = "right" if name in _RIGHT_ALIGNED else "left"
         table.add_column(name, justify=justify, no_wrap=True, min_width=width)
-    table.add_column(_COLUMNS[-1], overflow="fold", min_width=min(widths[-1], _OPS_COLUMNS))
+    table.add_column(_COLUMNS[-1], overflow="fold", min_width=min(widths[-1], _MIN_OPS_WIDTH))
     for row in rows:
         outcome = "green" if row[-2] == "yes" else "yellow"
         styles = (*("" for _ in row[:-2]), outcome, "dim")
         table.add_row(*(Text(cell, style=s) for cell, s in zip(row, styles, strict=True)))
     fixed = sum(widths[:-1]) + 2 * len(widths)
-    width = max(fixed + min(widths[-1], _OPS_COLUMNS), shutil.get_terminal_size().columns)
+    width = max(fixed + min(widths[-1], _MIN_OPS_WIDTH), shutil.get_terminal_size().columns)
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=True, highlight=False).print(table)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())

@@ -52,23 +52,24 @@ def import_model(
         - a function, jitted by JAX or not, a `jax.export.Exported`, or bytes or the path of a
           serialized one;
         - the path of an `.onnx` file;
-        - MLIR: text, bytecode or its path, or an `iree.compiler.ir.Module`; dialects are told
-          apart by content;
-        - an `ImportedModel`, which is returned as it is;
-        - `package.module:function`. The function is **run**: it returns the model and its example
-          inputs, and dynamic shapes as a third value if there are any.
+        - MLIR: text, bytecode or its path, or an `iree.compiler.ir.Module`; the dialect is detected
+          from the content;
+        - an `ImportedModel`, which is returned unchanged;
+        - `package.module:function`. The function is **run**: it returns the model, its example
+          inputs and, as an optional third value, dynamic shapes.
       example_inputs: for modules and functions, a tuple of arguments or a mapping of keyword
         arguments: tensors, arrays, `jax.ShapeDtypeStruct`, and containers of them.
       dynamic_shapes: for PyTorch, as `torch.export.export` takes them.
-      function: for MLIR, which function to call; elsewhere a name for it.
-      attention: for PyTorch, `whole`, `decomposed` or `auto`: the form that
-        `scaled_dot_product_attention` takes.
+      function: for MLIR, name of the function to call; for other models, name of the function in
+        the result.
+      attention: for PyTorch, the form of `scaled_dot_product_attention`: `whole`, `decomposed` or
+        `auto`.
       timeout: seconds for each subprocess of the import; None for no limit.
 
     Raises:
       UsageError: the request is wrong: no such file, no example inputs, an extra not installed.
-      ImportFailedError: the model is damaged or holds something that IREE does not take.
-      CompileFailedError: the lowering died or ran out of time.
+      ImportFailedError: the model is damaged or IREE does not support a part of it.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     if isinstance(model, ImportedModel):
         return model
@@ -94,7 +95,7 @@ def import_model(
 
 
 def _call_reference(module_name: str, name: str) -> Sequence[Any]:
-    """Runs the user's function; modules beside the working directory are found too."""
+    """Runs the user's function; modules in the working directory are found too."""
     reference = f"{module_name}:{name}"
     folder = os.getcwd()
     sys.path.insert(0, folder)
@@ -119,17 +120,17 @@ def _call_reference(module_name: str, name: str) -> Sequence[Any]:
 def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> ImportedModel:
     kind = _kind_of_file(path)
     if kind == "onnx":
-        _need("onnx", "onnx", f"importing {path}")
+        _require("onnx", "onnx", f"importing {path}")
         from mlirfuse.frontends.onnx import import_file as import_onnx
 
         return import_onnx(path, **common)
     if kind == "torch":
-        _need("torch", "torch", f"importing {path}")
+        _require("torch", "torch", f"importing {path}")
         from mlirfuse.frontends.torch import import_file as import_torch
 
         return import_torch(path, attention=attention, **common)
     if kind == "jax":
-        _need("jax", "jax", f"importing {path}")
+        _require("jax", "jax", f"importing {path}")
         from mlirfuse.frontends.jax import import_serialized
 
         return import_serialized(path.read_bytes(), source=str(path), **common)
@@ -139,7 +140,7 @@ def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> Impor
 
 
 def _kind_of_file(path: Path) -> str:
-    """Which importer reads a file: by what it starts with, then by its name, then by its text."""
+    """The importer of a file, by its first bytes, then by its suffix, then by its text."""
     if path.is_dir():
         raise UsageError(f"{path} is a directory; {_ACCEPTED} would be accepted")
     try:
@@ -166,12 +167,12 @@ def _kind_of_file(path: Path) -> str:
         return "jax"
     if _is_mlir_text(head):
         return "mlir"
-    raise UsageError(f"{path} is of no kind that mlirfuse imports; {_ACCEPTED} would be accepted")
+    raise UsageError(f"{path} is of an unknown kind; {_ACCEPTED} would be accepted")
 
 
 def _import_bytes(data: bytes, common: dict[str, Any]) -> ImportedModel:
     if not data.startswith(_BYTECODE) and _PORTABLE in data:
-        _need("jax", "jax", "importing a serialized jax.export")
+        _require("jax", "jax", "importing a serialized jax.export")
         from mlirfuse.frontends.jax import import_serialized
 
         return import_serialized(data, source="<jax.export>", **common)
@@ -180,13 +181,13 @@ def _import_bytes(data: bytes, common: dict[str, Any]) -> ImportedModel:
 
         return import_bytes(data, **common)
     raise UsageError(
-        "these bytes are of no kind that mlirfuse imports; MLIR text or bytecode, or a serialized "
+        "these bytes are of an unknown kind; MLIR text or bytecode, or a serialized "
         "jax.export would be accepted"
     )
 
 
 def _is_mlir_text(head: bytes) -> bool:
-    # A cut through a character at the end is no sign of binary data.
+    # A character cut off at the end is no sign of binary data.
     text = head.decode("utf-8", errors="replace").rstrip("\ufffd")
     return (
         "\ufffd" not in text and "\0" not in text and bool(re.search(r"\b(func|module)\b|@", text))
@@ -196,7 +197,7 @@ def _is_mlir_text(head: bytes) -> bool:
 def _import_object(
     model: Any, example_inputs: Any, dynamic_shapes: Any, attention: str, common: dict[str, Any]
 ) -> ImportedModel:
-    """Objects of frameworks: whoever has one has imported its framework already."""
+    """Imports an object of a framework; its framework is imported already."""
     if type(model).__module__.startswith("iree.compiler"):
         from mlirfuse.frontends.mlir import import_module as import_mlir
 
@@ -221,7 +222,7 @@ def _import_object(
 
         return import_exported(model, **common)
     if callable(model) and not isinstance(model, type):
-        _need("jax", "jax", "importing a function")
+        _require("jax", "jax", "importing a function")
         from mlirfuse.frontends.jax import import_function
 
         return import_function(model, example_inputs, **common)
@@ -232,7 +233,7 @@ def _import_object(
 
 
 def _holds(tree: Any, kind: type) -> bool:
-    """Whether a container of containers has a leaf of this type."""
+    """Whether nested containers have a leaf of this type."""
     if isinstance(tree, Mapping):
         return any(_holds(v, kind) for v in tree.values())
     if isinstance(tree, list | tuple):
@@ -240,7 +241,7 @@ def _holds(tree: Any, kind: type) -> bool:
     return isinstance(tree, kind)
 
 
-def _need(module: str, extra: str, purpose: str) -> None:
+def _require(module: str, extra: str, purpose: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError as error:

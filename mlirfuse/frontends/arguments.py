@@ -4,11 +4,12 @@
     return %r
   becomes
     %r = iree_linalg_ext.sort outs(%x)
-    util.optimization_barrier %x           // read after all writes: %x is copied before
+    util.optimization_barrier %x           // a use after all writes: %x is copied before
     return %r
 
-IREE 3.13 computes into the memory of an argument that it sees no later reader of, and with memory
-that is shared, that is the caller's array: sort, scatter, `index_put`, an update of a slice.
+IREE 3.13 computes in place in the memory of an argument without later users. Where that memory is
+shared with the caller, this overwrites the caller's array: by sort, scatter, `index_put`, or an
+update of a slice.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _VIEWS = (
     "tensor.extract_slice",
     "tensor.reshape",
 )
-"""Ops whose result may be the memory of their first operand."""
+"""Ops whose result may alias their first operand."""
 
 _UPDATES = ("tensor.insert", "tensor.insert_slice", "tensor.scatter")
 """Ops that write into their second operand."""
@@ -40,7 +41,7 @@ _STRUCTURED = ("linalg.", "iree_linalg_ext.", "tm_tensor.")
 
 
 def keep_arguments(module: ir.Module) -> bool:
-    """Has arguments copied that ops may write into; says whether there are any."""
+    """Makes IREE copy arguments that ops may write into; returns whether there are any."""
     from iree.compiler import ir
 
     changed = False

@@ -1,4 +1,4 @@
-"""Reads the functions of a module: which one to call, and what it takes and returns."""
+"""The entry point of a module: the function to call, its arguments and its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMPILED = (
     "hal.executable",
     "vm.module",
 )
-"""Ops of programs that IREE compiled further than dispatches can be regrouped."""
+"""Ops of programs in which IREE has formed dispatches, so that nothing can be fused any more."""
 
 _ASYNC = "$async"
 """IREE's suffix for the function that a synchronous entry point wraps."""
@@ -33,13 +33,13 @@ def read_signature(module: ir.Module, function: str | None, source: str) -> Sign
 
     Args:
       module: functions on tensors, or on the buffer views that IREE's ABI turns them into.
-      function: the name asked for; None for the only public function, or the one called `main`.
-      source: the model's name, for errors.
+      function: name of the function; None for the only public function, or for `main`.
+      source: name of the model, for errors.
 
     Raises:
       UsageError: no function has that name, or the choice is not clear.
-      ImportFailedError: the module has no function to call, or it takes something else than
-        tensors and scalars.
+      ImportFailedError: the module has no function to call, or an argument or result is neither a
+        tensor nor a scalar.
     """
     _refuse_compiled(module.body, source)
     functions = {
@@ -78,7 +78,7 @@ def read_signature(module: ir.Module, function: str | None, source: str) -> Sign
 
 
 def name_specs(specs: Iterable[TensorSpec], names: Iterable[str]) -> tuple[TensorSpec, ...]:
-    """The same specs under the model's own names."""
+    """The specs with the model's own names."""
     return tuple(
         TensorSpec(shape=spec.shape, dtype=spec.dtype, name=name)
         for spec, name in zip(specs, names, strict=True)
@@ -117,7 +117,7 @@ def _is_entry(op: ir.Operation) -> bool:
 
 
 def _imported(function: ir.Operation, index: int, declared: ir.Type) -> ir.Type:
-    """The tensor that a buffer view argument is read as; other arguments are what they are."""
+    """The type that a buffer view argument is imported as; other types unchanged."""
     for use in function.regions[0].blocks[0].arguments[index].uses:
         if use.owner.operation.name == "hal.tensor.import":
             return use.owner.operation.results[0].type
@@ -125,7 +125,7 @@ def _imported(function: ir.Operation, index: int, declared: ir.Type) -> ir.Type:
 
 
 def _exported(function: ir.Operation, index: int, declared: ir.Type) -> ir.Type:
-    """The tensor that a buffer view result is made from; other results are what they are."""
+    """The type that a buffer view result is exported from; other types unchanged."""
     from iree.compiler import ir
 
     blocks = list(function.regions[0].blocks)
@@ -147,5 +147,5 @@ def _spec(declared: ir.Type, where: str) -> TensorSpec:
     if isinstance(declared, ir.IntegerType | ir.FloatType | ir.IndexType):
         return TensorSpec(shape=(), dtype=str(declared))
     raise ImportFailedError(
-        f"{where} is of type {declared}; a ranked tensor or a number would be accepted"
+        f"{where} is of type {declared}; a ranked tensor or a scalar would be accepted"
     )

@@ -1,4 +1,4 @@
-"""What every importer hands to the compiler: a module on disk and its signature."""
+"""The result of every importer: a module on disk and its signature."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 
 class WorkDirectory:
-    """A temporary directory that goes with the object, without the warning of `tempfile`'s own.
+    """A temporary directory that is removed with the object, without the warning of `tempfile`.
 
     Attributes:
       name: its path.
@@ -37,20 +37,19 @@ class ImportedModel:
     """A model as MLIR bytecode on disk, ready for `iree-compile`.
 
     Attributes:
-      path: the bytecode (or text) file. Weights are resources of it, never text.
+      path: the bytecode or text file. Weights are resources of it, never text.
       input_type: value of `--iree-input-type`: `none`, `stablehlo`, `tosa`, `onnx`, `torch`. The
         importers of this package lower to linalg themselves, so it is `none`.
       function: the function to call.
-      inputs: its arguments, in order.
-      outputs: its results, in order.
-      sizes: the dynamic sizes of the arguments, as far as the model says that some are equal or
-        limited.
+      inputs: specs of its arguments, in order.
+      outputs: specs of its results, in order.
+      sizes: dynamic sizes of the arguments whose equality or range the model states.
       source: file name or model name, for messages.
       frontend: `torch`, `jax`, `onnx` or `mlir`.
       flatten: turns the caller's arguments, `flatten(*args, **kwargs)`, into the flat argument list
         of `function`; None when arguments are passed as they are.
-      unflatten: turns the list of flat results back into the structure that the model returns; None
-        when one result stands for itself and several are a tuple.
+      unflatten: turns the list of flat results into the containers that the model returns; None
+        for one result alone, or several in a tuple.
       workdir: the directory that holds `path`; removed with the object.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.

@@ -39,17 +39,17 @@ def import_function(
     """Imports a function, jitted or not. Arrays that it closes over become its weights.
 
     Args:
-      model: static arguments of a jitted function must be bound already (`functools.partial`).
+      model: a function; static arguments of a jitted one are bound (`functools.partial`).
       example_inputs: a tuple of positional arguments or a mapping of keyword arguments; arrays or
         `jax.ShapeDtypeStruct` in any pytree. Symbolic sizes of `jax.export.symbolic_shape` become
         dynamic dimensions.
-      function: the function's name in the result, which is `main`.
+      function: name of the function in the result: `main` or None.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
       UsageError: no example inputs.
       ImportFailedError: JAX cannot trace the function, or IREE has no lowering for an op.
-      CompileFailedError: the lowering died or ran out of time.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     import jax
     import jax.export
@@ -97,7 +97,7 @@ def import_exported(
     function: str | None = None,
     timeout: float | None = None,
 ) -> ImportedModel:
-    """Imports what `jax.export.export` returned. Arguments and errors as for `import_function`.
+    """Imports a result of `jax.export.export`. Arguments and errors as for `import_function`.
 
     Special functions (erf, top_k) are expanded in an export; from a function they are not.
     """
@@ -161,7 +161,7 @@ def import_serialized(
 
 
 def _check(module: bytes, source: str, timeout: float | None) -> None:
-    """Has a subprocess read the module of a file first: the reader can abort on damage."""
+    """Parses the module of a file in a subprocess first: the parser can abort on damage."""
     with WorkDirectory() as folder:
         path = Path(folder, "module.mlirbc")
         path.write_bytes(module)
@@ -194,7 +194,7 @@ def _take_weights(module: Any, weights: Weights) -> None:
             continue
         element = str(jax_ir.ShapedType(value.type).element_type)
         bits = re.fullmatch(r"(?:u?i|b?f)(\d+)(?:E\w+)?", element)
-        # Not float64: IREE turns its data into float32, and has to have it for that.
+        # Not float64: IREE converts its data to float32, and needs it inline for that.
         if not bits or int(bits[1]) % 8 or element == "f64":
             continue
         if len(value) * int(bits[1]) // 8 < INLINE_BYTES:
@@ -205,7 +205,7 @@ def _take_weights(module: Any, weights: Weights) -> None:
 
 
 def _data(value: Any) -> np.ndarray:
-    """The bytes of a constant; types that numpy has no name for come out of its printed form."""
+    """The bytes of a constant; those of types that numpy lacks are parsed from its printed form."""
     try:
         # A view: it keeps JAX's module alive, and its data is not copied.
         return np.asarray(value)
@@ -218,18 +218,18 @@ def _data(value: Any) -> np.ndarray:
 def _import_module(
     module: Any, source: str, function: str | None, timeout: float | None
 ) -> ImportedModel:
-    """Imports a module of JAX's own MLIR; empties it of its weights."""
+    """Imports a module of JAX's own MLIR, and removes the weights from it."""
     from iree.compiler import ir
 
     weights = Weights()
     _take_weights(module.operation, weights)
-    # The generic form has no syntax of its own that JAX's version and IREE's could differ in.
+    # The generic form has no custom syntax, in which JAX's version and IREE's could differ.
     text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
         with ir.Context() as context:
-            # Sharding annotations and XLA's own attributes, which mean nothing on one device.
+            # Sharding annotations and XLA's attributes, which have no meaning on one device.
             context.allow_unregistered_dialects = True
             parsed = ir.Module.parse(text)
             repair(parsed)
@@ -251,7 +251,7 @@ def _import_module(
 
 
 def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -> list[str]:
-    """`x`, `params['w']`: the names of the flat arguments in the model's own words."""
+    """Names of the flat arguments from the model's parameters, e.g. `x`, `params['w']`."""
     import jax
 
     try:
@@ -272,7 +272,7 @@ def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -
 def _calling_convention(
     source: str, in_tree: Any, out_tree: Any, kept: Collection[int]
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
-    """`flatten` and `unflatten` of the imported model; the program takes the `kept` leaves only."""
+    """`flatten` and `unflatten` of the imported model; the program takes only the `kept` leaves."""
     import jax
 
     def flatten(*args: Any, **kwargs: Any) -> list[Any]:

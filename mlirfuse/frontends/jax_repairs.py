@@ -1,4 +1,4 @@
-"""What JAX's StableHLO needs before IREE 3.13 lowers it, or lowers it well.
+"""Rewrites of JAX's StableHLO that IREE 3.13 does not lower, or lowers badly.
 
   %0 = stablehlo.dot_general %a, %b {algorithm = ...} : (f16, f16) -> f16
 becomes
@@ -6,7 +6,7 @@ becomes
   %0 = stablehlo.convert %1 : f32 -> f16
 
   chlo.erf  ->  math.erf
-  stablehlo.dynamic_broadcast_in_dim: which sizes expand is written down
+  stablehlo.dynamic_broadcast_in_dim  ->  linalg.generic, of known expanding dimensions
   stablehlo.dynamic_reshape  ->  tensor.collapse_shape or tensor.expand_shape
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 _DYNAMIC = 1_000_003
-"""Stands for a dynamic size when sizes are compared: a prime that no model has for a size."""
+"""Stand-in for a dynamic size when sizes are compared: a prime that is no size of any model."""
 
 
 def operations(op: Any) -> Iterator[Any]:
@@ -39,8 +39,8 @@ def repair(module: ir.Module) -> None:
         "chlo.erf": _keep_erf,
         "stablehlo.dynamic_broadcast_in_dim": _broadcast,
         "stablehlo.dynamic_reshape": _reshape,
-        "stablehlo.dot_general": _product,
-        "stablehlo.convolution": _sum_in_float32,
+        "stablehlo.dot_general": _dot_general,
+        "stablehlo.convolution": _accumulate_in_float32,
     }
     for op in list(operations(module.operation)):
         if apply := repairs.get(op.name):
@@ -53,7 +53,7 @@ def _replace(op: ir.Operation, value: ir.Value) -> None:
 
 
 def _keep_erf(op: ir.Operation) -> None:
-    """IREE would expand it into 50 ops, in which no pass finds a gelu any more."""
+    """Keeps erf as one op: IREE would expand it into 50, in which no pass recognizes a gelu."""
     from iree.compiler import ir
 
     with op.location, ir.InsertionPoint(op):
@@ -61,12 +61,12 @@ def _keep_erf(op: ir.Operation) -> None:
     _replace(op, erf.result)
 
 
-def _sum_in_float32(op: ir.Operation) -> None:
-    """Sums of half precision products in float32, as XLA does.
+def _accumulate_in_float32(op: ir.Operation) -> None:
+    """Accumulates contractions of half precision in float32, as XLA does.
 
-    IREE sums in the type of the result: 8 % error in a float16 product over 4096 elements, where
-    XLA's is 0.05 %. It does not lower products with an `algorithm` at all; the one asked for
-    sums in float32 or less.
+    IREE accumulates in the type of the result: 8 % error in a float16 matmul with K = 4096, where
+    XLA's is 0.05 %. It does not lower a contraction with an `algorithm` at all; the requested one
+    accumulates in float32 or less.
     """
     from iree.compiler import ir
 
@@ -83,63 +83,64 @@ def _sum_in_float32(op: ir.Operation) -> None:
     _replace(op, value)
 
 
-def _product(op: ir.Operation) -> None:
-    """Makes a product of a matrix and a stack of dynamic size one of two matrices.
+def _dot_general(op: ir.Operation) -> None:
+    """Turns a matmul of a batch of dynamic size and one matrix into a matmul of two matrices.
 
-    IREE does so too, and then has no lowering for the reshapes that it made.
+    IREE does so too, and then has no lowering for its own reshapes.
     """
     from iree.compiler import ir
 
     left, right = op.operands
     old, kernel, result = (ir.RankedTensorType(v.type) for v in (left, right, op.results[0]))
-    numbers = str(op.attributes["dot_dimension_numbers"])
-    contracting = re.search(r"rhs_contracting_dimensions = \[([01])\]", numbers)
+    dimension_numbers = str(op.attributes["dot_dimension_numbers"])
+    contracting = re.search(r"rhs_contracting_dimensions = \[([01])\]", dimension_numbers)
     plain = (
-        f"lhs_contracting_dimensions = [{old.rank - 1}]" in numbers and "batching" not in numbers
+        f"lhs_contracting_dimensions = [{old.rank - 1}]" in dimension_numbers
+        and "batching" not in dimension_numbers
     )
-    stacked = list(old.shape[:-1]).count(ir.ShapedType.get_dynamic_size()) == 1 and old.rank > 2
-    if not (contracting and plain and stacked and kernel.rank == 2):
-        _sum_in_float32(op)
+    batched = list(old.shape[:-1]).count(ir.ShapedType.get_dynamic_size()) == 1 and old.rank > 2
+    if not (contracting and plain and batched and kernel.rank == 2):
+        _accumulate_in_float32(op)
         return
     dynamic = ir.ShapedType.get_dynamic_size()
     with op.location, ir.InsertionPoint(op):
-        rows = [list(range(old.rank - 1)), [old.rank - 1]]
+        groups = [list(range(old.rank - 1)), [old.rank - 1]]
         flat = ir.RankedTensorType.get([dynamic, old.shape[-1]], old.element_type)
-        product = ir.RankedTensorType.get([dynamic, result.shape[-1]], result.element_type)
+        matmul_type = ir.RankedTensorType.get([dynamic, result.shape[-1]], result.element_type)
         attributes = {name: op.attributes[name] for name in op.attributes}
         attributes["dot_dimension_numbers"] = ir.Attribute.parse(
             "#stablehlo.dot<lhs_contracting_dimensions = [1], "
             f"rhs_contracting_dimensions = [{contracting[1]}]>"
         )
-        collapsed = _regroup("tensor.collapse_shape", left, flat, rows, [])
-        new = ir.Operation.create(op.name, [product], [collapsed, right], attributes)
-        where = _index(list(old.shape).index(dynamic))
-        size = ir.Operation.create("tensor.dim", [ir.IndexType.get()], [left, where]).result
-        expanded = _regroup("tensor.expand_shape", new.result, result, rows, [size])
+        collapsed = _regroup("tensor.collapse_shape", left, flat, groups, [])
+        new = ir.Operation.create(op.name, [matmul_type], [collapsed, right], attributes)
+        axis = _index(list(old.shape).index(dynamic))
+        size = ir.Operation.create("tensor.dim", [ir.IndexType.get()], [left, axis]).result
+        expanded = _regroup("tensor.expand_shape", new.result, result, groups, [size])
     _replace(op, expanded)
-    _sum_in_float32(new)
+    _accumulate_in_float32(new)
 
 
 def _broadcast(op: ir.Operation) -> None:
-    """Sizes of 1 expand, all others are the result's: JAX knows that, and does not write it down.
+    """Marks the expanding dimensions: those of size 1; all other sizes are the result's.
 
-    IREE lowers no broadcast of which it does not know.
+    JAX guarantees this without the attributes that IREE needs to lower a dynamic broadcast.
     """
     from iree.compiler import ir
 
     source, shape = op.operands
     old, new = (ir.RankedTensorType(v.type) for v in (source, op.results[0]))
     if str(old.element_type).startswith("ui"):
-        return  # linalg has no unsigned integers; IREE turns them signless later
+        return  # linalg has no unsigned integers; IREE makes them signless later
     dims = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
     with op.location, ir.InsertionPoint(op):
         sizes = [_size(shape, i) for i in range(new.rank) if new.is_dynamic_dim(i)]
         empty = ir.Operation.create("tensor.empty", [new], sizes).result
-        read = [
+        results = [
             ir.AffineConstantExpr.get(0) if size == 1 else ir.AffineDimExpr.get(dim)
             for size, dim in zip(old.shape, dims, strict=True)
         ]
-        maps = [ir.AffineMap.get(new.rank, 0, read), ir.AffineMap.get_identity(new.rank)]
+        maps = [ir.AffineMap.get(new.rank, 0, results), ir.AffineMap.get_identity(new.rank)]
         parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
         generic = ir.Operation.create(
             "linalg.generic",
@@ -159,7 +160,7 @@ def _broadcast(op: ir.Operation) -> None:
 
 
 def _reshape(op: ir.Operation) -> None:
-    """Reshapes that only merge or only split sizes, one of them dynamic; others stay."""
+    """Rewrites reshapes that only collapse or only expand sizes, one of them dynamic."""
     from iree.compiler import ir
 
     source, shape = op.operands
@@ -170,12 +171,12 @@ def _reshape(op: ir.Operation) -> None:
     static_old, static_new = (math.prod(s for s in t.shape if s != dynamic) for t in (old, new))
     olds = [_DYNAMIC * static_new if s == dynamic else s for s in old.shape]
     news = [_DYNAMIC * static_old if s == dynamic else s for s in new.shape]
-    merging = len(news) <= len(olds)
-    groups = _groups(*((olds, news) if merging else (news, olds)))
+    collapsing = len(news) <= len(olds)
+    groups = _groups(*((olds, news) if collapsing else (news, olds)))
     if groups is None:
         return
     with op.location, ir.InsertionPoint(op):
-        if merging:
+        if collapsing:
             value = _regroup("tensor.collapse_shape", source, new, groups, [])
         else:
             size = _size(shape, list(new.shape).index(dynamic))
@@ -209,27 +210,27 @@ def _index(value: int) -> ir.Value:
     return ir.Operation.create("arith.constant", [index], [], attributes).result
 
 
-def _size(shape: ir.Value, position: int) -> ir.Value:
+def _size(shape: ir.Value, axis: int) -> ir.Value:
     """One element of a tensor of sizes, as an index."""
     from iree.compiler import ir
 
     element = ir.RankedTensorType(shape.type).element_type
-    size = ir.Operation.create("tensor.extract", [element], [shape, _index(position)]).result
+    size = ir.Operation.create("tensor.extract", [element], [shape, _index(axis)]).result
     return ir.Operation.create("arith.index_cast", [ir.IndexType.get()], [size]).result
 
 
 def _groups(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None:
-    """Which neighbouring sizes of `many` multiply to each size of `few`; None if some do not."""
+    """Axes of `many` whose sizes multiply to each size of `few`; None where they do not."""
     groups: list[list[int]] = []
-    position = 0
-    for number, size in enumerate(few):
+    axis = 0
+    for index, size in enumerate(few):
         group: list[int] = []
         product = 1
-        last = number == len(few) - 1
-        while position < len(many) and (product < size or not group or last):
-            product *= many[position]
-            group.append(position)
-            position += 1
+        last = index == len(few) - 1
+        while axis < len(many) and (product < size or not group or last):
+            product *= many[axis]
+            group.append(axis)
+            axis += 1
         if product != size:
             return None
         groups.append(group)

@@ -1,7 +1,7 @@
 """From a dialect that IREE imports to linalg on tensors, in a subprocess.
 
 The lowering can abort the process that it runs in (`LLVM ERROR`), and so can the reader of damaged
-bytecode. Weights are not sent there and back: `Weights` puts them in afterwards.
+bytecode. Weights are not sent to the subprocess: `Weights` attaches them afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 MESSAGE_CHARS = 300
-"""Longest excerpt of another program's message in an error of ours, characters."""
+"""Maximum length of another program's message in an error of ours, in characters."""
 
 _LOWER = (
     "--compile-to=input",
@@ -31,21 +31,21 @@ _LOWER = (
     "--iree-torch-emit-async-entry-points=false",
 )
 _ERROR = re.compile(
-    r"^(?P<where>\S.*?): error: (?:loc\((?P<loc>.*?)\): )?(?P<what>.*)$", re.MULTILINE
+    r"^(?P<where>\S.*?): error: (?:loc\((?P<loc>.*?)\): )?(?P<message>.*)$", re.MULTILINE
 )
 _ILLEGAL = re.compile(r"failed to legalize operation '(?P<op>[\w.]+)'")
 _CALLED = re.compile(r'(?:call_target_name|name) = "(?P<name>[^"]+)"')
 
 
 def one_line(text: object) -> str:
-    """The first line with something in it, trimmed; for text that other programs wrote."""
+    """The first line that is not blank, trimmed; for text of other programs."""
     line = next((part for part in str(text).splitlines() if part.strip()), "no message")
     line = " ".join(line.split())
     return line if len(line) <= MESSAGE_CHARS else line[: MESSAGE_CHARS - 3] + "..."
 
 
 def write_module(module: ir.Module, path: Path) -> None:
-    """Writes bytecode without building it in memory first."""
+    """Writes bytecode without a copy in memory."""
     with path.open("wb") as file:
         module.operation.write_bytecode(file)
 
@@ -64,18 +64,18 @@ def lower(
     """Lowers a module file and describes the result; removes the file if it is in `workdir`.
 
     Args:
-      workdir: becomes the imported model's.
-      unlowered: MLIR text or bytecode.
+      workdir: working directory, which the imported model will own.
+      unlowered: file of MLIR text or bytecode.
       input_type: value of `--iree-input-type`.
-      frontend: which importer asks.
-      source: the model's name, for errors.
-      function: the function to call; None to find it.
+      frontend: name of the importer.
+      source: name of the model, for errors.
+      function: name of the function to call; None to find it.
       weights: data for the stand-ins in the module; None when it has no stand-ins.
       timeout: seconds for the subprocess; None for no limit.
 
     Raises:
-      ImportFailedError: IREE does not take the module; the message names the op.
-      CompileFailedError: the subprocess died or ran out of time.
+      ImportFailedError: IREE rejects the module; the message names the op.
+      CompileFailedError: the subprocess crashed or ran out of time.
     """
     from iree.compiler import ir
 
@@ -129,16 +129,16 @@ def convert(
 
     Args:
       tool: `iree-compile` or `iree-opt`.
-      given: MLIR text or bytecode. In the result's directory, a temporary one, the tool is given
-        its bare name: locations in the text that it reads must not differ from run to run.
-      arguments: the tool's flags.
-      result: where the tool writes.
-      source: the model's name, for errors.
+      given: file of MLIR text or bytecode. A file in the result's directory, a temporary one, is
+        passed by its bare name, so that locations do not differ from run to run.
+      arguments: flags of the tool.
+      result: output file.
+      source: name of the model, for errors.
       timeout: seconds for the tool; None for no limit.
 
     Raises:
-      ImportFailedError: IREE does not take the module; the message names the op.
-      CompileFailedError: the tool died or ran out of time.
+      ImportFailedError: IREE rejects the module; the message names the op.
+      CompileFailedError: the tool crashed or ran out of time.
     """
     inside = given.parent == result.parent
     name, cwd = (given.name, result.parent) if inside else (str(given), None)
@@ -155,9 +155,9 @@ def convert(
 
 
 def _explained(error: CompileFailedError, source: str, name: str) -> MlirfuseError:
-    """What to raise for a subprocess that refused a module: which op it does not take, and where.
+    """The error for a subprocess that rejected a module, with the op and its location.
 
-    Deaths and timeouts are the subprocess's own and stay as they are.
+    Crashes and timeouts are returned unchanged.
     """
     if error.returncode is None or error.returncode < 0:
         return error
@@ -167,14 +167,14 @@ def _explained(error: CompileFailedError, source: str, name: str) -> MlirfuseErr
     where = found["where"] if found["loc"] is None else found["loc"].strip('"')
     if where in ("", "unknown", "<unknown>:0"):
         where = source
-    if illegal := _ILLEGAL.search(found["what"]):
-        called = _CALLED.search(found["what"])
+    if illegal := _ILLEGAL.search(found["message"]):
+        called = _CALLED.search(found["message"])
         name = called["name"] if called else illegal["op"]
         place = "" if where == source else f" ({where})"
         return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{place}")
     if where.startswith(source):
-        return ImportFailedError(f"{where}: error: {one_line(found['what'])}")
-    return ImportFailedError(f"{source}: {one_line(found['what'])} ({where})")
+        return ImportFailedError(f"{where}: error: {one_line(found['message'])}")
+    return ImportFailedError(f"{source}: {one_line(found['message'])} ({where})")
 
 
 def mlir_message(error: ir.MLIRError) -> str:

@@ -1,4 +1,4 @@
-"""MLIR: text or bytecode of linalg, StableHLO, TOSA or the torch dialect, told apart by content."""
+"""MLIR: text or bytecode of linalg, StableHLO, TOSA or the torch dialect, detected by content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NORMALIZED = b"compute_barrier.start"
 """Part of the name of an op that IREE's global optimization puts around the computation."""
 
 _PORTABLE = b"StableHLO_v"
-"""Producer of portable bytecode, which `--iree-input-type=auto` of IREE 3.13 takes for nothing."""
+"""Producer of portable bytecode, which `--iree-input-type=auto` of IREE 3.13 does not detect."""
 
 
 def import_file(
@@ -36,15 +36,15 @@ def import_file(
     """Imports a file of MLIR.
 
     Args:
-      path: text or bytecode.
-      source: its name, for errors.
-      function: the function to call; None for the only public one, or `main`.
+      path: file of text or bytecode.
+      source: name of the model, for errors.
+      function: name of the function to call; None for the only public one, or `main`.
       timeout: seconds for each subprocess; None for no limit.
 
     Raises:
       UsageError: the function does not exist, or the choice is not clear.
-      ImportFailedError: the module is damaged, or holds an op that IREE does not take.
-      CompileFailedError: a subprocess died or ran out of time.
+      ImportFailedError: the module is damaged, or IREE does not support an op of it.
+      CompileFailedError: a subprocess crashed or ran out of time.
     """
     workdir = WorkDirectory()
     return _import(path, workdir, source=source, function=function, timeout=timeout)
@@ -110,7 +110,7 @@ def _normalized(
     function: str | None,
     timeout: float | None,
 ) -> ImportedModel | None:
-    """The module as it is, if it has been through global optimization; None if it has not."""
+    """The unchanged module if it is past global optimization; None if it is not."""
     from iree.compiler import ir
 
     result = Path(workdir.name, "model.mlirbc")
@@ -137,7 +137,7 @@ def _normalized(
 
 
 def _has_barrier(module: ir.Module) -> bool:
-    """Not a comment or a string that happens to hold the name."""
+    """Whether the module has the op, and not only its name in a comment or a string."""
     from iree.compiler import ir
 
     found = False

@@ -27,9 +27,9 @@ _DATA_FIELDS = (
     "double_data",
     "uint64_data",
 )
-"""Where a `TensorProto` keeps its elements."""
+"""Fields of a `TensorProto` that hold its elements."""
 
-_SUMS = frozenset(
+_ACCUMULATING = frozenset(
     {
         "AveragePool",
         "CumSum",
@@ -47,17 +47,16 @@ _SUMS = frozenset(
         "ReduceSumSquare",
     }
 )
-"""Operators that IREE's lowering computes in the element type."""
+"""Operators that IREE's lowering accumulates in the element type."""
 
 OPSET = 17
-"""Older models are converted to this version of the operator set, the oldest that IREE documents
-as supported."""
+"""Version of the operator set that older models are converted to: the oldest that IREE supports."""
 
 
 def import_file(
     path: Path, *, function: str | None = None, timeout: float | None = None
 ) -> ImportedModel:
-    """Imports an `.onnx` file, with external data beside it if it has any.
+    """Imports an `.onnx` file and its external data, if it has any.
 
     Args:
       path: the file.
@@ -66,13 +65,13 @@ def import_file(
 
     Raises:
       ImportFailedError: the file is damaged, or IREE has no lowering for an operator.
-      CompileFailedError: the lowering died or ran out of time.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     function = function or "main"
     weights = Weights()
     model, arrays = _load(path)
-    given = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value.name for value in model.graph.input if value.name not in given]
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in initializers]
     outputs = [value.name for value in model.graph.output]
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
@@ -106,15 +105,15 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
     model, arrays = _without_weights(model)
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
-    what = f"cannot convert it from operator set {version} to {OPSET}"
+    failure = f"cannot convert it from operator set {version} to {OPSET}"
     try:
         if version < OPSET:
             model = onnx.version_converter.convert_version(model, OPSET)
-        what = "cannot infer its shapes"
+        failure = "cannot infer its shapes"
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
-        raise ImportFailedError(f"{path}: ONNX {what}: {one_line(error)}") from error
-    _sum_in_float32(model.graph)
+        raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
+    _accumulate_in_float32(model.graph)
     _flatten_dynamic_sizes(model.graph)
     return model, arrays
 
@@ -122,14 +121,14 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
 def _without_weights(
     model: onnx.ModelProto,
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A copy that has no data for its large initializers, and the data.
+    """A copy without the data of its large initializers, and the data by name.
 
     Conversion and shape inference copy the model several times.
     """
     import onnx
 
     types = onnx.TensorProto
-    # Not float64: IREE turns its data into float32, and has to have it for that.
+    # Not float64: IREE converts its data to float32, and needs it inline for that.
     whole_bytes = {
         types.FLOAT,
         types.FLOAT16,
@@ -153,15 +152,15 @@ def _without_weights(
             for field in _DATA_FIELDS:
                 tensor.ClearField(field)
         elif not tensor.raw_data and tensor.data_type in (types.FLOAT16, types.BFLOAT16):
-            # IREE's importer takes half precision as raw data only.
+            # IREE's importer accepts half precision only as raw data.
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
     light = onnx.ModelProto()
     light.CopyFrom(model)
     return light, arrays
 
 
-def _sum_in_float32(graph: onnx.GraphProto) -> None:
-    """Puts casts around sums of half precision tensors, as ONNX runtimes compute them.
+def _accumulate_in_float32(graph: onnx.GraphProto) -> None:
+    """Casts half precision tensors to float32 for accumulation, as ONNX runtimes do.
 
     In float16 a mean over 4096 elements is 2 % off, and a norm 5 %.
     """
@@ -189,7 +188,7 @@ def _sum_in_float32(graph: onnx.GraphProto) -> None:
             for i, name in enumerate(node.input)
             if name in types and types[name].tensor_type.elem_type in half
         ]
-        if node.op_type not in _SUMS or 0 not in floats or node.output[0] not in types:
+        if node.op_type not in _ACCUMULATING or 0 not in floats or node.output[0] not in types:
             nodes.append(node)
             continue
         kind = types[node.output[0]].tensor_type.elem_type
@@ -205,10 +204,10 @@ def _sum_in_float32(graph: onnx.GraphProto) -> None:
 
 
 def _flatten_dynamic_sizes(graph: onnx.GraphProto) -> None:
-    """Puts a Flatten before each Reshape that joins all dynamic sizes in its first dimension.
+    """Adds a Flatten before each Reshape that collapses all dynamic sizes into dimension 0.
 
-    Where a Reshape does something else beside, as `[b, t, 2, 4]` to `[b * t, 8]`, IREE's importer
-    takes one of the sizes for that of the result and the others for 1.
+    Where the Reshape also collapses others, as `[b, t, 2, 4]` to `[b * t, 8]`, IREE's importer
+    takes one dynamic size for that of the result and the others for 1.
     """
     import onnx
 
@@ -222,8 +221,8 @@ def _flatten_dynamic_sizes(graph: onnx.GraphProto) -> None:
             kind = types[node.input[0]].tensor_type
             dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
             count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
-            joins = target[:1] == [-1] and all(size > 0 for size in target[1:])
-            if joins and dims.count(None) > 1:
+            collapses = target[:1] == [-1] and all(size > 0 for size in target[1:])
+            if collapses and dims.count(None) > 1:
                 flat = f"{node.output[0]}.flat"
                 nodes.append(
                     onnx.helper.make_node("Flatten", [node.input[0]], [flat], node.name, axis=count)
@@ -237,7 +236,7 @@ def _flatten_dynamic_sizes(graph: onnx.GraphProto) -> None:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """The types of tensors, as far as they are known."""
+    """The known types of tensors, by name."""
     import onnx
 
     types = {
@@ -248,7 +247,7 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 
 
 def _replace_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    """Gives a graph other nodes, some of which may be messages of it: of these it gets copies."""
+    """Replaces the nodes of a graph by copies of other nodes, which may be its own."""
     copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
@@ -293,7 +292,7 @@ def _write(
 def _make_literal(constant: ir.Operation) -> None:
     """Turns an ONNX constant into one of the torch dialect.
 
-    IREE puts a dummy in the place of an ONNX constant that has no data.
+    IREE replaces an ONNX constant without data by a dummy.
     """
     from iree.compiler import ir
 

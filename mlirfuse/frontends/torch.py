@@ -1,7 +1,7 @@
 """PyTorch: modules, functions, exported programs and `.pt2` files.
 
-`torch.export` -> our decompositions -> IREE's FX importer -> linalg, with PyTorch's stack traces as
-locations and parameters as resources that are never copied.
+`torch.export` -> our decompositions -> IREE's FX importer -> linalg. Locations are PyTorch's stack
+traces; parameters are resources that are never copied.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import torch
 
 ATTENTION = ("auto", "decomposed", "whole")
-"""What `attention=` takes. `auto` is `decomposed`: the fusion passes recognize that form and raise
-it where the target gains from it. Whole, it is 2.2x slower on the CPU (4x12x128x32 float32: 1.77 ms
-against 0.80 ms with IREE 3.13 on 2 cores), and IREE cannot generate it for Vulkan."""
+"""Values of `attention=`. `auto` is `decomposed`: the fusion passes recognize that form, and raise
+it where the target gains from it. The whole op is 2.2x slower on the CPU (4x12x128x32 float32:
+1.77 ms against 0.80 ms with IREE 3.13 on 2 cores), and IREE generates no code for it on Vulkan."""
 
 
 def import_module(
@@ -38,17 +38,17 @@ def import_module(
     """Imports a `torch.nn.Module`, or a function of tensors.
 
     Args:
-      model: in evaluation mode.
+      model: a module in evaluation mode, or a function.
       example_inputs: a tuple of positional arguments or a mapping of keyword arguments.
       dynamic_shapes: as `torch.export.export` takes them.
       function: name of the function in the result; `main` if None.
-      attention: a word of `ATTENTION`.
+      attention: one of `ATTENTION`.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
-      UsageError: no example inputs, or an unknown word.
+      UsageError: no example inputs, or an unknown form of attention.
       ImportFailedError: PyTorch cannot export the model, or IREE has no lowering for an op.
-      CompileFailedError: the lowering died or ran out of time.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     import torch
 
@@ -77,7 +77,7 @@ def import_program(
     attention: str = "auto",
     timeout: float | None = None,
 ) -> ImportedModel:
-    """Imports what `torch.export.export` returned. Arguments and errors as for `import_module`."""
+    """Imports a result of `torch.export.export`. Arguments and errors as for `import_module`."""
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_program import (
         calling_convention,
@@ -159,9 +159,9 @@ def _example_arguments(example_inputs: Any, source: str) -> _Arguments:
 
 
 def _without_aliases(arguments: _Arguments) -> _Arguments:
-    """The arguments with a copy of each tensor that comes again.
+    """The arguments with a copy of each tensor that is passed again.
 
-    Of a tensor given twice the export makes one argument, and ignores the other in every call.
+    The export merges arguments that are one tensor, and ignores the second one in every call.
     """
     import torch
     from torch.utils import _pytree as pytree
@@ -198,17 +198,17 @@ def _decomposed(
 
 
 def _refuse_mutation(program: torch.export.ExportedProgram, source: str) -> None:
-    """A compiled program is a pure function of its arguments."""
+    """Refuses models that change state or draw random numbers: a program is a pure function."""
     import torch
 
     signature = program.graph_signature
-    for names, what in (
+    for names, kind in (
         (signature.buffers_to_mutate, "buffer"),
         (signature.user_inputs_to_mutate, "argument"),
     ):
         if names:
             raise ImportFailedError(
-                f"{source}: the model changes its {what} '{next(iter(names.values()))}' in place; "
+                f"{source}: the model changes its {kind} '{next(iter(names.values()))}' in place; "
                 "return the new value instead (a module in training mode updates statistics: call "
                 ".eval() first)"
             )

@@ -1,7 +1,7 @@
-"""Reads `.pt2` files without running what a stranger may have put into them.
+"""Reads `.pt2` files without running code that they may hold.
 
 `torch.export.load` unpickles parts of the archive, loads shared libraries from it and evaluates
-size expressions as Python. A file is checked for all three before PyTorch sees it.
+size expressions as Python. All three are checked before PyTorch reads the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXPRESSION = re.compile(r"(?:[A-Za-z]\w*|\d+(?:\.\d+)?|'[A-Za-z]\w*'|[-+*/(),=<
 """Size expressions: names, numbers, quoted symbol names and arithmetic; no attribute access."""
 
 _TARGET = re.compile(r"torch\.ops\.[\w.]+|_operator\.\w+|math\.\w+|torch\.sym_\w+|torch\._sym_\w+")
-"""What a node may call."""
+"""Allowed targets of a node."""
 
 
 def load_program(path: Path) -> torch.export.ExportedProgram:
@@ -60,7 +60,7 @@ def _check(archive: zipfile.ZipFile, path: Path) -> None:
 
     names = archive.namelist()
     roots = {name.partition("/")[0] for name in names}
-    # PyTorch's own reader may pick another one of two entries than we would.
+    # Of two entries of one name PyTorch's reader may choose the one that was not checked.
     if len(set(names)) != len(names) or len(roots) != 1:
         raise ImportFailedError(f"{path}: not an archive of torch.export.save; {_RESAVE}")
     inside = {name.partition("/")[2]: name for name in names}

@@ -1,8 +1,8 @@
 """Our decompositions of PyTorch ops for IREE, on top of PyTorch's own.
 
-Five kinds: ops that IREE 3.13 has no lowering for; ops that it lowers with sums in half precision
-where PyTorch sums in float32; one that it lowers with a wrong constant; comparisons that it folds
-wrong; and attention, in the form that the fusion passes recognize.
+Five kinds: ops that IREE 3.13 has no lowering for; ops that it accumulates in half precision where
+PyTorch accumulates in float32; one that it lowers with a wrong constant; comparisons that it folds
+wrongly; and attention, in the form that the fusion passes recognize.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Table = dict[Any, Callable[..., Any]]
 
 
 def decomposition_table(*, whole_attention: bool) -> Table:
-    """What `ExportedProgram.run_decompositions` gets.
+    """The table for `ExportedProgram.run_decompositions`.
 
     Args:
-      whole_attention: leave `scaled_dot_product_attention` as one op.
+      whole_attention: whether to keep `scaled_dot_product_attention` as one op.
     """
     import torch
     from torch.export import default_decompositions
@@ -49,10 +49,10 @@ def decomposition_table(*, whole_attention: bool) -> Table:
         aten.avg_pool2d.default,
         aten.avg_pool3d.default,
     ):
-        table[op] = _sums_in_float32(op, table.get(op))
+        table[op] = _accumulated_in_float32(op, table.get(op))
     table[aten.gelu.default] = _gelu
     for op in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge):
-        table[op.Scalar] = _compared_in_one_kind(op.Scalar)
+        table[op.Scalar] = _compared_in_one_type(op.Scalar)
     attention = aten.scaled_dot_product_attention.default
     if whole_attention:
         table.pop(attention, None)
@@ -63,9 +63,9 @@ def decomposition_table(*, whole_attention: bool) -> Table:
 
 
 def decomposed_attention() -> contextlib.AbstractContextManager[Any]:
-    """A block in which functions of PyTorch that are traced have our form of attention.
+    """A context in which traced functions of PyTorch use our form of attention.
 
-    AOTAutograd picks one of PyTorch's kernels before it looks into a table of decompositions.
+    AOTAutograd picks one of PyTorch's kernels before it consults a table of decompositions.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -120,7 +120,7 @@ def _batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Statistics of the batch itself: what instance norm becomes."""
+    """Batch norm with the statistics of the batch itself; instance norm decomposes into it."""
     import torch
 
     axes = [0, *range(2, x.dim())]
@@ -149,11 +149,11 @@ def _squeeze_dims(x: torch.Tensor, dims: list[int]) -> torch.Tensor:
     )
 
 
-def _sums_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Computes `op` of half precision tensors in float32; other types go on as before.
+def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Computes `op` of half precision tensors in float32; other types are unchanged.
 
-    IREE's lowering of these ops sums in the element type: 4 % error in a float16 layer norm over
-    4096 elements, where PyTorch's is 0.04 %.
+    IREE's lowering of these ops accumulates in the element type: 4 % error in a float16 layer norm
+    over 4096 elements, where PyTorch's is 0.04 %.
     """
 
     def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -177,9 +177,9 @@ def _sums_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[
 
 
 def _gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
-    """GELU by tanh with the root of 2/pi; IREE's importer has 0.797724 for it.
+    """GELU by tanh with sqrt(2/pi), where IREE's importer uses 0.797724.
 
-    That is 5e-5 of the result, which half precision rounds away, and no GELU for fusion passes.
+    The error is 5e-5 of the result, below half precision, but no fusion pass recognizes that GELU.
     """
     import torch
 
@@ -189,11 +189,11 @@ def _gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
-def _compared_in_one_kind(op: Any) -> Callable[..., Any]:
-    """Compares a tensor with a number of its own kind, as PyTorch's promotion does.
+def _compared_in_one_type(op: Any) -> Callable[..., Any]:
+    """Compares a tensor with a scalar of its own kind of type, as PyTorch's promotion does.
 
-    IREE's importer folds a constant of floating point compared with an integer to what a
-    comparison of their bits would be, and dies of one of integers compared with a float.
+    IREE's importer folds a comparison of a floating-point constant with an integer as one of their
+    bits, and crashes on a comparison of an integer constant with a float.
     """
 
     def decomposition(x: torch.Tensor, other: Any) -> Any:
@@ -224,9 +224,9 @@ def _attention(
 ) -> torch.Tensor:
     """Matmul, mask, softmax in float32, matmul.
 
-    PyTorch's own decomposition scales query and key, and tests every score for rows without any
-    key; that costs three more passes over the scores. Such rows come from the mask alone, so here
-    the mask is tested, once, and the rows are zeroed in the result.
+    PyTorch's own decomposition scales query and key, and tests all scores for fully masked rows,
+    which takes three more passes over the scores. Such rows come from the mask alone, so this form
+    tests the mask once, and zeroes the rows in the result.
     """
     import torch
 
@@ -239,10 +239,10 @@ def _attention(
     rows, keys = query.shape[-2], key.shape[-2]
     query = query * scale
     heads = query.shape[:-2]
-    # Query heads that share a key head become rows of one matmul, so keys are not repeated.
+    # Query heads that share a key head are stacked along M of one matmul: keys are not repeated.
     grouped = enable_gqa and query.shape[-3] != key.shape[-3]
     if grouped and isinstance(rows, torch.SymInt):
-        # Rows of a dynamic number times heads could not be told from their product again.
+        # A dynamic M that is rows times heads could not be split again.
         key, value = (_repeated(x, query.shape[-3] // x.shape[-3]) for x in (key, value))
         grouped = False
     if grouped:
@@ -275,7 +275,7 @@ def _attention(
 
 
 def _repeated(heads: torch.Tensor, times: int) -> torch.Tensor:
-    """Each head of (..., heads, keys, size) as often, one beside the other."""
+    """Each head of (..., heads, keys, size) repeated, copies next to each other."""
     wide = heads.unsqueeze(-3).expand(*heads.shape[:-2], times, *heads.shape[-2:])
     return wide.flatten(-4, -3)
 
@@ -293,7 +293,7 @@ def _transformer_encoder_layer(
     eps: float,
     *others: Any,
 ) -> torch.Tensor:
-    """`torch.nn.TransformerEncoderLayer` in one op, which PyTorch takes when nothing is trained."""
+    """`torch.nn.TransformerEncoderLayer` as one op, which PyTorch uses in inference."""
     from torch.nn import functional
 
     *weights, mask, kind = (*others, None, None)[:10]
@@ -325,9 +325,9 @@ def _transformer_encoder_layer(
 
 
 def zero_masked_rows(program: torch.export.ExportedProgram) -> None:
-    """Gives whole attention PyTorch's value for queries that may see no key: zero.
+    """Zeroes the rows of whole attention that are fully masked, as PyTorch does.
 
-    IREE's attention op divides by the sum of no weights there.
+    IREE's attention op divides by zero there.
     """
     import torch
     from torch.export.graph_signature import TensorArgument

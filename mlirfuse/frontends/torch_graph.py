@@ -1,11 +1,11 @@
-"""A functionalized graph of aten ops, as AOTAutograd hands it to a backend, as MLIR.
+"""Imports functionalized graphs of aten ops, as AOTAutograd passes them to a backend.
 
     forward(s0, x: f32[s0, 8], w: f32[8, 8] of strides (1, 8)) -> (mm(x, w), s0 * 2, None)
   becomes
     @main(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>) -> (tensor<?x8xf32>, i64)
 
-Sizes are read off the tensors. A tensor whose axes lie in memory in another order, such as a
-transposed one, is passed and returned in the order of its memory, so that nobody copies it.
+Symbolic sizes are taken from the tensors. A tensor whose axes have another order in memory, such as
+a transposed one, is passed and returned in memory order, so that it is not copied.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mlirfuse.frontends.torch_program import lower_fx
 if TYPE_CHECKING:
     import torch
 
-Take: TypeAlias = Callable[[Sequence[Any]], Any]
+MakeArgument: TypeAlias = Callable[[Sequence[Any]], Any]
 """Makes an argument of the program from the arguments of the graph."""
 
-Make: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Any]
+MakeResult: TypeAlias = Callable[[Sequence[Any], Sequence[Any]], Any]
 """Makes a result of the graph from its arguments and the results of the program."""
 
 
@@ -35,13 +35,13 @@ class GraphModel:
 
     Attributes:
       imported: the program, which takes and returns flat lists.
-      takes: one for each argument of the program.
-      makes: one for each result of the graph.
+      make_arguments: a function for each argument of the program.
+      make_results: a function for each result of the graph.
     """
 
     imported: ImportedModel
-    takes: tuple[Take, ...]
-    makes: tuple[Make, ...]
+    make_arguments: tuple[MakeArgument, ...]
+    make_results: tuple[MakeResult, ...]
 
 
 def import_graph(
@@ -54,32 +54,32 @@ def import_graph(
     """Imports a graph, which is changed.
 
     Args:
-      module: aten ops without mutation; each node has its fake value, with symbolic sizes or not.
-      constants: of the arguments, by position, those that become parts of the program.
+      module: aten ops without mutation; each node has its fake value, of static or symbolic sizes.
+      constants: index of an argument -> its value, for those that become parts of the program.
       source: name of the model, for messages.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
-      ImportFailedError: it draws random numbers, holds an element type that IREE has not, or an op
-        without a lowering.
-      CompileFailedError: the lowering died or ran out of time.
+      ImportFailedError: the graph draws random numbers, has an element type that IREE lacks, or an
+        op without a lowering.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     _refuse(module, source)
     boundary = _Boundary(module)
     boundary.freeze(constants)
     boundary.read_sizes()
-    makes = boundary.results()
-    takes = boundary.arguments()
+    make_results = boundary.results()
+    make_arguments = boundary.arguments()
     if not boundary.has_tensor():
         raise ImportFailedError(f"{source}: the program would have no tensor among its arguments")
     module.graph.lint()
     imported = lower_fx(module, source=source, function="main", timeout=timeout)
     imported.unflatten = list
-    return GraphModel(imported, tuple(takes), tuple(makes))
+    return GraphModel(imported, tuple(make_arguments), tuple(make_results))
 
 
 def _refuse(module: torch.fx.GraphModule, source: str) -> None:
-    """Refuses what the program would compute in another way."""
+    """Refuses graphs that the program would compute in another way."""
     import torch
 
     devices = set()
@@ -105,9 +105,9 @@ def _refuse(module: torch.fx.GraphModule, source: str) -> None:
 
 
 def memory_order(value: torch.Tensor) -> tuple[int, ...] | None:
-    """The axes from the outermost to the innermost in memory; None when there are holes in it.
+    """The axes from the outermost to the innermost in memory; None for memory with gaps.
 
-    A transposed matrix gives `(1, 0)`. Where a symbolic size decides, the answer is None.
+    A transposed matrix gives `(1, 0)`. None where the order depends on a symbolic size.
     """
     from torch.fx.experimental.symbolic_shapes import statically_known_true as known
 
@@ -132,7 +132,7 @@ def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Boundary:
-    """The arguments and results of a graph, as the program has them."""
+    """The arguments and results of a graph, which are changed to those of the program."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
@@ -145,11 +145,11 @@ class _Boundary:
         """Whether an argument is a tensor: results are of the kind of the arguments."""
         import torch
 
-        left = self.graph.find_nodes(op="placeholder")
-        return any(isinstance(node.meta["val"], torch.Tensor) for node in left)
+        remaining = self.graph.find_nodes(op="placeholder")
+        return any(isinstance(node.meta["val"], torch.Tensor) for node in remaining)
 
     def freeze(self, constants: Mapping[int, torch.Tensor]) -> None:
-        """Makes arguments parts of the program; what is returned as it came stays what it is."""
+        """Turns arguments into constants of the program, except where they are returned."""
         for index, tensor in constants.items():
             node, name = self.placeholders[index], f"constant_{index}"
             setattr(self.module, name, tensor)
@@ -159,7 +159,7 @@ class _Boundary:
             self._replace(node, constant)
 
     def read_sizes(self) -> None:
-        """Reads symbolic sizes off the tensors, which tells the compiler that they are equal."""
+        """Replaces symbolic arguments by sizes of tensors, which the compiler knows equal."""
         import torch
 
         symbols = {
@@ -173,22 +173,22 @@ class _Boundary:
                 if not isinstance(size, torch.SymInt) or not node.users:
                     continue
                 if (symbol := symbols.pop(size.node.expr, None)) is not None:
-                    read = self._call(torch.ops.aten.sym_size.int, node, axis, value=size)
-                    self._replace(symbol, read)
+                    size_op = self._call(torch.ops.aten.sym_size.int, node, axis, value=size)
+                    self._replace(symbol, size_op)
 
-    def results(self) -> list[Make]:
-        """Leaves the results that are computed; says how those of the graph are made."""
+    def results(self) -> list[MakeResult]:
+        """Keeps the computed results; returns how those of the graph are made."""
         import torch
 
-        places = {node: index for index, node in enumerate(self.placeholders)}
-        computed: dict[torch.fx.Node, Make] = {}
+        arguments = {node: index for index, node in enumerate(self.placeholders)}
+        computed: dict[torch.fx.Node, MakeResult] = {}
         kept: list[torch.fx.Node] = []
-        makes: list[Make] = []
+        makes: list[MakeResult] = []
         for entry in self.output.args[0]:
             if not isinstance(entry, torch.fx.Node):
                 makes.append(_constant(entry))
-            elif entry in places:
-                makes.append(_returned(places[entry]))
+            elif entry in arguments:
+                makes.append(_returned(arguments[entry]))
             else:
                 if entry not in computed:
                     node, computed[entry] = self._result(entry, len(kept))
@@ -197,21 +197,23 @@ class _Boundary:
         self.output.args = (tuple(kept),)
         return makes
 
-    def _result(self, node: torch.fx.Node, index: int) -> tuple[torch.fx.Node, Make]:
+    def _result(self, node: torch.fx.Node, index: int) -> tuple[torch.fx.Node, MakeResult]:
         import torch
 
         value = node.meta["val"]
         if not isinstance(value, torch.Tensor):
             return node, lambda _given, got: got[index]
         axes = memory_order(value)
-        steps: list[Callable[[torch.Tensor], torch.Tensor]] = []
+        transforms: list[Callable[[torch.Tensor], torch.Tensor]] = []
         if not value.dtype.is_signed and value.dtype != torch.bool:
-            steps.append(lambda result: result.view(value.dtype))  # IREE's integers have no sign
+            transforms.append(
+                lambda result: result.view(value.dtype)
+            )  # IREE's integers have no sign
         if not value.dim():
-            steps.append(lambda result: result.to(value.device))
+            transforms.append(lambda result: result.to(value.device))
         if axes is None and _copied(value):
             shape, strides = tuple(value.shape), value.stride()
-            steps.append(lambda result: result.new_empty_strided(shape, strides).copy_(result))
+            transforms.append(lambda result: result.new_empty_strided(shape, strides).copy_(result))
         elif axes is not None and axes != tuple(range(value.dim())):
             node = self._call(
                 torch.ops.aten.permute.default,
@@ -221,22 +223,22 @@ class _Boundary:
                 before=self.output,
             )
             back = _inverse(axes)
-            steps.append(lambda result: result.permute(back))
+            transforms.append(lambda result: result.permute(back))
 
         def make(_given: Sequence[Any], got: Sequence[Any]) -> Any:
             result = got[index]
-            for step in steps:
-                result = step(result)
+            for transform in transforms:
+                result = transform(result)
             return result
 
         return node, make
 
-    def arguments(self) -> list[Take]:
-        """Leaves the arguments that are used; says what they are among those of the graph."""
+    def arguments(self) -> list[MakeArgument]:
+        """Keeps the used arguments; returns how they are made from those of the graph."""
         import torch
 
         self.graph.eliminate_dead_code()
-        takes: list[Take] = []
+        takes: list[MakeArgument] = []
         for index, node in enumerate(self.placeholders):
             if not node.users:
                 self.graph.erase_node(node)
@@ -266,22 +268,21 @@ class _Boundary:
         return node
 
 
-def _constant(value: Any) -> Make:
+def _constant(value: Any) -> MakeResult:
     return lambda _given, _got: value
 
 
-def _returned(index: int) -> Make:
+def _returned(index: int) -> MakeResult:
     return lambda given, _got: given[index]
 
 
-def _permuted(index: int, axes: Sequence[int]) -> Take:
+def _permuted(index: int, axes: Sequence[int]) -> MakeArgument:
     return lambda given: given[index].permute(axes)
 
 
 def _copied(value: torch.Tensor) -> bool:
-    """Whether a result with holes in its memory is copied to one that has the same.
+    """Whether a result is copied into memory with the same gaps.
 
-    One that is expanded, and one of dynamic sizes, stays in C order.
+    Expanded results, and those of dynamic sizes, stay in C order.
     """
-    numbers = (*value.shape, *value.stride())
-    return all(isinstance(n, int) and n for n in numbers)
+    return all(isinstance(n, int) and n for n in (*value.shape, *value.stride()))

@@ -1,4 +1,4 @@
-"""An exported PyTorch program as a module of the torch dialect, and how it is called."""
+"""Exported PyTorch programs as modules of the torch dialect, with their calling convention."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def lower_fx(
     """Lowers a program to linalg.
 
     Args:
-      program: decomposed; a graph module is a function of its placeholders.
-      source: the model's name, for errors.
+      program: a decomposed program; a graph module is a function of its placeholders.
+      source: name of the model, for errors.
       function: name of the function in the result.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
-      ImportFailedError: IREE does not take it; the message names the op.
-      CompileFailedError: the lowering died or ran out of time.
+      ImportFailedError: IREE rejects the program; the message names the op.
+      CompileFailedError: the lowering crashed or ran out of time.
     """
     from iree.compiler import ir
 
@@ -77,9 +77,9 @@ def _fx_module(
     """The program as a module of the torch dialect, with stand-ins for its large tensors.
 
     Args:
-      program: decomposed.
-      context: where the module is made.
-      weights: gets the tensors.
+      program: a decomposed program.
+      context: context of the module.
+      weights: collects the tensors.
       function: name of the function.
     """
     import numpy as np
@@ -96,7 +96,7 @@ def _fx_module(
             if literal.numel() < 2 or literal.dtype == torch.bool or literal.dtype.is_complex:
                 return None
             if literal.dtype == torch.float64:
-                # IREE turns it into float32, in inline data but not in resources.
+                # IREE converts it to float32, in inline data but not in resources.
                 array = np.ascontiguousarray(literal.detach().cpu().numpy())
                 return self.literal(importer, literal, ir.DenseElementsAttr.get(array))
             small = literal.nbytes < INLINE_BYTES
@@ -112,8 +112,8 @@ def _fx_module(
                 array = literal.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
                 name = info.input_spec.target if info is not None else "constant"
                 tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
-                # Small constants end in dispatches, and for the CPU IREE takes no resource of bf16
-                # there, which the importer would make of them.
+                # Small constants become parts of dispatches, where IREE supports no bf16 resource
+                # on the CPU; the importer would make one.
                 text = (
                     f'dense<"0x{array.tobytes().hex()}"> : {tensor_type}'
                     if small
@@ -152,7 +152,7 @@ def _fx_module(
 def _without_devices(module: torch.fx.GraphModule) -> Iterator[None]:
     """A block in which tensors that a program makes are on the CPU.
 
-    IREE lowers `scalar_tensor` on no other device, and where a program runs is decided later.
+    IREE lowers `scalar_tensor` on no other device, and the program's device is chosen later.
     """
     import torch
 
@@ -173,11 +173,11 @@ def _without_devices(module: torch.fx.GraphModule) -> Iterator[None]:
 
 
 def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Context) -> ir.Location:
-    """Adds to a node's source position the module that it is in and the marks on it."""
+    """Adds the submodule and the marks of a node to its source position."""
     from iree.compiler import ir
 
     location = position or ir.Location.unknown(context)
-    # An argument's location becomes the function's, and that one a part of many ops'.
+    # An argument's location becomes the function's, which is a part of many ops' locations.
     if node.op != "call_function":
         return location
     layer = _module_path(node)
@@ -193,7 +193,7 @@ def _module_path(node: torch.fx.Node) -> str:
 
 
 def tensor_names(specs: Any) -> list[str]:
-    """Names of the arguments or results that exist at run time: the user's, constants left out."""
+    """Names of the user's arguments or results that exist at run time, without constants."""
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
     users = (InputKind.USER_INPUT, OutputKind.USER_OUTPUT)
@@ -206,31 +206,31 @@ def tensor_names(specs: Any) -> list[str]:
 
 
 def dynamic_sizes(program: torch.export.ExportedProgram) -> tuple[DynamicSize, ...]:
-    """The symbols among the sizes of the arguments, with their ranges; no sums or products."""
+    """The symbols among the sizes of the arguments, with their ranges; no expressions of them."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    places: dict[Any, list[tuple[int, int]]] = {}
+    dimensions: dict[Any, list[tuple[int, int]]] = {}
     for index, name in enumerate(tensor_names(program.graph_signature.input_specs)):
         value = nodes[name].meta.get("val")
         for axis, size in enumerate(getattr(value, "shape", ())):
             symbol = getattr(getattr(size, "node", None), "expr", None)
             if symbol is not None and symbol.is_Symbol:
-                places.setdefault(symbol, []).append((index, axis))
+                dimensions.setdefault(symbol, []).append((index, axis))
     found = []
-    for symbol, where in places.items():
+    for symbol, where in dimensions.items():
         limits = program.range_constraints.get(symbol)
-        least, most = 0, None
+        lower, upper = 0, None
         if limits is not None:  # an end may be infinite
-            least = max(0, int(limits.lower)) if limits.lower.is_Integer else 0
-            most = int(limits.upper) if limits.upper.is_Integer else None
-        found.append(DynamicSize(str(symbol), tuple(where), least, most))
+            lower = max(0, int(limits.lower)) if limits.lower.is_Integer else 0
+            upper = int(limits.upper) if limits.upper.is_Integer else None
+        found.append(DynamicSize(str(symbol), tuple(where), lower, upper))
     return tuple(found)
 
 
 def share_sizes(program: torch.export.ExportedProgram) -> None:
-    """Gives arguments of equal sizes the same sizes in the graph: those of the first such one.
+    """Gives arguments of equal sizes the same sizes in the graph: those of the first argument.
 
-    A mask of (b, t) beside tokens of (b, t) has two sizes more for the compiler otherwise, and no
-    reshape of what both made can be proven to keep the number of elements.
+    Otherwise a mask of (b, t) next to tokens of (b, t) has two more sizes for the compiler, which
+    then cannot prove that reshapes of their combination keep the number of elements.
     """
     import torch
 
@@ -256,8 +256,8 @@ def share_sizes(program: torch.export.ExportedProgram) -> None:
             continue
         with graph.inserting_before(start):
             pairs = zip(symbols, shape, strict=True)
-            numbers = [size if symbol is None else sized(symbol, size) for symbol, size in pairs]
-            view = graph.call_function(aten.view.default, (node, numbers))
+            view_sizes = [size if symbol is None else sized(symbol, size) for symbol, size in pairs]
+            view = graph.call_function(aten.view.default, (node, view_sizes))
         view.meta["val"] = node.meta["val"]
         own = {view, *sizes.values()}
         node.replace_all_uses_with(

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Drops what PyTorch prints, logs and warns: an error of its reaches the user once, as ours.
+    """Drops PyTorch's prints, logs and warnings: users get its errors once, as ours.
 
-    Its warnings are about itself, and must not become errors where warnings are.
+    Its warnings are about itself, and must not become errors under `-W error`.
     """
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

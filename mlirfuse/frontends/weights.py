@@ -1,4 +1,4 @@
-"""Constants kept out of the IR while it is text or in another process.
+"""Constants kept out of the IR while it is text or in a subprocess.
 
   %0 = arith.constant dense_resource<elided_layer_weight> : tensor<4096x4096xf32>   // no data
 becomes, in the process that owns the array and without copying it,
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 ALIGNMENT = 16
-"""Largest alignment asked for in the written file, bytes. A small file is read into memory of this
-alignment, and LLVM's reader refuses a file that asks for more."""
+"""Maximum alignment of a resource in the written file, in bytes. LLVM reads small files into memory
+of this alignment, and rejects files that need more."""
 
 INLINE_BYTES = 1024
-"""Constants below this size stay in the IR, where folding can see them, bytes."""
+"""Size below which constants stay in the IR, where they can be folded, in bytes."""
 
 _PREFIX = "elided_"
 _REFERENCE = re.compile(rf"dense_resource<{_PREFIX}(\w+)>")
@@ -41,9 +41,9 @@ class Weights:
         """Keeps an array and returns the text of the attribute that stands for it.
 
         Args:
-          name: what the model calls it; only a hint for the resource's key.
-          array: the contiguous data, in the memory layout of `tensor_type`. Not copied: it must not
-            change before `attach` has run and the module is written.
+          name: the model's name for it; a hint for the resource's key.
+          array: contiguous data in the memory layout of `tensor_type`. It is not copied, and must
+            not change before `attach` has run and the module is written.
           tensor_type: MLIR's spelling of the type, e.g. `tensor<2x3xf32>`.
         """
         stem = re.sub(r"\W", "_", name) or "weight"
@@ -55,7 +55,7 @@ class Weights:
         return f"dense_resource<{_PREFIX}{key}> : {tensor_type}"
 
     def attach(self, module: ir.Module) -> None:
-        """Gives every stand-in of the module its data, by reference."""
+        """Attaches the data to every stand-in of the module, by reference."""
         from iree.compiler import ir
 
         if not self._arrays:

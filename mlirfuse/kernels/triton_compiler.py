@@ -79,7 +79,7 @@ def missing() -> NoMatch | None:
     """The refusal when the provider's package is not installed."""
     if importlib.util.find_spec("triton") is None:
         return NoMatch(
-            Reason.TARGET_UNSUPPORTED, "triton is not installed: pip install 'mlirfuse[triton]'"
+            Reason.TARGET_UNSUPPORTED, "triton is not installed: pip install 'mlirfuse[cuda]'"
         )
     return None
 

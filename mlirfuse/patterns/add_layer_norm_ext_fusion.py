@@ -3,12 +3,12 @@
     %h = %x + %r                                       tensor<MxNxf16>
     %y = layer_norm(%h, %gamma)                        tensor<MxNxf16>, %gamma tensor<Nxf32>
   becomes
-    %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
+    %y, %h = flow.dispatch.region { both }             // %h only if used elsewhere
 
 Root: the norm's last elementwise op. Gamma, beta or both are missing, or one of them has another
 element type than the sum. M static or dynamic, N static; T f16, bf16, f32. The sum, the mean and
-the reciprocal standard deviation become further results where others read them. Reshapes between
-the add and the norm vanish.
+the reciprocal standard deviation become further results where other ops use them. Reshapes between
+the addition and the norm vanish.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_layer_norm_ext_fusion.
 """
@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.recognize.norms import (
+from mlirfuse.structured.recognize.norm_matches import (
     has_plain_affine,
     is_whole,
     legal_norm,
@@ -44,6 +44,9 @@ PASS = FusionPass(
     match=match,
     legal=legal_norm,
     rewrite=fuse_norm,
-    aliases=("AddLayerNormExt",),
+    aliases=(
+        "add_layer_norm_partial_affine_fusion",
+        "AddLayerNormExt",
+    ),
     source="MindSpore add_layer_norm_ext_fusion",
 )

@@ -1,13 +1,13 @@
-"""Fuse a residual add with the RMS norm that reads it, in one dispatch.
+"""Fuse a residual add with the RMS norm of the result, in one dispatch.
 
     %h = %x + %r                                       tensor<MxNxT>
     %y = rms_norm(%h, %gamma)                          tensor<MxNxT>
   becomes
-    %y, %h = flow.dispatch.region { both }             // %h only if read elsewhere
+    %y, %h = flow.dispatch.region { both }             // %h only if used elsewhere
 
 Root: the norm's last elementwise op. M static or dynamic, N static; T f16, bf16, f32. The sum and
-the reciprocal root become further results where others read them. Reshapes between the add and
-the norm vanish.
+the reciprocal root become further results where other ops use them. Reshapes between the addition
+and the norm vanish.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_rms_norm_fusion.
 """
@@ -18,7 +18,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import fuse_norm
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.recognize.norms import legal_norm, match_norm, may_end_norm
+from mlirfuse.structured.recognize.norm_matches import legal_norm, match_norm, may_end_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -28,7 +28,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 PASS = FusionPass(
     name="add_rms_norm_fusion",
-    summary="Residual add and the RMS norm that reads it in one dispatch",
+    summary="Residual add and the RMS norm of the result in one dispatch",
     roots=("linalg.generic",),
     where=may_end_norm,
     match=match,

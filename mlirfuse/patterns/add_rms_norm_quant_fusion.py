@@ -4,11 +4,11 @@
     %y = rms_norm(%h, %gamma)                          tensor<MxNxT>
     %q = clamp(roundeven(%y * %scale + %offset))       tensor<MxNxi8>
   becomes
-    %q, %h, %y = flow.dispatch.region { all of it }    // %h and %y only if read elsewhere
+    %q, %h, %y = flow.dispatch.region { all of it }    // %h and %y only if used elsewhere
 
-Root: the conversion to i8, or `iree_linalg_ext.quantize_affine`. What is verified of the
-quantization is what `rms_norm_quant_fusion` verifies. M static or dynamic, N static; T f16, bf16,
-f32. Reshapes between the add and the norm vanish.
+Root: the conversion to i8, or `iree_linalg_ext.quantize_affine`. The quantization is verified as in
+`rms_norm_quant_fusion`. M static or dynamic, N static; T f16, bf16, f32. Reshapes between the
+addition and the norm vanish.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore add_rms_norm_quant_fusion.
 """

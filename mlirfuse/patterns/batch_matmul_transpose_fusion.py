@@ -5,9 +5,9 @@
   becomes
     %y = flow.dispatch.region { %p * %v }              tensor<BxMxHxDxT>, written as (b, m, h, d)
 
-Root: a contraction that has the form of a generic, as transpose_matmul_fusion leaves it. The
-transpose is its only reader and the accumulator starts from a constant. Any permutation, sizes
-static or dynamic, any element type. Numerics: exact (the same products in the same order).
+Root: a contraction in the form of a generic, as transpose_matmul_fusion leaves it. The transpose is
+its only user and the accumulator starts from a constant. Any permutation, sizes static or
+dynamic, any element type. Numerics: exact (the same operations in the same order).
 Source: MindSpore transpose_batch_matmul_transpose_fusion, the last of its three ops.
 """
 
@@ -18,21 +18,21 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import matrix_instructions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose only reader transposes it."""
+    """Finds a contraction whose only user transposes it."""
     if not ops.is_contraction(root) or not ops.is_generic(root):
         return None
-    readers = ops.users(root.results[0])
-    transposes = [r for r in readers if ops.is_projection(r) and _permutation(r) is not None]
+    users = ops.users(root.results[0])
+    transposes = [u for u in users if ops.is_projection(u) and _permutation(u) is not None]
     if not transposes:
         return None
-    if len(readers) != 1 or readers[0].block != root.block:
+    if len(users) != 1 or users[0].block != root.block:
         return NoMatch(Reason.EXTRA_USERS, "the result is read untransposed too")
     init = ops.defining_op(root.operands[2])
-    if init is None or init.name != "linalg.fill" or not slices.is_cheap(init):
+    if init is None or init.name != "linalg.fill" or not slices.is_clonable(init):
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
     return Match(root, (root, transposes[0]))
 
@@ -49,7 +49,7 @@ def _permutation(transpose: ir.Operation) -> tuple[int, ...] | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses a form that the target's code generator fails on."""
     op = match.ops[0]
-    return contractions.inner_batch(op, _maps(match), ops.loop_sizes(op), ctx.target)
+    return matrix_instructions.inner_batch_refusal(op, _maps(match), ops.loop_sizes(op), ctx.target)
 
 
 def _maps(match: Match) -> list[ops.IndexMap]:
@@ -87,7 +87,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="batch_matmul_transpose_fusion",
-    summary="A transpose of a contraction's result folds into the map that it is written by",
+    summary="A transpose of a contraction's result folds into the contraction's result map",
     roots=("linalg.generic",),
     where=ops.is_contraction,
     match=match,

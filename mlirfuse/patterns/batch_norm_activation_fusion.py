@@ -7,12 +7,12 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the first op that changes each channel by a number of its own: a difference, sum, product or
-quotient. At least one scales and one shifts; any elementwise op behind them comes along as long as
-only the last is read elsewhere, and so does what only they read, as the root of the variance.
-Parameters constant or not; one behind a convolution is left to the convolution's passes, and one
-behind another contraction to that; what a reduction in no group feeds is left to IREE. Sizes static
-or dynamic; T f16, bf16, f32. Numerics: exact.
+Root: the first op that combines each channel with a scalar of its own: a subtraction, addition,
+multiplication or division. At least one op scales and one shifts. The elementwise epilogue is fused
+as long as only its last op has users elsewhere, and so are producers that only the group uses, such
+as the root of the variance. Parameters constant or not. The epilogue of a convolution or of another
+contraction is left to the passes of that op, ops next to a reduction in no group to IREE. Sizes
+static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: the fusion plans of AMD's MIOpen (N, NA).
 """
 
@@ -28,21 +28,21 @@ from mlirfuse.structured.recognize import channels
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds channels that are scaled and shifted."""
-    group = channels.normalized(root, ctx.target.max_operands)
+    group = channels.batch_norm_group(root, ctx.target.max_operands)
     if group is None or isinstance(group, NoMatch):
         return group
     return Match(root, tuple(group))
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses other element types, and what belongs to a contraction."""
+    """Refuses other element types, and the epilogue of a contraction."""
     for value in (*ops.inputs(match.root), *match.root.results, *match.ops[-1].results):
         if not ops.is_float(value):
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     if fusable_neighbors.is_epilogue_of_compute(match.root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, match.root.name)
-    if any(map(fusable_neighbors.is_beside_reduction, match.ops)):
-        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
+    if any(map(fusable_neighbors.is_adjacent_to_reduction, match.ops)):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction next to it is in no group")
     return None
 
 

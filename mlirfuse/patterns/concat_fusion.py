@@ -9,10 +9,10 @@
     %i = flow.dispatch.region { ...; tensor.insert_slice into %m }
     %c = flow.dispatch.region { ...; tensor.insert_slice into %i }
 
-Root: each `tensor.insert_slice`, so also an update of a part of an argument (a cache of keys and
-values). The group that computes the part, of any pass, or elementwise ops that no group has taken,
-if nothing else reads them; parts that are computed otherwise are copied as before. Places and sizes
-static or dynamic, steps of one. Any element type. Numerics: exact.
+Root: each `tensor.insert_slice`, so also an update of a part of an argument (a KV cache). Fused:
+the group that computes the part, of any pass, or elementwise ops in no group, if they have no other
+user; other parts are copied as before. Offsets and sizes static or dynamic, unit strides. Any
+element type. Numerics: exact.
 
 IREE copies each part in a dispatch of its own: four for the concatenation above, now two.
 Source: producers of a concatenation that write in place, as in XLA's dynamic-update-slice fusion.
@@ -36,9 +36,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The part is a box of the whole."""
-    if not ops.is_box(match.root):
-        return NoMatch(Reason.STRUCTURE, "the part is written with steps other than one")
+    """The part is a contiguous box of the whole tensor."""
+    if not ops.has_unit_strides(match.root):
+        return NoMatch(Reason.STRUCTURE, "the part is written with non-unit strides")
     return None
 
 

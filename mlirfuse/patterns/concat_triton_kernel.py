@@ -5,13 +5,13 @@
   becomes
     %c = hal.dispatch.extern "concat_kernel"(%cache, %new) { copies both }
 
-Root: the last `tensor.insert_slice`; the parts are side by side along one axis and fill it. A part
-that a group alone computes is left to `concat_fusion`, which needs no copy, unless a larger one
-must be copied anyway, as the cache of keys and values before one token more. Static sizes; any
-element type of a byte and more. Numerics: exact.
+Root: the last `tensor.insert_slice`; the parts are adjacent along one axis and fill it. A part with
+a group as its only producer is left to `concat_fusion`, which needs no copy, unless a larger part
+has to be copied anyway, as a KV cache that grows by one token. Static sizes; any element type of a
+byte and more. Numerics: exact.
 
 IREE 3.13.0 copies a part in a dispatch of its own that reads and writes single elements: 2x33.5 MB
-take 159 us on an H100, where its memory needs 23.
+take 159 us on an H100, where its memory bandwidth allows 23.
 Source: mlirfuse.
 """
 
@@ -31,7 +31,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not triton_compiler.supports(ctx.target) or ops.in_region(root):
         return None
     group = concat.chain(root)
-    if len(group) < 2 or any(_goes_on(root, user) for user in ops.users(root.results[0])):
+    if len(group) < 2 or any(_inserts_more(root, user) for user in ops.users(root.results[0])):
         return None
     largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
     if isinstance(destination.writer(largest.operands[0], largest), destination.Writer):
@@ -40,13 +40,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)
 
 
-def _goes_on(root: ir.Operation, user: ir.Operation) -> bool:
-    """Whether a reader inserts more into the result."""
+def _inserts_more(root: ir.Operation, user: ir.Operation) -> bool:
+    """Whether a user inserts another part into the result."""
     return user.name == root.name and bool(user.operands[1] == root.results[0])
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the built kernel in the place of the insertions."""
+    """Replaces the insertions by the built kernel."""
     return passes.replace(form_region(list(match.ops)), match.data, ctx)
 
 

@@ -1,15 +1,15 @@
-"""Group a contraction that nothing else took with its elementwise epilogue, for a kernel.
+"""Group a contraction that is in no group with its elementwise epilogue, for a kernel.
 
     %c = linalg.matmul ins(%a, %b)                     tensor<MxNxf32>
     %y = linalg.generic {truncf} ins(%c)               tensor<MxNxf16>, optional
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the contraction, of types and loops that `matmul_triton_kernel` computes. IREE would make one
-dispatch of it without a group; the group is what a kernel pass looks for. The elementwise ops after
-it come along as long as only the last of them is read elsewhere. Of a product of one row IREE drops
-the dimension of the row before these ops: they get it back, and the reshape comes last.
-Numerics: exact.
+Root: the contraction, of element types and loops that `matmul_triton_kernel` supports. IREE would
+make one dispatch of it without a group; kernel passes look for groups. The elementwise epilogue is
+fused as long as only its last op has users elsewhere. IREE drops the unit dimension of a matmul
+with M = 1 before the epilogue: the epilogue is computed with it again, and the reshape comes last.
+Nothing is grouped where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -20,24 +20,24 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.matmul.analysis import can_take
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction for which there is a kernel."""
-    if not triton_compiler.supports(ctx.target) or not matmul.takes(root):
+    if not triton_compiler.supports(ctx.target) or not can_take(root):
         return None
-    group = [root, *contractions.epilogue(root, ctx.target.max_operands)]
+    group = [root, *epilogues.epilogue(root, ctx.target.max_operands)]
     if len(group) == 1:
-        group += contractions.narrow_epilogue(root, ctx.target.max_operands)
+        group += epilogues.collapsed_epilogue(root, ctx.target.max_operands)
     return Match(root, tuple(group))
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one region; a reshape behind the contraction comes after it."""
+    """Puts the ops into one region; a reshape of the contraction's result moves after it."""
     root, *rest = match.ops
     if rest and rest[0].name == "tensor.collapse_shape":
         rest = unmerge(rest[0], rest[1:])
@@ -46,10 +46,11 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="contraction_fusion",
-    summary="Contraction without a group, with its elementwise epilogue, for a kernel",
+    summary="Contraction in no group with its elementwise epilogue, for a kernel",
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
+    prepare=passes.needs_provider,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     takes_single_op=True,

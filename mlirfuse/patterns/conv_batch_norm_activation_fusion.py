@@ -1,22 +1,22 @@
-"""Fold the batch norm behind a convolution into its filter and one bias.
+"""Fold the batch norm after a convolution into its filter and one bias.
 
-    %c = linalg.generic {conv} ins(%x, %w)             tensor<NxFxHxWxf32>, %w constant
+    %c = linalg.generic {convolution} ins(%x, %w)      tensor<NxFxHxWxf32>, %w constant
     %b = linalg.generic {addf} ins(%c, %bias)          optional
     %m = linalg.generic {mulf} ins(%b, %scale)         %scale, %shift: tensor<Fxf32>, constant
     %y = linalg.generic {addf} ins(%m, %shift)         an activation may follow
   becomes
     %v = util.global.load @scaled_filter               %w * %scale, computed at load time
     %t = util.global.load @shifted_bias                %bias * %scale + %shift
-    %c = linalg.generic {conv} ins(%x, %v)
+    %c = linalg.generic {convolution} ins(%x, %v)
     %y = linalg.generic {addf} ins(%c, %t)
 
-Root: the convolution, or the contraction that one of 1x1 is. Any number of additions,
-subtractions, products and quotients with one constant number per channel, at least one of them a
-product or quotient: the mean and the variance apart, or combined already. Grouped and depthwise
-ones too. `conv_bias_activation_fusion`, or a contraction's epilogue, takes the bias and the
-activation after that. The sums must start at zero; what is in between is read nowhere else.
-f32 alone: the scaled filter of a narrower type would be rounded once more. Numerics:
-reassociating (the scale moves into the sum).
+Root: the convolution, or the contraction that a 1x1 convolution is. Any number of additions,
+subtractions, multiplications and divisions with one constant scalar per channel, at least one of
+them a multiplication or division: mean and variance apart, or combined already. Grouped and
+depthwise convolutions too. `conv_bias_activation_fusion`, or a contraction's epilogue, fuses the
+bias and the activation after that. The accumulators must start at zero; intermediate values have no
+other users. f32 alone: the scaled filter of a narrower type would be rounded once more.
+Numerics: reassociating (the scale moves into the reduction).
 Source: the fusion plans of AMD's MIOpen (CN, CBN, CNA, CBNA).
 """
 
@@ -32,20 +32,20 @@ from mlirfuse.structured.recognize import convolutions
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the constants that scale and shift the channels."""
-    found = convolutions.scaled(root)
+    found = convolutions.scaled_channels(root)
     if found is None or isinstance(found, NoMatch):
         return found
     merged = [] if found.merged is None else [found.merged]
-    return Match(root, (root, *merged, *(step.op for step in found.steps)), found)
+    return Match(root, (root, *merged, *(step.op for step in found.channel_ops)), found)
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The filter keeps its precision, and nothing is added to the sums before they are scaled."""
+    """The filter keeps its precision, and the accumulators start at zero."""
     for value in (*match.root.operands, *match.root.results):
         if ops.element_type(value) != "f32":
             return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(value))
     if ops.constant(match.root.operands[2]) != 0:
-        return NoMatch(Reason.CONSTANT_UNVERIFIED, "the sums do not start at zero")
+        return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulators do not start at zero")
     return None
 
 
@@ -56,7 +56,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="conv_batch_norm_activation_fusion",
-    summary="Batch norm behind a convolution is folded into its filter and bias",
+    summary="Batch norm after a convolution is folded into its filter and bias",
     roots=convolutions.ROOTS,
     match=match,
     legal=legal,

@@ -1,21 +1,21 @@
-"""Fuse a convolution with its bias, a residual and the activation behind it, in one dispatch.
+"""Fuse a convolution with its bias, a residual and its activation, in one dispatch.
 
-    %c = linalg.generic {conv} ins(%x, %w)             tensor<NxFxHxWxT>
+    %c = linalg.generic {convolution} ins(%x, %w)      tensor<NxFxHxWxT>
     %d = linalg.generic {addf} ins(%c, %bias)          %bias: tensor<FxT>, optional
     %s = linalg.generic {addf} ins(%d, %r)             %r: tensor<NxFxHxWxT>, optional
     %y = linalg.generic {activation} ins(%s)           optional
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the convolution, of any layout, filter, stride, dilation and grouping. Any elementwise op on
-the convolution's own space comes along, so every activation does, as long as only the last op is
-read elsewhere; broadcasts of a bias too, also one that the sums start from. Sizes static or
-dynamic; T f16, bf16, f32 with sums in T or f32. Numerics: exact.
+Root: the convolution, of any layout, filter, stride, dilation and grouping. The elementwise
+epilogue over the convolution's iteration space is fused, any activation among it, as long as only
+its last op has users elsewhere; broadcasts of a bias too, also of one that the accumulators start
+from. Sizes static or dynamic; T f16, bf16, f32 with accumulators in T or f32. Numerics: exact.
 
-`fuse_padding` takes the zeros around the input along, which saves their dispatch. It is off: on
-two threads of an AMD EPYC (Zen 5) f32 convolutions 3x3 with 64, 128 and 16 channels at 56, 28 and
-112 pixels take 3.1, 2.3 and 1.2 ms in one dispatch and 1.4, 1.5 and 0.7 in two, and depthwise ones
-do not compile; GPUs are not measured. Without it the number of dispatches is IREE's own.
+`fuse_padding` fuses the zero padding of the input, which saves its dispatch. It is off: on two
+threads of an AMD EPYC (Zen 5) f32 convolutions 3x3 with 64, 128 and 16 channels at 56, 28 and 112
+pixels take 3.1, 2.3 and 1.2 ms in one dispatch and 1.4, 1.5 and 0.7 in two, and depthwise ones do
+not compile; GPUs are not measured. Without it the number of dispatches is IREE's own.
 Source: the fusion plans of AMD's MIOpen (CB, CA, CBA).
 """
 
@@ -28,34 +28,34 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.builders.reshape_builder import unmerge, widen
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.ir import ops, slices, windows
+from mlirfuse.structured.ir import ops, slices, strided_access
 from mlirfuse.structured.recognize import convolutions
 from mlirfuse.structured.recognize.convolutions import Epilogue
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
-    """What joins the group.
+    """Optional parts of the group.
 
     Attributes:
-      fuse_padding: whether the zeros around the input are made inside.
+      fuse_padding: whether the group computes the zero padding of the input.
     """
 
     fuse_padding: bool = False
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a convolution with elementwise ops behind it."""
+    """Finds a convolution with an elementwise epilogue."""
     if not convolutions.is_convolution(root):
         return None
     found = convolutions.with_epilogue(root, ctx.target.max_operands)
     if found is None:
-        if not convolutions.is_read_elementwise(root):
+        if not convolutions.has_elementwise_user(root):
             return None
-        return NoMatch(Reason.EXTRA_USERS, "what follows the convolution is read elsewhere too")
-    pad = windows.padding(root) if ctx.options.fuse_padding else None
+        return NoMatch(Reason.EXTRA_USERS, "the convolution has users outside its epilogue")
+    pad = strided_access.sole_padding(root) if ctx.options.fuse_padding else None
     if not found.unmerges():
-        return NoMatch(Reason.INDEXING_MAP, "what follows the merged groups moves them")
+        return NoMatch(Reason.INDEXING_MAP, "the epilogue moves the merged groups")
     group = [*([] if pad is None else [pad]), *found.ops]
     return Match(root, tuple(slices.in_order(group)), found)
 
@@ -70,16 +70,16 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region, over the space in which groups are not merged."""
+    """Puts the ops into one dispatch region, over the iteration space with the groups unmerged."""
     found: Epilogue = match.data
     group = list(match.ops)
     if found.merged is not None:
-        behind = {found.merged, *found.chain}
-        kept = [op for op in group if op not in behind]
+        after = {found.merged, *found.chain}
+        kept = [op for op in group if op not in after]
         group = [*kept, *unmerge(found.merged, found.chain)]
-    if len(found.start) == 2:
-        kept = [op for op in group if op not in found.start]
-        group = [widen(*found.start), *kept]
+    if len(found.init) == 2:
+        kept = [op for op in group if op not in found.init]
+        group = [widen(*found.init), *kept]
     return form_region(group)
 
 

@@ -1,4 +1,4 @@
-"""Replace a condition that is known at compile time by the constant that it is.
+"""Replace a condition with a value known at compile time by a constant.
 
     %t = linalg.generic {cmpf ogt, 64.0, 0.0}          tensor<i1>
     %c = tensor.extract %t[]                           i1
@@ -9,7 +9,7 @@
 
 `jnp.var` guards its divisor like this: each call computes the comparison in a dispatch, and the
 host waits for it before it starts the next. Root: a `tensor.extract` of a rank-0 i1 that one
-comparison of two constants of f16, bf16, f32 or f64 computes, nothing cast between.
+comparison of two constants of f16, bf16, f32 or f64 computes, without a cast in between.
 Numerics: exact.
 Source: jax.numpy.var, which returns NaN where the degrees of freedom are not positive.
 """
@@ -20,7 +20,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.expr.expressions import Apply, Const, define, literal, start
+from mlirfuse.structured.expr.expressions import define, literal, start
+from mlirfuse.structured.expr.nodes import Apply, Const
 from mlirfuse.structured.ir import ops
 
 
@@ -32,10 +33,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = define(start(source))
     if not isinstance(found, Apply) or found.op != "arith.cmpf":
         return None
-    # A cast would round: what is compared is then not the constant.
+    # A cast would round: the compared value is then not the constant.
     decided = literal(found) if all(isinstance(define(a), Const) for a in found.args) else None
     if decided is None:
-        return NoMatch(Reason.CONSTANT_UNVERIFIED, "what is compared is not constant")
+        return NoMatch(Reason.CONSTANT_UNVERIFIED, "the compared values are not constants")
     return Match(root, (root,), bool(decided.number))
 
 

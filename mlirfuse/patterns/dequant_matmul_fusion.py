@@ -1,7 +1,7 @@
 """Fuse the dequantization of a weight with the contraction that reads it, in one dispatch.
 
     %f = linalg.generic {sitofp} ins(%w)               tensor<GxSxNxT>, %w i8 or i4, K = G S
-    %d = linalg.generic {mulf} ins(%f, %scale)         tensor<GxSxNxT>, a scale for S rows
+    %d = linalg.generic {mulf} ins(%f, %scale)         tensor<GxSxNxT>, a scale per group of S
     %k = tensor.collapse_shape %d [[0, 1], [2]]        tensor<KxNxT>
     %y = linalg.matmul ins(%x, %k)                     tensor<MxNxT>
   becomes
@@ -12,12 +12,12 @@
     }
 
 Root: the contraction. One of its operands is computed elementwise from one tensor of i8 or i4 and
-tensors of fewer elements: scales, zero points, broadcasts of them. Groups along the reduction, or
-none: a scale per column or tensor. What follows the contraction elementwise comes along. Only the
-contraction reads what is wide. Rows static or dynamic; T f16, bf16, f32 with its own or f32
-accumulation. Numerics: exact (each sum in the order of K).
-Off for the CPU, where a product with many rows would lose its packing for it; refused for Vulkan.
-IREE's global optimization computes a constant's dequantization at compile time, unless the wide
+tensors of fewer elements: scales, zero points, broadcasts of them. Groups along K (S is
+group_size), or none: a scale per channel or per tensor. The contraction's elementwise epilogue is
+fused. The contraction is the only user of the dequantized weight. M static or dynamic; T f16, bf16,
+f32 with accumulators in T or f32. Numerics: exact (each accumulation in the order of K). Off for
+the CPU, where a matmul with a large M would lose its packing for it; refused for Vulkan. IREE's
+global optimization computes a constant's dequantization at compile time, unless the dequantized
 tensor takes 1 MiB more (`--iree-opt-const-expr-max-size-increase-threshold`).
 Source: ONNX MatMulNBits; IREE's fusion of dequantization.
 """
@@ -32,27 +32,27 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import contractions
-from mlirfuse.structured.recognize.dequantization import INTEGERS, Dequantized, dequantized
+from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction with a dequantized operand."""
     if not ops.is_contraction(root) or None in ops.indexing_maps(root):
         return None
-    for number in (1, 0):
-        plan = dequantized(root, number, ctx.target.max_operands)
+    for operand in (1, 0):
+        plan = dequantized(root, operand, ctx.target.max_operands)
         if isinstance(plan, NoMatch):
             return plan
         if plan is not None:
             reshape = [] if plan.reshape is None else [plan.reshape]
-            group = slices.in_order([*plan.steps, *reshape, root, *plan.epilogue])
+            group = slices.in_order([*plan.ops, *reshape, root, *plan.epilogue])
             return Match(root, tuple(group), plan)
     return None
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses element types that the group's code generation was not tested for."""
-    return legal_float(match, INTEGERS)
+    return legal_float(match, INTEGER_TYPES)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -61,11 +61,11 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     if plan.reshape is None:
         return builders.form_region(list(match.ops))
     with ir.InsertionPoint(match.root), match.root.location:
-        product = contraction_builder.split_sum(match.root, plan.number, plan.reshape)
-    match.root.results[0].replace_all_uses_with(product.results[0])
+        split = contraction_builder.split_reduction(match.root, plan.operand, plan.reshape)
+    match.root.results[0].replace_all_uses_with(split.results[0])
     match.root.erase()
     plan.reshape.erase()
-    return builders.form_region([*plan.steps, product, *plan.epilogue])
+    return builders.form_region([*plan.ops, split, *plan.epilogue])
 
 
 PASS = FusionPass(

@@ -4,16 +4,18 @@
     %b = linalg.generic {addf} ins(%a, %bias)          tensor<MxNxT>
     %c = linalg.generic {tanh} ins(%b)                 tensor<MxNxT>
   becomes
-    %c, %a = flow.dispatch.region { all of it }        // %a only if read elsewhere
+    %c, %a = flow.dispatch.region { all of it }        // %a only if used elsewhere
 
-The engine searches for the groups: neighbours are joined where the cost model says that it pays.
-All ops have the space of the last one, or a smaller one that a broadcast reads and that is no
-result. Several ends of a group share what it computes, not only what it reads: IREE takes a copy or
-a transpose into each reader, and cannot write the results of loop nests that nothing connects. An
-end of wider elements is the last of them: IREE takes no op that widens for what a dispatch is
-tiled by. An op that alone reads a contraction, a convolution or a pooling stays with
-it: IREE makes it their epilogue; what feeds a reduction that no group took, or goes on behind it,
-IREE computes with it. Bodies of arithmetic only; any shape and element type. Numerics: exact.
+The engine searches for the groups: neighbors are fused where the cost model predicts a gain. All
+ops have the iteration space of the last one, or a smaller one whose result is broadcast in the
+group and used nowhere else. Several last ops of a group have computed values in common, not only
+operands: IREE clones a copy or a transpose into each user, and cannot write the results of
+unconnected loop nests. A last op with wider elements comes after the others: IREE never tiles a
+dispatch by an op that widens.
+
+The only user of a contraction, a convolution or a pooling stays with it: IREE fuses it as their
+epilogue. A producer or user of a reduction in no group stays with the reduction. Bodies of
+arithmetic only; any shape and element type. Numerics: exact.
 Source: loop fusion, as in every compiler of this field.
 """
 
@@ -27,27 +29,27 @@ from mlirfuse.structured.ir import fusable_neighbors, ops
 
 
 def takes(op: ir.Operation) -> bool | NoMatch:
-    """Elementwise arithmetic that is nobody's epilogue."""
+    """Elementwise arithmetic that is in no op's epilogue."""
     if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op):
         return False
     if fusable_neighbors.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
-    if fusable_neighbors.is_beside_reduction(op):
-        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction beside it is in no group")
+    if fusable_neighbors.is_adjacent_to_reduction(op):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction next to it is in no group")
     return True
 
 
 def joins(
-    producer: ir.Operation, reader: ir.Operation, value: ir.Value, kept: bool
+    producer: ir.Operation, user: ir.Operation, value: ir.Value, kept: bool
 ) -> NoMatch | None:
-    """The value is read at the loops it is written at, or broadcast to this reader alone."""
-    return fusable_neighbors.parts(producer, reader, value, kept)
+    """The value is read with the map that it is written with, or broadcast to this user alone."""
+    return fusable_neighbors.inlining_refusal(producer, user, value, kept)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:
-    """The ops that end the group are connected by what it computes; copies and transposes are not.
+    """The group's last ops are connected by computed values, not by copies and transposes alone.
 
-    IREE's code generation tiles one op, what feeds it, and what else reads that.
+    IREE's code generation tiles one op, its producers, and their other users.
     """
     read = {value for op in group for value in op.operands}
     ends = [op for op in group if read.isdisjoint(op.results)]
@@ -78,10 +80,10 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
 
 
 def _widens(op: ir.Operation) -> bool:
-    """Whether a result has more bits an element than something that is read: no root for IREE."""
-    most = _bits(op)
+    """Whether a result's elements have more bits than an operand's: not a root for IREE."""
+    widest = _bits(op)
     tensors = [v for v in ops.inputs(op) if ops.ranked(v) is not None]
-    return any(ops.element_bits(v) < most for v in tensors)
+    return any(ops.element_bits(v) < widest for v in tensors)
 
 
 def _bits(op: ir.Operation) -> int:

@@ -2,11 +2,11 @@
 
     %y = flow.dispatch.region { elementwise ops, slices, gathers, transposes }
   becomes
-    %y = hal.dispatch.extern "elementwise_kernel"(%x, %bias) { 16 bytes at a time }
+    %y = hal.dispatch.extern "elementwise_kernel"(%x, %bias) { vectorized loads of 16 bytes }
 
 Root: the region, whichever pass formed it. Every op of the region is elementwise, over the axes of
 its largest result or some of them; operands are whole, sliced, broadcast, transposed, or gathered
-from at computed places. Dimensions static but for the first of the result; T f16, bf16, f32, and
+from at computed indices. Dimensions static but for the first of the result; T f16, bf16, f32, and
 integers. Numerics: reassociating (computed in f32, rounded where it is stored).
 Source: Tillet, Kung, Cox, Triton, 2019.
 """

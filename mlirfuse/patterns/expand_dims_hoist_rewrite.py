@@ -9,10 +9,10 @@
 A reshape between a contraction and its epilogue, or between the parts of a norm, keeps IREE from
 generating one loop nest for them; the same computation on the collapsed loops has no reshape
 inside. Root: a generic that reads an expand_shape. The loops of each collapsed group must be
-adjacent, of one kind, and read together or not at all by every operand. A reshape stays before a
-reduction over a part of the group, and so before the other ops that read it too: a norm over split
-rows would come apart. Static or dynamic sizes; any element type. Numerics: exact (each element is
-computed as before).
+adjacent, of one iterator type, and read together or not at all by every operand. A reshape stays
+before a reduction over a part of the group, and so before its other users: a norm over split rows
+would come apart. Static or dynamic sizes; any element type.
+Numerics: exact (each element is computed as before).
 Source: MLIR, sinking of tensor.expand_shape through linalg ops; MindSpore has no such pass.
 """
 
@@ -30,7 +30,12 @@ from mlirfuse.structured.ir import ops, slices
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where each loop of the op goes: the groups of old loops, one per new loop."""
+    """The collapsed loops.
+
+    Attributes:
+      groups: for each new loop the old loops that it collapses.
+      maps: indexing maps over the new loops, one per operand.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     maps: tuple[ops.IndexMap, ...]
@@ -39,8 +44,8 @@ class _Plan:
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a generic with an expanded operand whose loops can be collapsed."""
     expanded = [
-        (number, op)
-        for number, value in enumerate(ops.inputs(root))
+        (operand, op)
+        for operand, value in enumerate(ops.inputs(root))
         if (op := ops.defining_op(value)) is not None and op.name == "tensor.expand_shape"
     ]
     if not expanded or ops.is_contraction(root):
@@ -50,7 +55,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return NoMatch(Reason.INDEXING_MAP, root.name)
     if ops.reads_index(root):
         return NoMatch(Reason.STRUCTURE, "the body reads a loop index")
-    views = [(maps[number], ops.reassociation(op)) for number, op in expanded]
+    views = [(maps[operand], ops.reassociation(op)) for operand, op in expanded]
     if any(_reduced_in_part(op) for _, op in expanded):
         return NoMatch(Reason.SHAPE_MISMATCH, "a reduction reads only part of the collapsed loops")
     plan = _plan(root, maps, views)
@@ -58,15 +63,15 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _reduced_in_part(expand: ir.Operation) -> bool:
-    """Whether a reader reduces some, not all, of the dimensions that one was split into."""
+    """Whether a user reduces some, not all, of the dimensions that one was split into."""
     value = expand.results[0]
-    for reader in ops.users(value):
-        if not ops.is_generic(reader) or ops.is_contraction(reader):
+    for user in ops.users(value):
+        if not ops.is_generic(user) or ops.is_contraction(user):
             continue
-        kinds = ops.iterator_types(reader)
+        kinds = ops.iterator_types(user)
         maps = [
             index_map
-            for operand, index_map in zip(reader.operands, ops.indexing_maps(reader), strict=True)
+            for operand, index_map in zip(user.operands, ops.indexing_maps(user), strict=True)
             if operand == value and index_map is not None
         ]
         groups = (g for g in ops.reassociation(expand) if len(g) > 1)
@@ -85,9 +90,9 @@ def _plan(
     merged: list[tuple[int, ...]] = []
     for index_map, reassociation in views:
         for group in reassociation:
-            joined = tuple(_loop(index_map[d]) for d in group)
-            if len(joined) > 1 and not any(set(joined) & set(g) for g in merged):
-                merged.append(joined)
+            loops = tuple(_loop(index_map[d]) for d in group)
+            if len(loops) > 1 and not any(set(loops) & set(g) for g in merged):
+                merged.append(loops)
     if not merged:
         return None
     kinds = ops.iterator_types(root)
@@ -98,8 +103,8 @@ def _plan(
         return NoMatch(Reason.SHAPE_MISMATCH, "an operand reads only part of the collapsed loops")
     owner = {d: g for g in merged for d in g}
     groups = list(dict.fromkeys(owner.get(d, (d,)) for d in range(len(kinds))))
-    number = {d: i for i, g in enumerate(groups) for d in g}
-    new_maps = tuple(tuple(dict.fromkeys(number[_loop(d)] for d in m)) for m in maps)
+    new_loop = {d: i for i, g in enumerate(groups) for d in g}
+    new_maps = tuple(tuple(dict.fromkeys(new_loop[_loop(d)] for d in m)) for m in maps)
     return _Plan(tuple(groups), new_maps)
 
 
@@ -110,10 +115,10 @@ def _loop(entry: int | None) -> int:
 
 def _whole(index_map: ops.IndexMap, group: tuple[int, ...]) -> bool:
     """Whether the map reads the group's loops together, adjacent and in order, or not at all."""
-    places = [p for p, d in enumerate(index_map) if d in group]
-    if not places:
+    positions = [p for p, d in enumerate(index_map) if d in group]
+    if not positions:
         return True
-    return tuple(index_map[places[0] : places[0] + len(group)]) == group
+    return tuple(index_map[positions[0] : positions[0] + len(group)]) == group
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -160,12 +165,12 @@ def _tensor_groups(
     owner = {d: g for g in groups for d in g}
     result: list[list[int]] = []
     last: tuple[int, ...] | None = None
-    for place, entry in enumerate(index_map):
+    for position, entry in enumerate(index_map):
         group = owner[_loop(entry)]
         if group == last and len(group) > 1:
-            result[-1].append(place)
+            result[-1].append(position)
         else:
-            result.append([place])
+            result.append([position])
         last = group
     return [tuple(g) for g in result]
 
@@ -173,11 +178,11 @@ def _tensor_groups(
 def _collapsed_init(
     value: ir.Value, groups: list[tuple[int, ...]], read: list[tuple[ir.Value, int] | None]
 ) -> ir.Value:
-    """The init for the collapsed loops: empty and filled tensors are made anew.
+    """The init for the collapsed loops: empty and filled tensors are created again.
 
     Args:
       value: the init.
-      groups: its dimensions that become one each.
+      groups: its dimensions that collapse to one each.
       read: for each of those an input and its dimension, where that is dynamic.
     """
     if all(len(g) == 1 for g in groups):
@@ -185,13 +190,13 @@ def _collapsed_init(
     op = ops.defining_op(value)
     sizes = ops.shape(value)
     merged = [builders.product([sizes[d] for d in g]) for g in groups]
-    # The input's own size, not a product of the old ones, which nobody could tell to be equal.
+    # The input's own size: no analysis could prove a product of the old sizes equal to it.
     sources = [
         (value, group[0]) if found is None and len(group) == 1 else found
         for group, found in zip(groups, read, strict=True)
     ]
     known = [s for s, size in zip(sources, merged, strict=True) if size is None and s is not None]
-    if op is None or not slices.is_cheap(op) or len(known) < merged.count(None):
+    if op is None or not slices.is_clonable(op) or len(known) < merged.count(None):
         return builders.collapse(value, groups)
     dynamic = [builders.dimension(*source) for source in known]
     fresh = builders.empty(merged, ops.element_type(value), dynamic)

@@ -1,15 +1,16 @@
 """Lay out a constant filter as the kernel of its convolution reads it, once at load time.
 
-    %y = linalg.generic {conv} ins(%x, %w)     %w: tensor<FxCxKHxKWxT>, constant
+    %y = linalg.generic {convolution} ins(%x, %w)      %w: tensor<FxCxKHxKWxT>, constant
   becomes
-    %t = util.global.load @filter              tensor<FxKHxKWxCxT>, %w transposed at load time
-    %y = linalg.generic {conv} ins(%x, %t)     the same loops and body
+    %t = util.global.load @filter                      tensor<FxKHxKWxCxT>, %w transposed at load
+    %y = linalg.generic {convolution} ins(%x, %t)      the same loops and body
 
-Root: the convolution, of types and loops that `conv_triton_kernel` computes, of an image with
-channels last. A filter of PyTorch has its window inside: what a kernel would read together is 9
-elements apart for a window of 3x3. Few channels come before the output channels, which a kernel
-then reads together. A filter that is an argument stays as it is: it would be transposed in each
-call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements and sums).
+Root: the convolution, of element types and loops that `conv_triton_kernel` supports, of an image
+with channels last. PyTorch stores filter taps innermost: channels that a kernel loads together are
+9 elements apart for a 3x3 filter. With few channels the output channels become innermost, and a
+kernel loads those together. A filter that is an argument stays as it is: it would be transposed in
+each call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements and
+accumulation).
 Source: mlirfuse.
 """
 
@@ -20,26 +21,27 @@ from iree.compiler import ir
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.analysis import is_supported
+from mlirfuse.kernels.convolution.filter_layout import preferred_filter_layout
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a convolution whose constant filter lies in another order than its kernel reads it."""
-    if not triton_compiler.supports(ctx.target) or not convolution.takes(root):
+    """Finds a convolution whose constant filter has another layout than its kernel reads."""
+    if not triton_compiler.supports(ctx.target) or not is_supported(root):
         return None
-    found = convolution.filter_order(root)
-    if found is None or found.loops == ops.indexing_maps(root)[found.filter]:
+    found = preferred_filter_layout(root)
+    if found is None or found.loops == ops.indexing_maps(root)[found.operand]:
         return None
-    if convolutions.constant_root(root.operands[found.filter]) is None:
+    if convolutions.constant_root(root.operands[found.operand]) is None:
         return None
     return Match(root, (root,), found)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the convolution with the transposed filter."""
-    return convolution_builder.with_filter_order(match.root, match.data.filter, match.data.loops)
+    return convolution_builder.with_filter_order(match.root, match.data.operand, match.data.loops)
 
 
 PASS = FusionPass(

@@ -1,15 +1,15 @@
-"""Make attention without a mask one `iree_linalg_ext.attention` in one dispatch.
+"""Make unmasked attention one `iree_linalg_ext.attention` in one dispatch.
 
     %s = scale * (%q %k^T) + constant                  tensor<BxMxKxT>
     %o = softmax(%s) %v                                tensor<BxMxNxT>
   becomes
     %o = flow.dispatch.region { iree_linalg_ext.attention ins(%q, %k, %v, scale) }
 
-Root: the contraction with v. The scale is read from the graph, on q, k or the product; a constant
-added to all scores is checked to leave softmax as it is. Any number of batch and head dimensions,
-grouped and shared heads, other lengths of q and k. Head sizes are static; batch and the number of
-queries may be dynamic, that of keys with an option or where a kernel may take the group. T f16,
-bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the weights are
+Root: the contraction with v. The scale is read from the graph, on q, k or the scores; a constant
+added to all scores is verified to leave softmax as it is. Any number of batch and head dimensions,
+grouped and shared heads, different lengths of q and k. Head sizes are static; batch and the number
+of queries may be dynamic, that of keys with an option or where a kernel may compute the group. T
+f16, bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the weights are
 rounded to v's type where the graph rounds them, or the result, to as few bits).
 Source: MindSpore FlashAttentionFusionV2.
 """
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.attention_builder import form_attention
+from mlirfuse.builders.attention_builder import fuse_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels.attention.family import needs_provider
-from mlirfuse.structured.recognize.attention import (
+from mlirfuse.structured.recognize.attention import may_end_attention
+from mlirfuse.structured.recognize.attention_matches import (
     Options,
     legal_attention,
     match_attention,
-    may_end_attention,
     profitable_attention,
 )
 from mlirfuse.structured.recognize.contractions import ROOTS
@@ -34,11 +34,6 @@ from mlirfuse.structured.recognize.contractions import ROOTS
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the attention whose contraction with v is `root`."""
     return match_attention(root, masked=False)
-
-
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the attention op in a dispatch region."""
-    return form_attention(match.data, match.ops)
 
 
 PASS = FusionPass(
@@ -50,13 +45,16 @@ PASS = FusionPass(
     legal=legal_attention,
     profitable=profitable_attention,
     prepare=needs_provider,
-    rewrite=rewrite,
+    rewrite=fuse_attention,
     numerics=Numerics.REASSOCIATING,
     options=Options,
     # On a CPU the decomposed form is faster: 4x12x128x32 f32 on 2 threads takes 800 us in three
     # dispatches, 1770 us as attention with IREE's tile sizes and 840 us with the best of eight
     # sets of tile sizes. IREE has no code generation for attention in SPIR-V.
     targets=frozenset({"cuda", "rocm"}),
-    aliases=("FlashAttentionFusionV2",),
+    aliases=(
+        "attention_fusion",
+        "FlashAttentionFusionV2",
+    ),
     source="MindSpore FlashAttentionFusionV2",
 )

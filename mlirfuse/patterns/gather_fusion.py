@@ -1,4 +1,4 @@
-"""Fuse a gather with the computation of its places and with its elementwise readers.
+"""Fuse a gather with the computation of its indices and with its elementwise users.
 
     %i = linalg.generic {index arithmetic} ins(%ids)   tensor<BxSxi64>, optional
     %g = linalg.generic {tensor.extract %table} ins(%i)  tensor<BxSxNxT>
@@ -6,14 +6,14 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: an elementwise op that reads a tensor at computed places: an embedding, a `take`, an indexing
-by arrays. What only the group reads comes along, also further gathers; so do the readers, as long
-as only the last of them is read elsewhere. A tensor that a transpose computes is left to IREE,
-which puts the transpose elsewhere (one dispatch less). Sizes static or dynamic; any element type.
-Numerics: exact.
+Root: an elementwise op that reads a tensor at computed indices: an embedding, a `take`, an indexing
+by arrays. Fused with it: producers that only the group uses, also further gathers, and the
+elementwise epilogue, as long as only its last op has users elsewhere. A gather from the result of a
+transpose is left to IREE, which moves the transpose (one dispatch less). Sizes static or dynamic;
+any element type. Numerics: exact.
 
 The ops around a gather must not be a group without it: IREE, left alone, makes one dispatch of the
-whole chain; `elementwise_fusion`, which takes arithmetic only, made two of it.
+whole chain; `elementwise_fusion`, which groups arithmetic only, made two of it.
 Source: fusion of producers and consumers with XLA's gather.
 """
 
@@ -27,7 +27,7 @@ from mlirfuse.structured.recognize import gathers
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a gather with elementwise neighbours."""
+    """Finds a gather with elementwise neighbors."""
     if not gathers.is_gather(root):
         return None
     found = gathers.gathered(root, ctx.target.max_operands)
@@ -37,13 +37,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region, over the space in which nothing is merged."""
+    """Puts the ops into one dispatch region, over the iteration space with no dimensions merged."""
     return form_region(reshape_builder.over_one_space(match.data))
 
 
 PASS = FusionPass(
     name="gather_fusion",
-    summary="Gather or embedding with its index arithmetic and its readers in one dispatch",
+    summary="Gather or embedding with its index arithmetic and its users in one dispatch",
     roots=("linalg.generic",),
     match=match,
     rewrite=rewrite,

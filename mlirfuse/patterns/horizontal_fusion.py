@@ -7,11 +7,11 @@
       linalg.generic {exp; mulf} ins(%x, %y)           both tensor<MxNxT>
     }
 
-Root: the last of the siblings. They read a tensor in common, or each takes longer to launch than to
-compute. Elementwise ops, or reductions over the same trailing loops; bodies of
-arithmetic only; static sizes; results written in loop order; any element type. Ops that move data
-only, epilogues of contractions and what another pass has grouped are left alone, and so is what has
-neighbours that IREE fuses with it: RoPE's products with the slices around them.
+Root: the last of the siblings. They have an operand in common, or each takes longer to launch than
+to compute. Elementwise ops, or reductions over the same trailing loops; bodies of arithmetic only;
+static sizes; results written in loop order; any element type. Left alone: ops that only move data,
+epilogues of contractions, ops in a group of another pass, and ops with neighbors that IREE fuses
+with them, such as the multiplications of RoPE with the slices around them.
 Numerics: exact (operations and their order are unchanged).
 Source: horizontal fusion of XLA and of TorchInductor's combo kernels.
 """
@@ -24,7 +24,7 @@ from mlirfuse import builders, cost
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import analysis_cache, fusable_neighbors, ops, slices
 
-MOST_LOOKED_AT = 32
+MAX_SIBLINGS = 32
 """Siblings before the root that are considered."""
 
 Space = tuple[tuple[int | None, ...], tuple[str, ...]]
@@ -37,7 +37,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     peers = _peers(root.block.operations[0].operation)[space]
     group, refusal = [root], None
-    for op in reversed(peers[: peers.index(root)][-MOST_LOOKED_AT:]):
+    for op in reversed(peers[: peers.index(root)][-MAX_SIBLINGS:]):
         if not _belongs(op, group, ctx):
             continue
         refusal = slices.check(slices.in_order([op, *group]), ctx.target.max_operands)
@@ -47,23 +47,23 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if len(settled) > 1:
         return Match(settled[-1], tuple(settled))
     if len(group) > 1:
-        return NoMatch(Reason.NOT_PROFITABLE, "IREE fuses the siblings with their neighbours")
+        return NoMatch(Reason.NOT_PROFITABLE, "IREE fuses the siblings with their neighbors")
     return refusal
 
 
 def _is_settled(op: ir.Operation) -> bool:
-    """Whether none of the op's neighbours is one that IREE would put into a dispatch with it."""
+    """Whether IREE would put none of the op's neighbors into a dispatch with it."""
     around = [ops.defining_op(value) for value in ops.external_operands(op)]
     around += [ops.ancestor_in(op.block, user) for r in op.results for user in ops.users(r)]
     return not any(
         other is not None
         and other.name.startswith(("linalg.", "tensor.", "iree_linalg_ext."))
-        and not slices.is_cheap(other)
+        and not slices.is_clonable(other)
         for other in around
     )
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _space(op: ir.Operation) -> Space | None:
     """The loops of an op that may have siblings; None for one that may not."""
     if (
@@ -89,15 +89,15 @@ def _space(op: ir.Operation) -> Space | None:
 
 
 def _is_computed_at_load(op: ir.Operation) -> bool:
-    """Whether IREE computes the op once, from constants; truth values it computes in each call.
+    """Whether IREE computes the op once, from constants; it computes i1 results in each call.
 
-    Joined, the biases of two convolutions of f16 came out wrong (IREE 3.13.0, the CPU).
+    Merged, the biases of two convolutions of f16 came out wrong (IREE 3.13.0, the CPU).
     """
-    truth = any(ops.element_type(value) == "i1" for value in op.results)
-    return not truth and all(map(ops.is_constant_data, ops.inputs(op)))
+    boolean = any(ops.element_type(value) == "i1" for value in op.results)
+    return not boolean and all(map(ops.is_constant_data, ops.inputs(op)))
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _peers(first: ir.Operation) -> dict[Space, list[ir.Operation]]:
     """The ops of a block by their loops, in block order."""
     found: dict[Space, list[ir.Operation]] = {}
@@ -109,7 +109,7 @@ def _peers(first: ir.Operation) -> dict[Space, list[ir.Operation]]:
 
 
 def _belongs(op: ir.Operation, group: list[ir.Operation], ctx: PassContext) -> bool:
-    """Whether the op depends on none of the group, and has an input or its smallness in common."""
+    """Whether the op is independent of the group, and shares an operand or all are small."""
     results = set(op.results)
     if any(value in results for other in group for value in other.operands):
         return False

@@ -1,4 +1,4 @@
-"""Compute the equal parts of a contraction's columns as results of one dispatch, without copies.
+"""Compute the equal slices of a contraction along N as results of one dispatch, without copies.
 
     %c = linalg.matmul ins(%x, %w)                     tensor<MxNxT>
     %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional, as the reshape
@@ -7,16 +7,16 @@
     %1 = tensor.extract_slice %r[0, 0, P]              tensor<BxSxPxT>
   becomes
     %p:2 = flow.dispatch.region {
-      %q:2 = linalg.generic {two products} ins(%x, slices of %w)      tensor<MxPxT>
-      the bias of each part, and SiLU where all that reads a part is its SiLU
+      %q:2 = linalg.generic {two matmuls} ins(%x, slices of %w)       tensor<MxPxT>
+      the bias of each slice, and SiLU where its SiLU is the only user of a slice
     }
     %0, %1 = tensor.expand_shape %p#0, %p#1
 
-Root: the contraction. The parts are equal and cover the columns; nothing else reads them. The
-second operand's columns are read in place. Sums start at a constant; rows static; T f16, bf16, f32
-with its own or f32 accumulation. Numerics: exact (each sum in the order of K). Only where the
-target has matrix instructions for several products: off for the CPU, where such a product is not
-packed, and for Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
+Root: the contraction. The slices are equal and cover N; the contraction has no other users. The
+slices of the second operand are read in place. Accumulators start at a constant; M static; T f16,
+bf16, f32 with accumulators in T or f32. Numerics: exact (each accumulation in the order of K). Only
+where the target has matrix instructions for several results: off for the CPU, where such a
+contraction is not packed, and for Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
 Source: MindSpore inference_matmul_split_fusion.
 """
 
@@ -30,29 +30,35 @@ from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import (
+    contraction_splits,
+    contractions,
+    epilogues,
+    matrix_instructions,
+    sibling_contractions,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """The split, and for each part the ops of its SiLU."""
+    """The split, and for each slice the ops of its SiLU."""
 
-    split: contractions.Split
+    split: contraction_splits.Split
     gates: tuple[list[ir.Operation], ...]
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose columns are cut in two or three."""
+    """Finds a contraction that is split along N in two or three slices."""
     if not ops.is_contraction(root):
         return None
-    split = contractions.split(root)
+    split = contraction_splits.split(root)
     if split is None or isinstance(split, NoMatch):
         return split
     if len(split.slices) not in (2, 3):
-        return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} parts instead of two or three")
-    gates = [contractions.silu_of(part, ctx.target.max_operands) for part in split.slices]
+        return NoMatch(Reason.STRUCTURE, f"{len(split.slices)} slices instead of two or three")
+    gates = [epilogues.silu_of(part, ctx.target.max_operands) for part in split.slices]
     if None in ops.shape(root.results[0]) and not split.chain and not all(gates):
-        return NoMatch(Reason.DYNAMIC_SHAPE, contractions.UNWRITABLE)
+        return NoMatch(Reason.DYNAMIC_SHAPE, sibling_contractions.UNWRITABLE_DETAIL)
     group = slices.in_order([*split.ops, *(op for gate in gates for op in gate)])
     return Match(root, tuple(group), _Plan(split, tuple(gates)))
 
@@ -63,16 +69,16 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses a contraction that several results would take the matrix instructions from."""
-    columns = ops.shape(match.root.results[0])[-1]
-    assert columns is not None
-    width = columns // len(match.data.split.slices)
-    missing = contractions.no_matrix_instructions(match.root, width, ctx.target)
+    """Refuses a contraction that would lose its matrix instructions with several results."""
+    n = ops.shape(match.root.results[0])[-1]
+    assert n is not None
+    slice_n = n // len(match.data.split.slices)
+    missing = matrix_instructions.no_matrix_instructions(match.root, slice_n, ctx.target)
     return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the contraction of several results and what follows each of them."""
+    """Builds the contraction of several results and the epilogue of each of them."""
     split = match.data.split
     first = slices.in_order(split.slices)[0]
     with ir.InsertionPoint(first), match.root.location:
@@ -95,7 +101,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="inference_matmul_split_fusion",
-    summary="Contraction whose columns are cut in equal parts: one dispatch, the parts its results",
+    summary="Contraction split in equal slices along N as one dispatch with a result for each",
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
@@ -104,5 +110,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),
+    aliases=("matmul_split_fusion",),
     source="MindSpore inference_matmul_split_fusion",
 )

@@ -6,17 +6,17 @@
     %y = linalg.generic {mulf} ins(%s, %u)             tensor<MxNxT>
   becomes
     %y = flow.dispatch.region {
-      %c:2 = linalg.generic {two products} ins(%x, %wg, %wu)
+      %c:2 = linalg.generic {two matmuls} ins(%x, %wg, %wu)
       %y = linalg.generic {mulf} ins(linalg.generic {silu} ins(%c#0), %c#1)
     }
 
-Root: the product. The factors are two contractions that share the first operand, or the two halves
-of one contraction's columns, perhaps behind a reshape of the rows: SiLU is found by its values on
-the one part, and the other part is used as it is. Casts and rank-1 biases before come along; only
-the product is read elsewhere. Sums start at a constant; rows static; T f16, bf16, f32 with its own
-or f32 accumulation. Numerics: exact (each sum in the order of K). Only where the target has matrix
-instructions for several products: off for the CPU, where such a product is not packed, and for
-Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
+Root: the multiplication. The factors are two contractions that share the first operand, or the two
+halves of one contraction along N, perhaps after a reshape of M: SiLU is recognized by its values on
+one half, and the other half is used as it is. Casts and rank-1 biases before the root are fused;
+only the root has users elsewhere. Accumulators start at a constant; M static; T f16, bf16, f32 with
+accumulators in T or f32. Numerics: exact (each accumulation in the order of K). Only where the
+target has matrix instructions for several results: off for the CPU, where such a contraction is not
+packed, and for Vulkan, where IREE 3.13.0 gives it no cooperative matrices.
 Source: MindSpore inference_swiglu_fusion.
 """
 
@@ -29,32 +29,39 @@ from iree.compiler import ir
 from mlirfuse.builders import contraction_builder, form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.expr import activations
-from mlirfuse.structured.expr.expressions import Apply, Element, Expr, start, uncast
+from mlirfuse.structured.expr.expressions import start, uncast
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import (
+    contraction_splits,
+    epilogue_addends,
+    epilogues,
+    matrix_instructions,
+    sibling_contractions,
+)
 
-_MOST_OPS = 16
+_MAX_OPS = 16
 """Elementwise ops of a unit: SiLU in four ops, two biases and all casts are eleven."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """The parts that are multiplied, the ops between them and the root, and where they come from.
+    """The halves of a gated unit and their producers.
 
     Attributes:
-      values: the two parts, in the order of the results of the new contraction.
-      between: the elementwise ops, in block order.
-      split: the contraction that the parts are halves of; None for two contractions.
+      values: the gate's and the other half, in the order of the results of the new contraction.
+      between: the elementwise ops between the halves and the root, in block order.
+      split: the contraction that is split in halves; None for two contractions.
     """
 
     values: tuple[ir.Value, ir.Value]
     between: list[ir.Operation]
-    split: contractions.Split | None
+    split: contraction_splits.Split | None
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a product of SiLU of one part with another part."""
+    """Finds a multiplication of SiLU of one half with the other half."""
     if not ops.is_elementwise(root) or len(root.results) != 1:
         return None
     if "arith.mulf" not in ops.scalar_names(root):
@@ -68,16 +75,16 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     sources = plan.split.ops if plan.split else [v.owner.operation for v in plan.values]
     group = slices.in_order([*sources, *between])
     if slices.results_of(group) != [root.results[0]]:
-        return NoMatch(Reason.EXTRA_USERS, "a factor of the product is read elsewhere")
+        return NoMatch(Reason.EXTRA_USERS, "a factor has other users")
     return Match(root, tuple(group), plan)
 
 
 def _between(root: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """The elementwise ops that compute the root, and the parts they start from, in block order."""
+    """The elementwise ops that compute the root, and the halves they read, in block order."""
     group: dict[ir.Operation, None] = {root: None}
     starts: dict[ir.Operation, None] = {}
     work = [root]
-    while work and len(group) <= _MOST_OPS:
+    while work and len(group) <= _MAX_OPS:
         for value in ops.inputs(work.pop()):
             op = ops.defining_op(value)
             if op is None or op in group or op.block != root.block or ops.in_region(op):
@@ -108,36 +115,38 @@ def _is_gated(result: ir.Value, between: list[ir.Operation], values: list[ir.Val
 
 
 def _is_biased(expr: Expr, value: ir.Value) -> bool:
-    added = contractions.addends(expr, value)
+    added = epilogue_addends.addends(expr, value)
     return added is not None and all(
-        isinstance(a, Element) and contractions.is_bias(a) for a in added
+        isinstance(a, Element) and epilogue_addends.is_bias(a) for a in added
     )
 
 
 def _plan(between: list[ir.Operation], values: list[ir.Value]) -> _Plan | NoMatch:
     one, other = (value.owner.operation for value in values)
     if ops.is_contraction(one) and ops.is_contraction(other):
-        if not contractions.are_siblings(one, other):
+        if not sibling_contractions.are_siblings(one, other):
             return NoMatch(Reason.STRUCTURE, "the contractions do not share their first operand")
-        if not contractions.in_place(between, values, 1):
-            return NoMatch(Reason.INDEXING_MAP, "the product reads a contraction elsewhere")
+        if not epilogues.reads_in_place(between, values, 1):
+            return NoMatch(
+                Reason.INDEXING_MAP, "the epilogue reads a contraction through another map"
+            )
         return _Plan((values[0], values[1]), between, None)
     contraction = _source(one)
     if contraction is None or _source(other) != contraction:
-        return NoMatch(Reason.STRUCTURE, "the factors are no parts of one contraction")
-    split = contractions.split(contraction)
+        return NoMatch(Reason.STRUCTURE, "the factors are no halves of one contraction")
+    split = contraction_splits.split(contraction)
     if split is None or isinstance(split, NoMatch):
-        return split or NoMatch(Reason.STRUCTURE, "the contraction's columns are read elsewhere")
+        return split or NoMatch(Reason.STRUCTURE, "the contraction has users other than its halves")
     if set(split.slices) != {one, other}:
-        return NoMatch(Reason.SHAPE_MISMATCH, f"{len(split.slices)} parts instead of two")
-    if not contractions.in_place(between, values, 0):
-        return NoMatch(Reason.INDEXING_MAP, "the product reads more than its two parts")
+        return NoMatch(Reason.SHAPE_MISMATCH, f"{len(split.slices)} slices instead of two")
+    if not epilogues.reads_in_place(between, values, 0):
+        return NoMatch(Reason.INDEXING_MAP, "the epilogue reads more than the two halves")
     return _Plan((split.slices[0].results[0], split.slices[1].results[0]), between, split)
 
 
-def _source(part: ir.Operation) -> ir.Operation | None:
-    """The contraction whose columns the slice is of, looking through biases and a reshape."""
-    op: ir.Operation | None = part
+def _source(half: ir.Operation) -> ir.Operation | None:
+    """The contraction that the slice is a half of, looking through biases and a reshape."""
+    op: ir.Operation | None = half
     while op is not None and not ops.is_contraction(op):
         if op.name not in ("tensor.extract_slice", "tensor.expand_shape"):
             if not ops.is_elementwise(op):
@@ -156,23 +165,23 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses a contraction that several results would take the matrix instructions from."""
+    """Refuses a contraction that would lose its matrix instructions with several results."""
     plan: _Plan = match.data
-    product = plan.split.contraction if plan.split else plan.values[0].owner.operation
-    columns = ops.shape(match.root.results[0])[-1]
-    assert columns is not None
-    missing = contractions.no_matrix_instructions(product, columns, ctx.target)
+    contraction = plan.split.contraction if plan.split else plan.values[0].owner.operation
+    n = ops.shape(match.root.results[0])[-1]
+    assert n is not None
+    missing = matrix_instructions.no_matrix_instructions(contraction, n, ctx.target)
     return NoMatch(Reason.NOT_PROFITABLE, missing) if missing else None
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the contraction of two results and what makes the product of them."""
+    """Builds the contraction of two results and its epilogue."""
     plan: _Plan = match.data
     root = match.root
     with ir.InsertionPoint(root), root.location:
         if plan.split is None:
             pair = [value.owner.operation for value in plan.values]
-            made = [contraction_builder.side_by_side([(op, op.operands[1]) for op in pair])]
+            made = [contraction_builder.several_results([(op, op.operands[1]) for op in pair])]
             values = list(made[0].results)
         else:
             made, values = contraction_builder.parts(plan.split)
@@ -198,5 +207,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
     targets=frozenset({"cuda", "rocm"}),
+    aliases=("swiglu_fusion",),
     source="MindSpore inference_swiglu_fusion",
 )

@@ -1,13 +1,14 @@
-"""Group an elementwise op that is alone, where a kernel was measured to be faster than IREE's code.
+"""Group a single elementwise op, where a kernel was measured to be faster than IREE's code.
 
     %y = linalg.generic {addf} ins(%x, %z)             tensor<MxNxT>
   becomes
     %y = flow.dispatch.region { it }
 
-Root: an elementwise op that no pass has grouped, a copy into another order of axes among them, of
-types and sizes for which `elementwise_triton_kernel` pays. IREE would make one dispatch of it: what
-it reads are arguments and what groups compute, and groups or results are what reads it. An op that
-writes more than it reads is left to IREE, which computes it where it is read. Numerics: exact.
+Root: an elementwise op in no group, a transposing copy among them, of element types and sizes for
+which `elementwise_triton_kernel` pays. IREE would make one dispatch of it: its operands are
+arguments or results of groups, its users groups or returns. An op that writes more than it reads is
+left to IREE, which clones it into its users. Nothing is grouped where Triton is missing. Numerics:
+exact.
 Source: mlirfuse.
 """
 
@@ -19,7 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.structured.ir import ops
 
@@ -42,10 +43,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Leaves to IREE what it fuses with another op."""
+    """Leaves an op to IREE that IREE fuses with another one."""
     root = match.root
-    sources = [ops.defining_op(ops.behind(v, _VIEWS)) for v in ops.inputs(root)]
-    near = [*sources, *(r for v in root.results for r in _readers(v))]
+    sources = [ops.defining_op(ops.strip_views(v, _VIEWS)) for v in ops.inputs(root)]
+    near = [*sources, *(r for v in root.results for r in _users(v))]
     for op in near:
         if op is None or op.name == "tensor.dim":
             continue
@@ -54,24 +55,26 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return None
 
 
-def _readers(value: ir.Value) -> Iterator[ir.Operation]:
-    """The ops that read a value, or a view of it."""
+def _users(value: ir.Value) -> Iterator[ir.Operation]:
+    """The users of a value and of its views."""
     for op in ops.users(value):
         if op.name in _VIEWS:
-            yield from _readers(op.results[0])
+            yield from _users(op.results[0])
         else:
             yield op
 
 
 PASS = FusionPass(
     name="lone_elementwise_fusion",
-    summary="Elementwise op without a group, for a kernel",
+    summary="Elementwise op in no group, for a kernel",
     roots=("linalg.generic",),
     where=ops.is_elementwise,
     match=match,
     legal=legal,
+    prepare=passes.needs_provider,
     rewrite=fuse,
     kind=Kind.REWRITE,
+    forms_group=True,
     takes_single_op=True,
     feature="kernels",
     targets=frozenset({"cuda", "rocm"}),

@@ -6,10 +6,11 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the contraction. The residual has a value for each element and is a term of the sum that
-starts the epilogue; other terms may be biases. The elementwise ops after it come along as long as
-only the last of them is read elsewhere. Any contraction, batched or not; sizes static or dynamic; T
-f16, bf16, f32. Numerics: exact.
+Root: the contraction. The residual has a value for each element and is an addend of the first sum
+of the epilogue; other addends may be biases. The elementwise epilogue is fused as long as only its
+last op has users elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16, bf16,
+f32.
+Numerics: exact.
 Source: MindSpore matmul_elem_add_fusion.
 """
 
@@ -21,17 +22,17 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue starts by adding a tensor of its own shape."""
     rank = len(ops.shape(root.results[0]))
-    return contractions.matched(
+    return contractions.match_with_epilogue(
         root,
         ctx,
-        lambda group: contractions.has_addend(
-            group, lambda addend: contractions.is_residual(addend, rank)
+        lambda group: epilogue_addends.has_addend(
+            group, lambda addend: epilogue_addends.is_residual(addend, rank)
         ),
     )
 

@@ -5,9 +5,9 @@
   becomes
     %y = flow.dispatch.region { both }
 
-Root: the contraction. The bias has rank one and is a term of the sum that starts the epilogue; the
-elementwise ops after it come along as long as only the last of them is read elsewhere. Any
-contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+Root: the contraction. The bias has rank one and is an addend of the first sum of the epilogue; the
+elementwise epilogue is fused as long as only its last op has users elsewhere. Any contraction,
+batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_biasadd_fusion.
 """
 
@@ -19,13 +19,13 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogue_addends
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue starts by adding a rank-1 bias."""
-    return contractions.matched(
-        root, ctx, lambda group: contractions.has_addend(group, contractions.is_bias)
+    return contractions.match_with_epilogue(
+        root, ctx, lambda group: epilogue_addends.has_addend(group, epilogue_addends.is_bias)
     )
 
 

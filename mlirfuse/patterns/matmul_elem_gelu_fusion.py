@@ -1,4 +1,4 @@
-"""Fuse a contraction with an activation that ends its elementwise epilogue, in one dispatch.
+"""Fuse a contraction with an activation in its elementwise epilogue, in one dispatch.
 
     %c = linalg.matmul ins(%a, %b)                     tensor<MxNxT>
     %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional
@@ -8,8 +8,8 @@
 
 Root: the contraction. The activation is gelu (erf or tanh form), silu, sigmoid or tanh, cut into
 any number of ops and recognized by its values, so that every constant in it is verified; the
-elementwise ops before and after it come along as long as only the last of them is read elsewhere.
-Any contraction, batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
+elementwise epilogue is fused as long as only its last op has users elsewhere. Any contraction,
+batched or not; sizes static or dynamic; T f16, bf16, f32. Numerics: exact.
 Source: MindSpore matmul_elem_gelu_fusion.
 """
 
@@ -22,13 +22,13 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.expr import activations
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction whose epilogue contains a smooth activation."""
-    return contractions.matched(
-        root, ctx, lambda group: contractions.has_activation(group, activations.SMOOTH)
+    return contractions.match_with_epilogue(
+        root, ctx, lambda group: epilogues.has_activation(group, activations.SMOOTH)
     )
 
 

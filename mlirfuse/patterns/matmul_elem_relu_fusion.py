@@ -1,4 +1,4 @@
-"""Fuse a contraction with a ramp in its elementwise epilogue, in one dispatch.
+"""Fuse a contraction with a ReLU-like activation in its elementwise epilogue, in one dispatch.
 
     %c = linalg.matmul ins(%a, %b)                     tensor<MxNxT>
     %d = linalg.generic {addf} ins(%c, %bias)          tensor<MxNxT>, optional
@@ -6,11 +6,11 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the contraction. The ramp is relu, relu6 or leaky relu with a slope between 0 and 1, written
-with maximum and minimum or with comparisons and selections, and recognized by its values: a clamp
-elsewhere than at 6 is none. The elementwise ops before and after it come along as long as only the
-last of them is read elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16,
-bf16, f32. Numerics: exact.
+Root: the contraction. The activation is relu, relu6 or leaky relu with a slope between 0 and 1,
+written with maximum and minimum or with comparisons and selections, and recognized by its values: a
+clamp at another bound than 6 is none of them. The elementwise epilogue is fused as long as only its
+last op has users elsewhere. Any contraction, batched or not; sizes static or dynamic; T f16, bf16,
+f32. Numerics: exact.
 Source: MindSpore matmul_elem_relu_fusion.
 """
 
@@ -23,13 +23,13 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.expr import activations
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, epilogues
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose epilogue contains a ramp."""
-    return contractions.matched(
-        root, ctx, lambda group: contractions.has_activation(group, activations.RAMPS)
+    """Finds a contraction whose epilogue contains a ReLU-like activation."""
+    return contractions.match_with_epilogue(
+        root, ctx, lambda group: epilogues.has_activation(group, activations.RAMPS)
     )
 
 

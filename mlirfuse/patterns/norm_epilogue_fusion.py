@@ -1,4 +1,4 @@
-"""Fuse what follows a norm or a softmax into its dispatch: an activation, a gate, a residual.
+"""Fuse the epilogue of a norm or a softmax into its dispatch: an activation, a gate, a residual.
 
     %n = flow.dispatch.region { norm of %x }           tensor<NxGxLxT>
     %c = tensor.collapse_shape %n                      tensor<NxMxT>, optional
@@ -8,13 +8,14 @@
     %r = flow.dispatch.region { all of it }            // the norm is not written out
     %y = collapse_shape(%r)
 
-Root: the group of row reductions, of whatever pass, whose last value only elementwise ops read, in
-place; further results of the group stay. All ops up to the last whose value alone is read elsewhere
-come along, and the elementwise ops that only these read: a modulation `1 + scale`, the activation
-of a gate. Where reshapes lie between, every op is written over the space of all. An op that can be
-the epilogue of a contraction stays with that, unless the norm is computed from it; a mere widening
-of elements is left to the readers. Vulkan: not where the rows get several dimensions over that
-space. Sizes static or dynamic; T f16, bf16, f32, with i8 and i1 beside them.
+Root: a group of row reductions, of any pass, whose last value has elementwise users only, which
+read it in place; further results of the group stay. Fused: all ops up to the last one, which alone
+has users elsewhere, and the elementwise producers that only these ops use: a modulation `1 +
+scale`, the activation of a gate. With reshapes in between, every op is written over the common
+iteration space. An op that can be the epilogue of a contraction stays with that, unless the norm is
+computed from it; an op that only widens elements is left to its users. Vulkan: refused where the
+rows have several dimensions in that space. Sizes static or dynamic; T f16, bf16, f32, and other
+operands of i8 and i1.
 Numerics: exact (operations and their order are unchanged).
 Source: epilogue fusion, as of contractions.
 """
@@ -32,7 +33,7 @@ from mlirfuse.structured.recognize.norm_epilogues import Epilogue
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds what follows the group."""
+    """Finds the epilogue of the group."""
     found = norm_epilogues.find(root, ctx.target)
     if not isinstance(found, Epilogue):
         return found
@@ -45,13 +46,13 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Takes the group apart and forms one with what follows."""
+    """Dissolves the group and forms one of its ops and the epilogue."""
     return extend_region(match.root, match.data)
 
 
 PASS = FusionPass(
     name="norm_epilogue_fusion",
-    summary="Activation, gate, residual or cast behind a norm or a softmax in its dispatch",
+    summary="Activation, gate, residual or cast after a norm or a softmax in its dispatch",
     roots=("flow.dispatch.region",),
     where=norm_epilogues.reduces_rows,
     match=match,

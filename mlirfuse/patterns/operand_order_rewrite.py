@@ -1,18 +1,19 @@
-"""Swap the operands of a contraction whose columns are looped over before its rows.
+"""Swap the operands of a contraction whose loop over N is outside of its loop over M.
 
     %c = linalg.generic {mulf, addf} ins(%x, %w)       %x: (b, k, p), %w: (n, k) -> (b, n, p)
   becomes
     %c = linalg.generic {mulf, addf} ins(%w, %x)       the same loops, maps and body
 
-Root: the contraction, of element types that the target has matrix instructions for. The rows are
-the loops of the first operand, the columns those of the second; the innermost of each count. A 1x1
-convolution with channels first is such a contraction: its first operand is the image.
+Root: the contraction, of element types that the target has matrix instructions for. The loops of M
+are those of the first operand, the loops of N those of the second; the innermost of each are
+compared. A 1x1 convolution with channels first is such a contraction: its first operand is the
+image.
 
-IREE 3.13.0 computes it wrong on NVIDIA: a thread holds 2x2 sums of a 16x8 tile, and where the
-columns' loop comes first they are stored as if transposed. A 1x1 convolution with steps is such a
-contraction of every second place, of which IREE makes a slice before: here the slice comes first.
-Sizes static or dynamic, those with steps static; T f16, bf16.
-Numerics: exact (a product does not depend on the order of its factors).
+IREE 3.13.0 computes it wrong on NVIDIA: a thread holds 2x2 accumulators of a 16x8 tile, and where
+the loop of N is the outer one they are stored as if transposed. A strided 1x1 convolution is such a
+contraction, of which IREE makes a slice before: here the slice comes first. Sizes static or
+dynamic, strided ones static; T f16, bf16.
+Numerics: exact (multiplication is commutative).
 Source: mlirfuse.
 """
 
@@ -21,37 +22,37 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders.slice_builder import every
+from mlirfuse.builders.slice_builder import strided
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured.ir import ops, windows
+from mlirfuse.structured.ir import ops, strided_access
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a contraction whose innermost column loop is outside of its innermost row loop."""
-    found = (ops.plain_maps(root), []) if ops.is_contraction(root) else _stepping(root)
+    """Finds a contraction whose innermost loop of N is outside of its innermost loop of M."""
+    found = (ops.plain_maps(root), []) if ops.is_contraction(root) else _strided(root)
     if found is None:
         return None
     maps, _ = found
     kinds = {ops.element_type(value) for value in ops.inputs(root)}
     if not kinds <= set(ctx.target.product_tiles):
         return None
-    left, right, out = ({*m} for m in maps)
-    rows = [d for d in left & out - right if d is not None]
-    columns = [d for d in right & out - left if d is not None]
-    if not rows or not columns or max(rows) < max(columns):
+    left, right, out = ({*index_map} for index_map in maps)
+    m = [d for d in left & out - right if d is not None]
+    n = [d for d in right & out - left if d is not None]
+    if not m or not n or max(m) < max(n):
         return None
     return Match(root, (root,), found)
 
 
-def _stepping(root: ir.Operation) -> tuple[tuple[ops.IndexMap, ...], list[int]] | None:
-    """The maps of a product that reads its first operand with steps, without them; and the steps.
+def _strided(root: ir.Operation) -> tuple[tuple[ops.IndexMap, ...], list[int]] | None:
+    """The maps of a matmul with a strided first operand, strides left out; and the strides.
 
-    None for other ops, and where a dimension with steps is dynamic.
+    None for other ops, and where a strided dimension is dynamic.
     """
     maps = ops.indexing_maps(root)
     if ops.num_inputs(root) != 2 or len(root.results) != 1 or not ops.multiplies_and_adds(root):
         return None
-    terms = windows.sums(root, 0)
+    terms = strided_access.strided_loops(root, 0)
     if [m is None for m in maps] != [True, False, False] or terms is None:
         return None
     sizes = ops.loop_sizes(root)
@@ -66,11 +67,11 @@ def _stepping(root: ir.Operation) -> tuple[tuple[ops.IndexMap, ...], list[int]] 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the contraction with its inputs swapped."""
     op = match.root
-    (left, right), ((first, second, written), steps) = ops.inputs(op), match.data
+    (left, right), ((first, second, written), strides) = ops.inputs(op), match.data
     body = builders.body_of(op)
     with ir.InsertionPoint(op), op.location:
-        if steps:
-            left = every(left, [ops.loop_sizes(op)[loop] for loop in first], steps)
+        if strides:
+            left = strided(left, [ops.loop_sizes(op)[loop] for loop in first], strides)
         new = builders.generic(
             [right, left],
             ops.inits(op),

@@ -1,4 +1,4 @@
-"""Fuse a padding with the group that computes what is padded: it writes into padded memory.
+"""Fuse a padding with the group that computes its operand, which writes into padded memory.
 
     %y = flow.dispatch.region { ... }                  tensor<NxCxHxWxT>
     %p = tensor.pad %y low[0, 0, 1, 1] high[0, 0, 1, 1] with %c
@@ -6,13 +6,13 @@
     %m = flow.tensor.splat %c                          a fill, no dispatch
     %p = flow.dispatch.region { ...; tensor.insert_slice into %m }
 
-Root: the padding, with one value everywhere. The group that computes the padded value, of any
-pass, or elementwise ops that no group has taken, if nothing else reads them. Static amounts; sizes
-static, or dynamic where nothing is added. Any element type. Numerics: exact.
+Root: the padding, with one value everywhere. Fused: the group that computes the operand, of any
+pass, or elementwise ops in no group, if they have no other user. Static amounts; sizes static, or
+dynamic where nothing is added. Any element type. Numerics: exact.
 
-IREE does this for groups of its own; those that our passes form it would copy in a further
-dispatch. The consumer's side is `conv_bias_activation_fusion{fuse_padding}`: an elementwise reader
-with the padding inside does not compile for CPU and Vulkan.
+IREE does this for groups of its own; it would copy the result of ours in a further dispatch.
+`conv_bias_activation_fusion{fuse_padding}` fuses a padding with its consumer instead; an
+elementwise consumer with the padding inside does not compile for CPU and Vulkan.
 Source: IREE, fusion of tensor.pad with its producer.
 """
 
@@ -26,7 +26,7 @@ from mlirfuse.structured.ir import destination, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a padding of what a group computes."""
+    """Finds a padding of a value that a group computes."""
     found = destination.writer(root.operands[0], root)
     if found is None or isinstance(found, NoMatch):
         return found
@@ -36,7 +36,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """The padding has one value and known amounts."""
     if ops.padding_value(match.root) is None:
-        return NoMatch(Reason.STRUCTURE, "the padding's value depends on the place")
+        return NoMatch(Reason.STRUCTURE, "the padding's value depends on the index")
     amounts = ops.padding_amounts(match.root)
     if amounts is None:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the amount of padding is dynamic or negative")

@@ -1,4 +1,4 @@
-"""Group a pooling with its padding and the elementwise ops behind it, for a kernel.
+"""Group a pooling with its padding and its elementwise epilogue, for a kernel.
 
     %p = tensor.pad %x                                          optional
     %c = linalg.generic {maximumf over windows} ins(%p, %window)
@@ -6,10 +6,10 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the pooling, of types, windows and an op that `pool_triton_kernel` computes. Elementwise ops
-behind it come along as long as only the last of them is read elsewhere. Without the kernel IREE
-copies the image for the padding and reads it element by element, in one dispatch or two, so nothing
-is grouped where Triton is missing. Numerics: exact.
+Root: the pooling, of element types, windows and a combiner that `pool_triton_kernel` supports. The
+elementwise epilogue is fused as long as only its last op has users elsewhere. Without the kernel
+IREE copies the image for the padding and reads it element by element, in one dispatch or two, so
+nothing is grouped where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -21,8 +21,8 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pooling import planner as pooling
-from mlirfuse.structured.ir import slices, windows
-from mlirfuse.structured.recognize import contractions, poolings
+from mlirfuse.structured.ir import slices, strided_access
+from mlirfuse.structured.recognize import epilogues, poolings
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -35,15 +35,15 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     refused = pooling.refusal(root, found)
     if refused is not None:
         return refused
-    pad = windows.padding(root)
-    behind = contractions.epilogue(root, ctx.target.max_operands)
-    group = [*([] if pad is None else [pad]), root, *behind]
+    pad = strided_access.sole_padding(root)
+    epilogue = epilogues.epilogue(root, ctx.target.max_operands)
+    group = [*([] if pad is None else [pad]), root, *epilogue]
     return Match(root, tuple(slices.in_order(group)))
 
 
 PASS = FusionPass(
     name="pooling_fusion",
-    summary="Pooling with its padding and the elementwise ops behind it, for a kernel",
+    summary="Pooling with its padding and elementwise epilogue, for a kernel",
     roots=poolings.ROOTS,
     match=match,
     prepare=passes.needs_provider,

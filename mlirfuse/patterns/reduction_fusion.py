@@ -6,12 +6,12 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-The engine searches for the groups: neighbours are joined where the cost model says that it pays.
-Every reduction of a group reduces the same trailing loops of the same size; every elementwise op
-covers the whole space, the rows alone, or something broadcast that only one op reads. Bodies of
+The engine searches for the groups: neighbors are fused where the cost model predicts a gain. Every
+reduction of a group reduces the same trailing loops of the same size; every elementwise op covers
+the whole iteration space, the rows alone, or a broadcast operand with a single user. Bodies of
 arithmetic only. M static or dynamic, N static; any element type. Numerics: exact (operations and
 their order are unchanged).
-Source: the row-fusion that norms and softmax are special cases of.
+Source: the row fusion that norms and softmax are special cases of.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
-DEEPEST = 8
-"""Reductions of a group that wait for each other. IREE computes what a reduction and a later op
-read once for each of them, all the way up: ten take a second for the CPU, twelve eight, fourteen
-more than a minute."""
+MAX_DEPENDENT_REDUCTIONS = 8
+"""Longest chain of dependent reductions in a group. IREE computes the common producers of a
+reduction and a later op once for each of them, recursively: ten take a second to compile for the
+CPU, twelve eight, fourteen more than a minute."""
 
 
 def takes(op: ir.Operation) -> bool | NoMatch:
@@ -59,25 +59,28 @@ def _reduced(op: ir.Operation) -> tuple[tuple[int | None, ...], int] | None:
 
 
 def joins(
-    producer: ir.Operation, reader: ir.Operation, value: ir.Value, kept: bool
+    producer: ir.Operation, user: ir.Operation, value: ir.Value, kept: bool
 ) -> NoMatch | None:
-    """The value is read at the leading loops, or broadcast to this reader alone."""
+    """The value is read at the leading loops, or broadcast to this user alone."""
     if ops.is_elementwise(producer):
-        return fusable_neighbors.parts(producer, reader, value, kept, leading=True)
-    return fusable_neighbors.parts(producer, reader, value, True, leading=True)
+        return fusable_neighbors.inlining_refusal(producer, user, value, kept, leading=True)
+    return fusable_neighbors.inlining_refusal(producer, user, value, True, leading=True)
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:
-    """All reductions cover the same rows, few wait for each other, and the group ends in one op.
+    """All reductions cover the same rows, chains of them are short, and the group ends in one op.
 
-    IREE's code generation tiles one op and what feeds it; on the CPU it fails where a reduction and
-    an elementwise op end a group side by side.
+    IREE's code generation tiles one op and its producers; on the CPU it fails where a reduction and
+    an elementwise op both end a group.
     """
     reductions = [op for op in group if not ops.is_elementwise(op)]
     if len({_reduced(op) for op in reductions}) > 1:
         return NoMatch(Reason.SHAPE_MISMATCH, "the reductions cover different rows")
-    if len(reductions) > DEEPEST and _depth(group) > DEEPEST:
-        return NoMatch(Reason.TOO_MANY_OPS, f"more than {DEEPEST} reductions one after the other")
+    if len(reductions) > MAX_DEPENDENT_REDUCTIONS and _depth(group) > MAX_DEPENDENT_REDUCTIONS:
+        return NoMatch(
+            Reason.TOO_MANY_OPS,
+            f"more than {MAX_DEPENDENT_REDUCTIONS} reductions one after the other",
+        )
     read = {value for op in group for value in op.operands}
     ends = [op for op in group if read.isdisjoint(op.results)]
     if reductions and len(ends) > 1:
@@ -86,7 +89,7 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
 
 
 def _depth(group: list[ir.Operation]) -> int:
-    """How many reductions of a group, in block order, wait for each other."""
+    """The longest chain of dependent reductions in a group, in block order."""
     depths: dict[ir.Value, int] = {}
     for op in group:
         depth = max((depths.get(value, 0) for value in op.operands), default=0) + _is_reduction(op)

@@ -17,7 +17,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
-from mlirfuse.structured.recognize.norms import legal_norm, match_norm, may_end_norm
+from mlirfuse.structured.recognize.norm_matches import legal_norm, match_norm, may_end_norm
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:

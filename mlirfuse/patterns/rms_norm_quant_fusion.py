@@ -3,12 +3,12 @@
     %y = rms_norm(%x, %gamma)                          tensor<MxNxT>
     %q = clamp(roundeven(%y * %scale + %offset))       tensor<MxNxi8>
   becomes
-    %q, %y = flow.dispatch.region { both }             // %y only if read elsewhere
+    %q, %y = flow.dispatch.region { both }             // %y only if used elsewhere
 
 Root: the conversion to i8, or `iree_linalg_ext.quantize_affine`. Rounds half to even and clamps to
-what 8 bits hold, signed or not, both verified. Scale and offset are numbers or vary over the
-normalized axes; the scale multiplies or divides, the offset stands before or after the rounding. M
-static or dynamic, N static; T f16, bf16, f32.
+the range of 8 bits, signed or not, both verified. Scale and offset are scalars or vary over the
+normalized axes; the scale multiplies or divides, the offset is added before or after the rounding.
+M static or dynamic, N static; T f16, bf16, f32.
 Numerics: exact (operations and their order are unchanged).
 Source: MindSpore rms_norm_quant_fusion.
 """

@@ -1,4 +1,4 @@
-"""Fuse a rotary embedding: slices, negation, concatenation, products and sum in one dispatch.
+"""Fuse a rotary embedding: slices, negation, concatenation, multiplications and sum.
 
     %r = linalg.generic {extract %q at the other half, negated in the first}
     %a = linalg.generic {mulf} ins(%q, %cos)           tensor<BxHxSxDxT>
@@ -17,12 +17,12 @@
     %y = tensor.collapse_shape %g
 
 Root: the swap of halves that IREE makes of slices, negation and concatenation; or the second
-insertion of two parts that fill a tensor and are computed elementwise from the same tensors by ops
-that nothing else reads. The products may be what reads a contraction: it has the swap as a second
-reader, so they are not its epilogue. A swap in what a transpose computes (heads moved out of a
-projection) reads the heads where they are, and the transpose is gone; heads that lie beside one
-another in one projection, queries and keys, rotate as one where nothing else differs. Static or
-dynamic leading dimensions; any floating-point type. Numerics: exact.
+insertion of two halves that fill a tensor and are computed elementwise from the same tensors by ops
+without other users. The multiplications may be users of a contraction: the swap is a second user of
+it, so they are not its epilogue. A swap in the result of a transpose (heads of a projection) reads
+the heads where they are, and the transpose vanishes; adjacent heads of one projection, queries and
+keys, rotate as one where nothing else differs. Static or dynamic leading dimensions; any
+floating-point type. Numerics: exact.
 Source: J. Su et al., RoFormer, 2021; MindSpore's rotary embedding.
 """
 
@@ -38,15 +38,15 @@ from mlirfuse.structured.recognize.rotations import Rotations, rotations
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a rotation with its products, or two halves from the same tensors."""
+    """Finds a rotation with its multiplications, or two halves from the same tensors."""
     if root.name == "tensor.insert_slice":
-        joined = half_concat.halves(root)
-        if joined is None or isinstance(joined, NoMatch):
-            return joined
-        return Match(root, tuple(joined.ops), joined)
+        pair = half_concat.halves(root)
+        if pair is None or isinstance(pair, NoMatch):
+            return pair
+        return Match(root, tuple(pair.ops), pair)
     if not gathers.is_rotation(root):
         return None
-    if gathers.is_moved(root):
+    if gathers.reads_transposed(root):
         turned = rotations(root, ctx.target.max_operands)
         return turned if isinstance(turned, NoMatch) else Match(root, tuple(turned.ops), turned)
     found = gathers.gathered(root, ctx.target.max_operands, takes_epilogues=True)
@@ -56,7 +56,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses what is no floating-point rotation, and more tensors than a dispatch takes."""
+    """Refuses rotations of other than floating-point values, and too many operands."""
     if not ops.is_float(match.root.results[0]):
         return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(match.root.results[0]))
     if isinstance(match.data, half_concat.Halves):
@@ -67,11 +67,11 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Puts the ops into one dispatch region, over the space in which the halves are apart."""
+    """Puts the ops into one dispatch region, over a space with a loop over the halves."""
     if isinstance(match.data, Rotations):
         return form_region(rotation_builder.unmoved(match.data))
     if isinstance(match.data, half_concat.Halves):
-        return form_region([half_concat_builder.joined(match.data)])
+        return form_region([half_concat_builder.merged(match.data)])
     return form_region(reshape_builder.over_one_space(match.data))
 
 

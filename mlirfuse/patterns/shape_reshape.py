@@ -1,4 +1,4 @@
-"""Reshape to sizes computed at run time: the arithmetic leaves the tensors.
+"""Reshape to sizes computed at run time: their arithmetic moves from tensors to scalars.
 
     %m = arith.muli %n, %c15 : i64
     %d = arith.divui %m, %n : i64
@@ -7,8 +7,8 @@
   becomes
     %y = tensor.collapse_shape %x [[0], [1, 2]]         tensor<?x3x5xT> into tensor<?x15xT>
 
-A `tensor.reshape` is a barrier to fusion, which a collapse or an expand is not. Where a dispatch
-computes the sizes, the host waits for it:
+A `tensor.reshape` is a barrier to fusion; a collapse or an expand is not. Where a dispatch computes
+the sizes, the host waits for it:
 
     %s = linalg.generic {muli} ins(%a, %b)              tensor<2xi64>
     %i = tensor.extract %s[%c0]                         i64
@@ -16,7 +16,7 @@ computes the sizes, the host waits for it:
     %i = arith.muli %n, %c6                             index, cast to i64
 
 Root: a `tensor.reshape` that is dynamic, or a `tensor.extract` of a static tensor of i64 or index
-that arithmetic on sizes computes. Products of the sizes on both sides have to be proven equal,
+that arithmetic on sizes computes. The products of the sizes on both sides have to be proven equal,
 group by group. A shape tensor of narrower integers is refused: their arithmetic wraps.
 Numerics: exact.
 Source: MindSpore shape_reshape; PyTorch's `view(x.shape[0], -1)`.
@@ -32,7 +32,7 @@ from mlirfuse.structured.ir import shape_arithmetic
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds sizes of which one is known at run time only."""
+    """Finds sizes with one that is known at run time only."""
     return shape_arithmetic.match(root, static=False)
 
 
@@ -43,11 +43,14 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="shape_reshape",
-    summary="Sizes of a reshape that are computed at run time leave the tensors",
+    summary="Sizes of a reshape that are computed at run time become scalars",
     roots=shape_arithmetic.ROOTS,
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
-    aliases=("ShapeReshape",),
+    aliases=(
+        "dynamic_reshape_rewrite",
+        "ShapeReshape",
+    ),
     source="MindSpore shape_reshape",
 )

@@ -1,4 +1,4 @@
-"""Reshape to sizes computed at compile time: the sizes leave the tensors.
+"""Reshape to sizes computed at compile time: the sizes become part of the types.
 
     %s = linalg.generic {muli} ins(dense<[8, 4]>, dense<[1, 6]>)   tensor<2xi64>
     %y = tensor.reshape %x(%s)                          tensor<8x4x6xT> -> tensor<?x?xT>
@@ -8,9 +8,9 @@
     %y = tensor.cast %c                                 tensor<8x24xT> to tensor<?x?xT>
     %i = arith.constant 24                              i64
 
-Root: a `tensor.reshape` all of whose sizes are numbers, or a `tensor.extract` of such a number.
-`shape_reshape` takes the others, under the same guards. Shapes that a frontend computes from static
-sizes are numbers when they get here; text at this level can hold them.
+Root: a `tensor.reshape` whose sizes are all constants, or a `tensor.extract` of such a constant.
+`shape_reshape` rewrites the others, under the same guards. Shapes that a frontend computes from
+static sizes are folded before; MLIR text can hold them.
 Numerics: exact.
 Source: MindSpore shape_reshape_2.
 """
@@ -30,16 +30,17 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Writes a static reshape, or the number."""
+    """Writes a static reshape, or the constant."""
     return shape_builder.rewrite(match)
 
 
 PASS = FusionPass(
     name="shape_reshape_2",
-    summary="Sizes of a reshape that are known at compile time leave the tensors",
+    summary="Sizes of a reshape that are known at compile time become static",
     roots=shape_arithmetic.ROOTS,
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    aliases=("static_reshape_rewrite",),
     source="MindSpore shape_reshape_2",
 )

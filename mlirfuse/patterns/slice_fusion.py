@@ -1,4 +1,4 @@
-"""Take slices of what an elementwise op reads instead of slices of what it computes.
+"""Slice the operands of an elementwise op instead of its result.
 
     %y = linalg.generic {elementwise} ins(%x, %bias)   tensor<MxNxT>
     %s = tensor.extract_slice %y[0, 4] [M, 8] [1, 1]
@@ -6,11 +6,12 @@
     %u = tensor.extract_slice %x[0, 4] [M, 8] [1, 1]
     %s = linalg.generic {elementwise} ins(%u, %bias')  tensor<Mx8xT>
 
-Root: the elementwise op, all of whose readers are slices that together are no larger than its
-result: one, or the parts of a split. Each becomes an op of its own, which grows into its reader's
-group, and so do the elementwise ops that the root alone reads; a slice of a group's argument is no
-dispatch. Slices of static or dynamic place, any step;
-any element type. Not the epilogue of a contraction. Numerics: exact.
+Root: the elementwise op, whose users are all slices that together are no larger than its result:
+one, or the slices of a split. Each becomes an op of its own, which can join its user's group, and
+so do the elementwise producers that only the root uses; a slice of a group's operand is no
+dispatch. Slices of static or dynamic offset, any stride; any element type. Not the epilogue of a
+contraction.
+Numerics: exact.
 
 IREE moves slices the same way, but cannot move one out of a group that our passes form.
 Source: MLIR, bubbling up of tensor.extract_slice.
@@ -26,7 +27,7 @@ from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds an elementwise op of which slices alone are read, and what it alone reads."""
+    """Finds an elementwise op with slices as its only users, and its exclusive producers."""
     if not ops.is_elementwise(root) or len(root.results) != 1 or not ops.num_inputs(root):
         return None
     cuts = ops.users(root.results[0])
@@ -34,16 +35,16 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     if any(cut.block != root.block for cut in cuts):
         return NoMatch(Reason.DIFFERENT_BLOCKS, "a slice is inside control flow")
-    return Match(root, tuple([*_grown(root), *cuts]), cuts)
+    return Match(root, tuple([*_with_producers(root), *cuts]), cuts)
 
 
-def _grown(root: ir.Operation) -> list[ir.Operation]:
-    """The op and the elementwise ops that it alone reads, directly or through one another."""
+def _with_producers(root: ir.Operation) -> list[ir.Operation]:
+    """The op and the elementwise producers, also indirect ones, that only it uses."""
     found = [root]
-    for reader in found:
-        for value in ops.inputs(reader):
+    for user in found:
+        for value in ops.inputs(user):
             op = ops.defining_op(value)
-            if op is None or op.block != root.block or ops.users(value) != [reader]:
+            if op is None or op.block != root.block or ops.users(value) != [user]:
                 continue
             if ops.is_elementwise(op) and len(op.results) == 1 and _refusal(op) is None:
                 found.append(op)
@@ -51,17 +52,17 @@ def _grown(root: ir.Operation) -> list[ir.Operation]:
 
 
 def _refusal(op: ir.Operation) -> NoMatch | None:
-    """Why the op cannot be computed in part."""
+    """Why a part of the op's result cannot be computed alone."""
     maps = ops.indexing_maps(op)
     if None in maps or maps[-1] != tuple(range(len(ops.iterator_types(op)))):
         return NoMatch(Reason.INDEXING_MAP, op.name)
     if ops.reads_inits(op) or not fusable_neighbors.has_scalar_body(op) or not ops.num_inputs(op):
-        return NoMatch(Reason.STRUCTURE, f"{op.name} reads more than the elements at its place")
+        return NoMatch(Reason.STRUCTURE, f"{op.name} reads elements at other indices")
     return None
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The op computes each element from the elements at its place."""
+    """The op computes each element from the elements at the same index."""
     root = match.root
     refusal = _refusal(root)
     if refusal is not None:
@@ -75,7 +76,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Nothing may be computed twice; of several slices all sizes are known then."""
+    """No element may be computed twice; with several slices all sizes are static."""
     root = match.root
     values = [cut.results[0] for cut in match.data]
     if len(values) == 1:
@@ -83,12 +84,14 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     if None in ops.shape(root.results[0]) or any(None in ops.shape(value) for value in values):
         return NoMatch(Reason.DYNAMIC_SHAPE, "several slices of unknown size")
     if sum(map(ops.num_elements, values)) > ops.num_elements(root.results[0]):
-        return NoMatch(Reason.NOT_PROFITABLE, "the slices overlap: parts would be computed twice")
+        return NoMatch(
+            Reason.NOT_PROFITABLE, "the slices overlap: elements would be computed twice"
+        )
     return None
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Computes each slice from slices; what the op alone reads follows it."""
+    """Computes each slice from slices, and so the slices of its producers."""
     root, *feeding = [op for op in reversed(match.ops) if op not in match.data]
     new = [slice_builder.computed_in_part(root, cut) for cut in match.data]
     for op in feeding:
@@ -101,7 +104,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="slice_fusion",
-    summary="Only the slices that are read of an elementwise op are computed",
+    summary="Only the used slices of an elementwise op are computed",
     roots=("linalg.generic",),
     match=match,
     legal=legal,

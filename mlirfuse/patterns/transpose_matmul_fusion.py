@@ -10,7 +10,7 @@
 Root: the contraction. Any permutation, on either operand or both, also seen through a reshape that
 merges batch dimensions (the batch loop splits into the merged ones). A reshape of the other loops
 stays: the contraction would lose the form that data tiling packs. Static sizes where a reshape is
-crossed; any element type. Numerics: exact (the same products in the same order of the reduction).
+crossed; any element type. Numerics: exact (the same operations in the same order).
 Source: MindSpore transpose_matmul_fusion.
 """
 
@@ -22,16 +22,16 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.expr.expressions import Index, Part
+from mlirfuse.structured.expr.nodes import Index, Part
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import contractions, matrix_instructions, operand_views
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """What each input reads, and the sizes that each split loop splits into."""
+    """The views of the inputs, and the sizes that each split loop splits into."""
 
-    views: tuple[contractions.View | None, ...]
+    views: tuple[operand_views.View | None, ...]
     radices: dict[int, tuple[int, ...]]
 
 
@@ -39,20 +39,20 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction that reads through a transpose."""
     if not ops.is_contraction(root):
         return None
-    views = [contractions.view(root, number) for number in range(2)]
+    views = [operand_views.view(root, operand) for operand in range(2)]
     if not any(views):
         return None
     radices: dict[int, tuple[int, ...]] = {}
     batch = contractions.batch_loops(root)
-    for number, view in enumerate(views):
+    for operand, view in enumerate(views):
         for index in view.index if view is not None else ():
             if not isinstance(index, Part):
                 continue
             refusal = _split(index, batch, radices)
             if refusal is not None:
-                if not views[1 - number]:
+                if not views[1 - operand]:
                     return refusal
-                views[number] = None
+                views[operand] = None
     if not any(views):
         return NoMatch(Reason.SHAPE_MISMATCH, "the operands split the batch loop differently")
     used = {
@@ -89,7 +89,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     sizes = [
         size for d, whole in enumerate(ops.loop_sizes(op)) for size in plan.radices.get(d, (whole,))
     ]
-    return contractions.inner_batch(op, _maps(op, plan), sizes, ctx.target)
+    return matrix_instructions.inner_batch_refusal(op, _maps(op, plan), sizes, ctx.target)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -140,11 +140,11 @@ def _wide_map(
 
 def _groups(index_map: ops.IndexMap, radices: dict[int, tuple[int, ...]]) -> list[list[int]]:
     groups: list[list[int]] = []
-    place = 0
+    position = 0
     for d in index_map:
         count = len(radices.get(_of(d), (0,)))
-        groups.append(list(range(place, place + count)))
-        place += count
+        groups.append(list(range(position, position + count)))
+        position += count
     return groups
 
 
@@ -177,7 +177,7 @@ def _wide_init(
     if all(d not in radices for d in index_map):
         return value
     op = ops.defining_op(value)
-    if op is None or op.name != "linalg.fill" or not slices.is_cheap(op):
+    if op is None or op.name != "linalg.fill" or not slices.is_clonable(op):
         return _wide(value, index_map, radices)
     sizes = _wide_sizes(value, index_map, radices)
     fresh = builders.empty(sizes, ops.element_type(value), builders.dynamic_sizes(value))

@@ -1,4 +1,4 @@
-"""Pack a constant weight for the register tile of the CPU's product, and say how to tile it.
+"""Pack a constant weight for the register tile of a CPU's matmul, and set the tile sizes.
 
     %c = linalg.matmul ins(%x, %w)                     %w: tensor<KxNxT>, constant
     %y = linalg.generic {epilogue} ins(%c, %bias)      tensor<MxNxT>
@@ -8,11 +8,11 @@
     %z = linalg.generic {epilogue} ins(%d, expand(%bias))
     %y = tensor.collapse_shape %z                      tensor<MxNxT>, moves no data
 
-Root: a contraction of two matrices, the second a constant or a parameter, which is known when the
-program is loaded, whole or transposed. Only the weight is packed: the other operand is read and the
-result written in place, unlike with IREE's data tiling; the tile has more columns. M is a multiple
-of the rows of one of the target's tiles, N of its columns, both static; f32.
-Numerics: exact (each sum in the order of K).
+Root: an unbatched matmul, the second operand a constant or a parameter, known when the program is
+loaded, whole or transposed. Only the weight is packed: the other operand is read and the result
+written in place, unlike with IREE's data tiling, and the tile is larger along N. M is a multiple of
+the M of one of the target's register tiles, N of its N, both static; f32.
+Numerics: exact (each accumulation in the order of K).
 Measured with IREE 3.13.0, two threads of an AMD EPYC (Zen 5, AVX-512, 500 GFLOP/s at its peak),
 M 128, N and K 384 to 2816: 470 to 515 GFLOP/s packed so, 350 to 398 with data tiling, 265 to 355
 with IREE's default.
@@ -28,26 +28,27 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
-from mlirfuse.structured.recognize import contractions
-from mlirfuse.targets.base import Tile
-
-ROWS_AT_ONCE = 32
-"""Most rows that a workgroup computes. Measured beside `COLUMN_TILES`, see above."""
-
-COLUMN_TILES = 4
-"""Most tiles of columns that a workgroup computes."""
+from mlirfuse.structured.recognize import contractions, epilogues
+from mlirfuse.targets.base import CpuTiles, Tile
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """The weight's place and the tile: `columns_first` says that the weight is stored NxK."""
+    """The layout of the weight and the tile sizes.
 
-    columns_first: bool
+    Attributes:
+      n_first: whether the weight is stored as NxK.
+      tile: the register tile.
+      sizes: limits of a workgroup's tile.
+    """
+
+    n_first: bool
     tile: Tile
+    sizes: CpuTiles
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a product of a matrix with a constant one."""
+    """Finds a matmul with a constant second operand."""
     if not ops.is_contraction(root) or len(ops.iterator_types(root)) != 3:
         return None
     if None in ops.indexing_maps(root) or contractions.batch_loops(root):
@@ -55,77 +56,77 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not ops.is_constant_data(root.operands[1]):
         return None
     maps = ops.plain_maps(root)
-    (m, n), (row, k) = maps[2], maps[0]
-    if row != m or set(maps[1]) != {k, n}:
-        return NoMatch(Reason.INDEXING_MAP, "the operands are not read as rows times columns")
+    (loop_m, loop_n), (left_m, loop_k) = maps[2], maps[0]
+    if left_m != loop_m or set(maps[1]) != {loop_k, loop_n}:
+        return NoMatch(Reason.INDEXING_MAP, "the operands are not read as M x K and K x N")
     kinds = {ops.element_type(value) for value in root.operands}
     if kinds != {"f32"}:
         return NoMatch(Reason.ELEMENT_TYPE, " and ".join(sorted(kinds)))
-    rows, columns = ops.shape(root.results[0])
-    if rows is None or columns is None:
-        return NoMatch(Reason.DYNAMIC_SHAPE, "the number of rows is dynamic")
+    m, n = ops.shape(root.results[0])
+    if m is None or n is None:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "M is dynamic")
     tile = next(
-        (t for t in ctx.target.packed_tiles if rows % t.rows == 0 and columns % t.columns == 0),
+        (t for t in ctx.target.packed_tiles if m % t.rows == 0 and n % t.columns == 0),
         None,
     )
-    if tile is None:
-        return NoMatch(
-            Reason.SHAPE_MISMATCH, f"no register tile of {ctx.target} divides {rows}x{columns}"
-        )
+    if tile is None or ctx.target.cpu_tiles is None:
+        return NoMatch(Reason.SHAPE_MISMATCH, f"no register tile of {ctx.target} divides {m}x{n}")
     init = ops.defining_op(root.operands[2])
     if init is None or ops.constant(root.operands[2]) is None:
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
-    chain = contractions.epilogue(root, ctx.target.max_operands)
+    chain = epilogues.epilogue(root, ctx.target.max_operands)
     if not _splits(root, chain):
         chain = []
-    return Match(root, (root, *chain), _Plan(maps[1] == (n, k), tile))
+    return Match(
+        root, (root, *chain), _Plan(maps[1] == (loop_n, loop_k), tile, ctx.target.cpu_tiles)
+    )
 
 
 def _splits(root: ir.Operation, chain: list[ir.Operation]) -> bool:
-    """Whether every op of the epilogue can have the loop split that runs over the columns."""
-    column = {root.results[0]: 1}
+    """Whether the loop over N can be split in every op of the epilogue."""
+    axis_n = {root.results[0]: 1}
     for op in chain:
         maps = ops.indexing_maps(op)
         if None in maps or ops.reads_inits(op):
             return False
         read = zip(op.operands, ops.plain_maps(op), strict=True)
-        loops = {index_map[column[v]] for v, index_map in read if v in column}
+        loops = {index_map[axis_n[v]] for v, index_map in read if v in axis_n}
         if len(loops) != 1:
             return False
-        column[op.results[0]] = ops.plain_maps(op)[-1].index(loops.pop())
+        axis_n[op.results[0]] = ops.plain_maps(op)[-1].index(loops.pop())
     return True
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the packed product and its epilogue over rows, tiles of columns, and columns."""
+    """Builds the packed matmul and its epilogue over M, the tiles of N, and N in a tile."""
     root, *chain = match.ops
-    width = match.data.tile.columns
-    wide = {root.results[0]: _product(root, match.data)}
-    column = {root.results[0]: 1}
+    tile_n = match.data.tile.columns
+    wide = {root.results[0]: _matmul(root, match.data)}
+    axis_n = {root.results[0]: 1}
     for op in chain:
         value = next(v for v in op.operands if v in wide)
-        loop = ops.plain_maps(op)[list(op.operands).index(value)][column[value]]
+        loop = ops.plain_maps(op)[list(op.operands).index(value)][axis_n[value]]
         with ir.InsertionPoint(op), op.location:
-            wide[op.results[0]] = _split(op, loop, width, wide)
-        column[op.results[0]] = ops.plain_maps(op)[-1].index(loop)
+            wide[op.results[0]] = _split(op, loop, tile_n, wide)
+        axis_n[op.results[0]] = ops.plain_maps(op)[-1].index(loop)
     last = match.ops[-1]
     result = wide[last.results[0]]
     with ir.InsertionPoint(last), last.location:
-        groups = _groups(len(ops.shape(last.results[0])), column[last.results[0]])
+        groups = builders.split_axis(len(ops.shape(last.results[0])), axis_n[last.results[0]])
         builders.replace_collapsed(last.results[0], result, groups)
     for op in reversed(match.ops):
         op.erase()
     return ops.defining_op(result) or last
 
 
-def _product(root: ir.Operation, plan: _Plan) -> ir.Value:
-    """The contraction of the packed weight: a tensor of rows, tiles of columns, columns."""
+def _matmul(root: ir.Operation, plan: _Plan) -> ir.Value:
+    """The contraction of the packed weight: a tensor of M, the tiles of N, and N in a tile."""
     x, weight, init = root.operands
-    rows, columns = ops.shape(init)
-    assert rows is not None
-    assert columns is not None
-    width = plan.tile.columns
-    tiles = columns // width
+    m, n = ops.shape(init)
+    assert m is not None
+    assert n is not None
+    tile_n = plan.tile.columns
+    tiles = n // tile_n
     with ir.InsertionPoint(root), root.location:
         packed = builders.at_load_time([weight], lambda w: _packed(w[0], plan), "packed_weight")
         start = ops.constant(init)
@@ -133,37 +134,30 @@ def _product(root: ir.Operation, plan: _Plan) -> ir.Value:
         zero = builders.scalar_constant(start, "f32")
         return builders.generic(
             [x, packed],
-            [builders.fill(zero, builders.empty([rows, tiles, width], "f32"))],
+            [builders.fill(zero, builders.empty([m, tiles, tile_n], "f32"))],
             [(0, 3), (1, 3, 2), (0, 1, 2)],
             ["parallel", "parallel", "parallel", "reduction"],
             builders.body_of(root),
-            {"compilation_info": _tiling(rows, tiles, plan.tile)},
+            {"compilation_info": _tiling(m, tiles, plan)},
         ).results[0]
 
 
 def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
-    """The weight as tiles of columns, in each the rows one after another."""
-    width = plan.tile.columns
-    split = _expanded(weight, 0 if plan.columns_first else 1, width)
-    read = (0, 2, 1) if plan.columns_first else (1, 0, 2)
-    sizes = ops.shape(split)
-    return builders.generic(
-        [split],
-        [builders.empty([sizes[read.index(d)] for d in range(3)], "f32")],
-        [read, (0, 1, 2)],
-        ["parallel"] * 3,
-        lambda arguments: arguments[:1],
-    ).results[0]
+    """The weight as tiles of N, K-major in each tile."""
+    split = _expanded(weight, 0 if plan.n_first else 1, plan.tile.columns)
+    read = (0, 2, 1) if plan.n_first else (1, 0, 2)
+    return builders.transpose(split, read)
 
 
-def _tiling(rows: int, tiles: int, tile: Tile) -> ir.Attribute:
-    """How IREE's code generation tiles: for workgroups, for registers, and along K."""
-    at_once = _divisor(rows // tile.rows, max(1, ROWS_AT_ONCE // tile.rows)) * tile.rows
-    side = _divisor(tiles, COLUMN_TILES)
-    return analysis_cache.parsed(
+def _tiling(m: int, tiles: int, plan: _Plan) -> ir.Attribute:
+    """Tile sizes for IREE's code generation: of workgroups, of registers, and along K."""
+    tile, sizes = plan.tile, plan.sizes
+    block_m = _divisor(m // tile.rows, max(1, sizes.max_packed_m // tile.rows)) * tile.rows
+    block_n_tiles = _divisor(tiles, sizes.max_packed_n_tiles)
+    return analysis_cache.parse(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-        f"distribution = [{at_once}, {side}, {tile.columns}, 0], "
+        f"distribution = [{block_m}, {block_n_tiles}, {tile.columns}, 0], "
         f"vector_common_parallel = [{tile.rows}, 1, {tile.columns}, 0], "
         "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
         "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>",
@@ -178,7 +172,10 @@ def _divisor(number: int, limit: int) -> int:
 def _split(
     op: ir.Operation, loop: int | None, width: int, wide: dict[ir.Value, ir.Value]
 ) -> ir.Value:
-    """The elementwise op with one loop split in tiles of `width`; its result, as wide."""
+    """The result of the elementwise op with one loop split in tiles of `width`.
+
+    `wide` holds the operands that are split already.
+    """
     assert loop is not None
     maps = ops.plain_maps(op)
 
@@ -216,21 +213,14 @@ def _expanded(value: ir.Value, axis: int, width: int) -> ir.Value:
     sizes = list(ops.shape(value))
     size = sizes[axis]
     assert size is not None
-    groups = _groups(len(sizes), axis)
+    groups = builders.split_axis(len(sizes), axis)
     sizes[axis : axis + 1] = [size // width, width]
     return builders.expand(value, groups, sizes, builders.dynamic_sizes(value))
 
 
-def _groups(rank: int, axis: int) -> list[list[int]]:
-    """The reassociation of a tensor whose axis is split in two."""
-    return (
-        [[d] for d in range(axis)] + [[axis, axis + 1]] + [[d] for d in range(axis + 2, rank + 1)]
-    )
-
-
 PASS = FusionPass(
     name="weight_packing_rewrite",
-    summary="Constant weights are packed for the tile of registers that a product computes",
+    summary="Constant weights are packed for the register tile of a CPU's matmul",
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,

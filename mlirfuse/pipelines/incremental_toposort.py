@@ -1,7 +1,7 @@
-"""An order of the units of a block in which each stands after what it reads, while units merge.
+"""A topological order of the units of a block, kept while units merge.
 
-Units are numbers. To merge two of them must leave no cycle: what is on the way from one to the
-other stands between them in the order, so that is all that has to be looked at.
+Units are integers. A merge of two units must leave no cycle: the units on a path from one to the
+other stand between them in the order, so only these are searched.
 Source: D. J. Pearce and P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic
 graphs, 2006; merging two neighbours is inserting the edge back.
 """
@@ -12,7 +12,13 @@ from collections.abc import Iterable
 
 
 class Order:
-    """A graph without cycles, and the place of each unit in an order of it."""
+    """A graph without cycles, and the place of each unit in a topological order.
+
+    Attributes:
+      after: units that read a unit.
+      before: units that a unit reads.
+      place: position of a unit in the order.
+    """
 
     def __init__(self) -> None:
         self.after: dict[int, set[int]] = {}
@@ -23,7 +29,7 @@ class Order:
         """Adds a unit at the end.
 
         Args:
-          unit: a number that is not in use.
+          unit: an integer that is not in use.
           read: the units that it reads.
         """
         self.place[unit] = len(self.place)
@@ -38,7 +44,7 @@ class Order:
         return min(found, key=self.place.__getitem__, default=None)
 
     def _following(self, first: int, last: int) -> set[int]:
-        """What depends on `first` and stands before `last`."""
+        """The units that depend on `first` and stand before `last`."""
         end, found = self.place[last], set[int]()
         waiting = list(self.after[first])
         while waiting:
@@ -49,7 +55,7 @@ class Order:
         return found
 
     def _leading(self, first: int, last: int) -> set[int]:
-        """What `last` depends on and stands after `first`."""
+        """The units that `last` depends on and that stand after `first`."""
         start, found = self.place[first], set[int]()
         waiting = list(self.before[last])
         while waiting:
@@ -77,16 +83,16 @@ class Order:
             self.after[other].add(merged)
 
     def dissolve(self, unit: int) -> None:
-        """Removes a unit; what read it reads what it read."""
-        for reader in self.after[unit]:
-            self.before[reader] |= self.before[unit]
+        """Removes a unit; its users read its producers then."""
+        for user in self.after[unit]:
+            self.before[user] |= self.before[unit]
         for producer in self.before[unit]:
             self.after[producer] |= self.after[unit]
         self._unlink(unit)
 
     def _unlink(self, unit: int) -> None:
-        for reader in self.after.pop(unit):
-            self.before[reader].discard(unit)
+        for user in self.after.pop(unit):
+            self.before[user].discard(unit)
         for producer in self.before.pop(unit):
             self.after[producer].discard(unit)
         del self.place[unit]

@@ -1,4 +1,4 @@
-"""What `--must-fuse` and marks of `mlirfuse.region` ask for, and whether it came true."""
+"""Groups required by `--must-fuse` and by marks of `mlirfuse.region`, and their check."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _COMPUTING = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Musts:
+class MustFuse:
     """Groups of ops that have to end in one dispatch each.
 
     Attributes:
-      given: the locations of each group of `--must-fuse`.
+      given: locations of the ops of each group of `--must-fuse`.
       marked: whether the module has marks of blocks.
     """
 
@@ -33,26 +33,26 @@ class Musts:
     marked: bool
 
     @classmethod
-    def of(cls, module: ir.Module, options: FusionOptions, *, marked: bool) -> Musts:
-        """What is asked of the module.
+    def of(cls, module: ir.Module, options: FusionOptions, *, marked: bool) -> MustFuse:
+        """The required groups of a module.
 
         Raises:
           UsageError: a location names no op that computes something.
         """
-        musts = cls(options.must_fuse, marked)
-        wanted = dict.fromkeys(name for names in musts.given for name in names)
-        working = _working(module) if wanted else []
-        for name in wanted:
-            if not any(marks.is_called(op, name) for _, op in working):
+        required = cls(options.must_fuse, marked)
+        named = dict.fromkeys(name for names in required.given for name in names)
+        dispatched = _dispatched(module) if named else []
+        for name in named:
+            if not any(marks.is_called(op, name) for _, op in dispatched):
                 raise UsageError(f"--must-fuse names {name}, and no op that computes is there")
-        return musts
+        return required
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether any group is required."""
         return bool(self.given) or self.marked
 
-    def groups(self, op: ir.Operation) -> frozenset[str]:
-        """What messages call the groups that the op has to end in."""
+    def groups_of(self, op: ir.Operation) -> frozenset[str]:
+        """Names, for messages, of the groups that the op has to end in."""
         found = {
             f"--must-fuse={','.join(names)}"
             for names in self.given
@@ -66,24 +66,24 @@ class Musts:
             }
         return frozenset(found)
 
-    def wants(self, group: list[ir.Operation]) -> bool:
-        """Whether ops of the group have to end in one group."""
-        working = [op for op in group if cost.does_work(op)]
-        if not self or len(working) < 2:
+    def requires(self, group: list[ir.Operation]) -> bool:
+        """Whether the ops of the group have to end in one group."""
+        computing = [op for op in group if cost.does_work(op)]
+        if not self or len(computing) < 2:
             return False
-        return bool(frozenset.intersection(*map(self.groups, working)))
+        return bool(frozenset.intersection(*map(self.groups_of, computing)))
 
-    def torn(self, group: list[ir.Operation]) -> NoMatch | None:
-        """Refuses a group that has some of the ops of the same block that must stay together."""
+    def split_refusal(self, group: list[ir.Operation]) -> NoMatch | None:
+        """Refuses a group that has some ops of a required group and leaves others of the block."""
         if not self:
             return None
-        working = [op for op in group if cost.does_work(op)]
-        wanted = {name for op in working for name in self.groups(op)}
-        for view in group[-1].block.operations if wanted else ():
+        computing = [op for op in group if cost.does_work(op)]
+        required = {name for op in computing for name in self.groups_of(op)}
+        for view in group[-1].block.operations if required else ():
             op = view.operation
             if op in group or not _computes(op):
                 continue
-            left = wanted & self._inside(op)
+            left = required & self._inside(op)
             if left:
                 return NoMatch(
                     Reason.MUST_FUSE, f"{min(left)} has {ops.location_name(op.location)}"
@@ -91,22 +91,22 @@ class Musts:
         return None
 
     def _inside(self, op: ir.Operation) -> set[str]:
-        """The groups that an op or what computes inside it has to end in."""
+        """Names of the groups that an op, or the computing ops nested in it, have to end in."""
         computing = [o for o in ops.nested_ops(op) if _computes(o)]
-        return {name for o in computing or [op] for name in self.groups(o)}
+        return {name for o in computing or [op] for name in self.groups_of(o)}
 
     def check(self, module: ir.Module, report: Report) -> None:
-        """Compares what was asked for with what became of it.
+        """Checks that each required group is in one dispatch of each function.
 
         Args:
-          module: what the engine made, or IREE's dispatches of it.
-          report: of the engine.
+          module: the engine's result, or IREE's dispatches of it.
+          report: report of the engine.
 
         Raises:
           MustFuseError: ops of a group are in several dispatches.
         """
         holders: dict[tuple[str, str], list[ir.Operation]] = {}
-        for function, op in _working(module) if self else ():
+        for function, op in _dispatched(module) if self else ():
             for name in self._inside(op):
                 holders.setdefault((function, name), []).append(op)
         for (function, name), parts in sorted(holders.items(), key=lambda item: item[0]):
@@ -117,7 +117,7 @@ class Musts:
                 )
 
 
-def _working(module: ir.Module) -> list[tuple[str, ir.Operation]]:
+def _dispatched(module: ir.Module) -> list[tuple[str, ir.Operation]]:
     """The ops of the module that would be dispatches, with the names of their functions."""
     return [
         (ops.symbol_name(function), view.operation)

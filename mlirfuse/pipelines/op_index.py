@@ -1,6 +1,6 @@
 """The ops of a module by name, so that a pass looks at its roots only.
 
-It is made once, and taken from there as passes change what the blocks hold.
+The index is made once, and again for each block that a pass has changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Test = Callable[[ir.Operation], bool]
 Entry = tuple[int, int, ir.Operation]
 """Place in the block, identity, op.
 
-A wrapper of an op that was erased through another wrapper dangles: the identity taken beforehand is
-all that may be asked of it.
+A wrapper of an op that was erased through another wrapper dangles: only the identity, which is
+stored, may be read then.
 """
 
 
@@ -28,27 +28,27 @@ class Block:
 
     def __init__(self, block: ir.Block) -> None:
         self.block = block
-        self.look()
+        self.refresh()
 
-    def look(self) -> None:
-        """Looks again at which ops the block holds."""
-        self.take([view.operation for view in self.block.operations])
+    def refresh(self) -> None:
+        """Reads the ops of the block again."""
+        self.set([view.operation for view in self.block.operations])
 
-    def take(self, held: Sequence[ir.Operation]) -> None:
-        """Says again which ops the block holds, in order."""
+    def set(self, held: Sequence[ir.Operation]) -> None:
+        """Sets the ops of the block, in order."""
         self._named: dict[str, list[Entry]] = {}
-        self._asked: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
+        self._found: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
         for place, op in enumerate(held):
             self._named.setdefault(op.name, []).append((place, ops.identity(op), op))
 
     def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:
         """The ops of these names that pass the test, in block order."""
-        found = self._asked.get((names, test))
+        found = self._found.get((names, test))
         if found is None:
             named = (entry for name in dict.fromkeys(names) for entry in self._named.get(name, ()))
             found = [entry for entry in named if test(entry[2])]
             found.sort(key=operator.itemgetter(0))
-            self._asked[names, test] = found
+            self._found[names, test] = found
         return found
 
 
@@ -66,7 +66,7 @@ class Function:
 
 
 def functions(module: ir.Module) -> tuple[Function, ...]:
-    """What the functions of the module hold."""
+    """The index of each function of the module."""
     return tuple(
         Function(ops.symbol_name(function), tuple(map(Block, ops.blocks(function))))
         for function in ops.functions(module)

@@ -41,7 +41,7 @@ class PipelineItem:
     children: tuple[PipelineItem, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what `parse` could not read back."""
+        """Refuses values that `parse` could not read back."""
         for key, value in self.options.items():
             if "'" in value and '"' in value and not _is_braced(value):
                 raise UsageError(

@@ -11,8 +11,8 @@
       }
     }
 
-The pass has the pattern's name. A rewrite in PDL replaces its root; matched ops that nobody else
-reads go with it. `pdl.rewrite %root with "mlirfuse.group"(%a, %root : !pdl.operation,
+The pass has the pattern's name. A rewrite in PDL replaces its root; matched ops without other
+users are erased with it. `pdl.rewrite %root with "mlirfuse.group"(%a, %root : !pdl.operation,
 !pdl.operation)` puts the ops into one group instead. The attributes `mlirfuse.summary` and
 `mlirfuse.numerics` of a pattern describe its pass; a rewrite counts as reassociating without them.
 """
@@ -45,7 +45,7 @@ def read_patterns(path: Path) -> list[FusionPass]:
     """The passes of a file of patterns.
 
     Raises:
-      UsageError: the file cannot be read, or holds what is not supported.
+      UsageError: the file cannot be read, or holds an op that is not supported.
     """
     try:
         data = path.read_bytes()
@@ -102,7 +102,7 @@ def _match(pattern: Pattern, root: ir.Operation, ctx: PassContext) -> Match | No
 
 
 def _dead(root: ir.Operation, matched: list[ir.Operation]) -> set[ir.Operation]:
-    """The root, and the matched ops that nobody reads without it."""
+    """The root, and the matched ops that have no users without it."""
     dead = {root}
     for op in reversed(slices.in_order(set(matched))):
         if all(user in dead for result in op.results for user in ops.users(result)):
@@ -119,7 +119,7 @@ def _rewrite(pattern: Pattern, match: Match, ctx: PassContext) -> ir.Operation:
 
 
 class _Rewriter:
-    """Makes what the rewrite of a pattern says, at the current insertion point."""
+    """Makes the ops of the rewrite of a pattern, at the current insertion point."""
 
     def __init__(self, pattern: Pattern, match: Match) -> None:
         self.pattern = pattern
@@ -128,15 +128,15 @@ class _Rewriter:
 
     def run(self) -> ir.Operation:
         values: list[ir.Value] = []
-        for number in self.pattern.body:
-            handle = self.pattern.handles[number]
+        for index in self.pattern.body:
+            handle = self.pattern.handles[index]
             if handle.kind == "replace":
                 _, by_op, by_values = handle.operands
                 values = self.flat(by_values)
                 for new in by_op:
                     values = list(self.bound[new].results)
             elif handle.kind != "erase":
-                self.bound[number] = self.made(number)
+                self.bound[index] = self.made(index)
         root = self.match.root
         for old, new in zip(root.results, values, strict=True):
             old.replace_all_uses_with(new)
@@ -146,13 +146,13 @@ class _Rewriter:
         # An argument takes the root's place: there is no new op but the one that holds its block.
         return owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
 
-    def made(self, number: int) -> Bound:
-        handle = self.pattern.handles[number]
+    def made(self, index: int) -> Bound:
+        handle = self.pattern.handles[index]
         if handle.kind == "type":
-            assert handle.constant is not None, "PDL's verifier asks for it"
+            assert handle.constant is not None, "PDL's verifier requires it"
             return ir.Type.parse(handle.constant[0])
         if handle.kind == "attribute":
-            assert handle.constant is not None, "PDL's verifier asks for it"
+            assert handle.constant is not None, "PDL's verifier requires it"
             return ir.Attribute.parse(handle.constant[0])
         if handle.kind == "operation":
             values, attributes, types = handle.operands
@@ -167,9 +167,9 @@ class _Rewriter:
         op = self.bound[handle.operands[0][0]]
         return tuple(op.results) if handle.index is None else op.results[handle.index]
 
-    def flat(self, numbers: tuple[int, ...]) -> list[Any]:
+    def flat(self, indices: tuple[int, ...]) -> list[Any]:
         found: list[Any] = []
-        for number in numbers:
-            one = self.bound[number]
+        for index in indices:
+            one = self.bound[index]
             found.extend(one if isinstance(one, tuple) else [one])
         return found

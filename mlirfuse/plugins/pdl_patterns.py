@@ -26,11 +26,11 @@ class Handle:
 
     Attributes:
       kind: the op's name without `pdl.`.
-      operands: numbers of the handles that it takes, by segment.
+      operands: indices of the handles that it takes, by segment.
       name: of `operation` the op's name; of `rewrite` the native function.
       names: of `operation` the names of its attributes, in the order of its second segment.
       constant: of `type`, `types` and `attribute` the text; of `types` one text each.
-      index: of `result` and `results` the number of the result.
+      index: of `result` and `results` the index of the result.
     """
 
     kind: str
@@ -49,10 +49,10 @@ class Pattern:
       name: its symbol.
       summary: its attribute `mlirfuse.summary`.
       numerics: its attribute `mlirfuse.numerics`.
-      handles: what it matches, by number; then what its rewrite makes.
-      root: number of the op that its rewrite replaces.
-      group: numbers of the ops that become one group; empty for a rewrite.
-      body: numbers of the handles that its rewrite makes, in order.
+      handles: the handles that it matches, then those that its rewrite makes.
+      root: index of the op that its rewrite replaces.
+      group: indices of the ops that become one group; empty for a rewrite.
+      body: indices of the handles that its rewrite makes, in order.
     """
 
     name: str
@@ -86,15 +86,15 @@ def read(text: str | bytes, source: str) -> list[Pattern]:
       source: the file's name, for messages.
 
     Raises:
-      UsageError: it is not MLIR, holds no pattern, or uses what is not supported.
+      UsageError: it is not MLIR, holds no pattern, or uses an op that is not supported.
     """
     with ir.Context():
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             found = error.error_diagnostics[0] if error.error_diagnostics else None
-            said = found.message.splitlines()[0] if found else "not valid MLIR"
-            raise UsageError(f"{source}: {said}") from error
+            message = found.message.splitlines()[0] if found else "not valid MLIR"
+            raise UsageError(f"{source}: {message}") from error
         patterns = []
         for view in module.body.operations:
             if view.operation.name != "pdl.pattern":
@@ -114,7 +114,7 @@ class _Reader:
         self.op = op
         self.symbol = self.text("sym_name")
         self.where = f"{source}: pattern '{self.symbol}'"
-        self.numbers: dict[ir.Value, int] = {}
+        self.indices: dict[ir.Value, int] = {}
         self.handles: list[Handle] = []
 
     def text(self, name: str) -> str:
@@ -159,10 +159,10 @@ class _Reader:
             raise UsageError(f"{self.where}: its root has no op name")
         reached = _reached(pattern, pattern.root)
         members = range(len(pattern.handles) - len(pattern.body))
-        for number in members:
-            if pattern.handles[number].kind == "operation" and number not in reached:
+        for index in members:
+            if pattern.handles[index].kind == "operation" and index not in reached:
                 raise UsageError(
-                    f"{self.where}: its {pattern.handles[number].name} computes no operand of the"
+                    f"{self.where}: its {pattern.handles[index].name} computes no operand of the"
                     " root; every op has to be reached from the root"
                 )
         replaced = [
@@ -181,7 +181,7 @@ class _Reader:
             accepted = ", ".join(f"pdl.{name}" for name in sorted(known))
             raise UsageError(f"{self.where}: {op.name} is not supported here ({accepted} are)")
         if op.results:
-            self.numbers[op.results[0]] = len(self.handles)
+            self.indices[op.results[0]] = len(self.handles)
         attributes = op.attributes
         constant: tuple[str, ...] | None = None
         if kind == "attribute" and "value" in attributes:
@@ -204,19 +204,19 @@ class _Reader:
         )
 
     def segments(self, op: ir.Operation) -> tuple[tuple[int, ...], ...]:
-        numbers = [self.numbers[value] for value in op.operands]
+        indices = [self.indices[value] for value in op.operands]
         if "operandSegmentSizes" not in op.attributes:
-            return (tuple(numbers),)
+            return (tuple(indices),)
         found = []
         for size in op.attributes["operandSegmentSizes"]:
-            found.append(tuple(numbers[:size]))
-            numbers = numbers[size:]
+            found.append(tuple(indices[:size]))
+            indices = indices[size:]
         return tuple(found)
 
 
-def _reached(pattern: Pattern, number: int) -> set[int]:
+def _reached(pattern: Pattern, index: int) -> set[int]:
     found: set[int] = set()
-    work = [number]
+    work = [index]
     while work:
         current = work.pop()
         if current not in found:
@@ -226,32 +226,32 @@ def _reached(pattern: Pattern, number: int) -> set[int]:
 
 
 def match(pattern: Pattern, root: ir.Operation) -> dict[int, Bound] | None:
-    """What each handle of the pattern stands for when its root is `root`; None for no match."""
+    """Bindings of the handles of the pattern with this root, by index; None for no match."""
     matcher = _Matcher(pattern)
     return matcher.bound if matcher.op(pattern.root, root) else None
 
 
 class _Matcher:
-    """One attempt: what is bound to each handle so far."""
+    """One attempt to match, with the handles that are bound so far."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.bound: dict[int, Bound] = {}
 
-    def bind(self, number: int, found: Bound) -> bool:
-        """Binds a handle, or compares with what it is bound to."""
-        if number in self.bound:
-            return bool(self.bound[number] == found)
-        self.bound[number] = found
+    def bind(self, index: int, found: Bound) -> bool:
+        """Binds a handle, or compares with its binding."""
+        if index in self.bound:
+            return bool(self.bound[index] == found)
+        self.bound[index] = found
         return True
 
-    def op(self, number: int, op: ir.Operation) -> bool:
-        handle = self.pattern.handles[number]
+    def op(self, index: int, op: ir.Operation) -> bool:
+        handle = self.pattern.handles[index]
         if handle.name is not None and handle.name != op.name:
             return False
-        if number in self.bound:
-            return bool(self.bound[number] == op)
-        self.bound[number] = op
+        if index in self.bound:
+            return bool(self.bound[index] == op)
+        self.bound[index] = op
         values, attributes, types = handle.operands
         return (
             self.values(values, tuple(op.operands))
@@ -260,46 +260,46 @@ class _Matcher:
         )
 
     def attributes(
-        self, numbers: tuple[int, ...], names: tuple[str, ...], op: ir.Operation
+        self, indices: tuple[int, ...], names: tuple[str, ...], op: ir.Operation
     ) -> bool:
-        for number, name in zip(numbers, names, strict=True):
+        for index, name in zip(indices, names, strict=True):
             if name not in op.attributes:
                 return False
             found = op.attributes[name]
-            constant = self.pattern.handles[number].constant
+            constant = self.pattern.handles[index].constant
             if constant is not None and constant != (str(found),):
                 return False
-            if not self.bind(number, found):
+            if not self.bind(index, found):
                 return False
         return True
 
-    def types(self, numbers: tuple[int, ...], types: tuple[ir.Type, ...]) -> bool:
+    def types(self, indices: tuple[int, ...], types: tuple[ir.Type, ...]) -> bool:
         handles = self.pattern.handles
-        if not numbers:
+        if not indices:
             return True
-        if len(numbers) == 1 and handles[numbers[0]].kind == "types":
-            return self.type(numbers[0], types)
-        return len(numbers) == len(types) and all(map(self.type, numbers, types))
+        if len(indices) == 1 and handles[indices[0]].kind == "types":
+            return self.type(indices[0], types)
+        return len(indices) == len(types) and all(map(self.type, indices, types))
 
-    def type(self, number: int, found: ir.Type | tuple[ir.Type, ...]) -> bool:
-        constant = self.pattern.handles[number].constant
+    def type(self, index: int, found: ir.Type | tuple[ir.Type, ...]) -> bool:
+        constant = self.pattern.handles[index].constant
         texts = tuple(map(str, found)) if isinstance(found, tuple) else (str(found),)
-        return (constant is None or constant == texts) and self.bind(number, found)
+        return (constant is None or constant == texts) and self.bind(index, found)
 
-    def values(self, numbers: tuple[int, ...], values: tuple[ir.Value, ...]) -> bool:
+    def values(self, indices: tuple[int, ...], values: tuple[ir.Value, ...]) -> bool:
         handles = self.pattern.handles
-        if len(numbers) == 1 and handles[numbers[0]].kind in ("operands", "results"):
-            return self.range(numbers[0], values)
-        return len(numbers) == len(values) and all(map(self.value, numbers, values))
+        if len(indices) == 1 and handles[indices[0]].kind in ("operands", "results"):
+            return self.range(indices[0], values)
+        return len(indices) == len(values) and all(map(self.value, indices, values))
 
-    def range(self, number: int, values: tuple[ir.Value, ...]) -> bool:
-        handle = self.pattern.handles[number]
-        if not self.bind(number, values):
+    def range(self, index: int, values: tuple[ir.Value, ...]) -> bool:
+        handle = self.pattern.handles[index]
+        if not self.bind(index, values):
             return False
         if handle.kind == "operands":
             typed = handle.operands[0]
             return not typed or self.type(typed[0], tuple(value.type for value in values))
-        values = tuple(map(ops.computed, values))
+        values = tuple(map(ops.yielded_value, values))
         owner = ops.defining_op(values[0]) if values else None
         return (
             owner is not None
@@ -307,13 +307,13 @@ class _Matcher:
             and self.op(handle.operands[0][0], owner)
         )
 
-    def value(self, number: int, value: ir.Value) -> bool:
-        handle = self.pattern.handles[number]
-        if not self.bind(number, value):
+    def value(self, index: int, value: ir.Value) -> bool:
+        handle = self.pattern.handles[index]
+        if not self.bind(index, value):
             return False
         if handle.kind == "operand":
             return not handle.operands[0] or self.type(handle.operands[0][0], value.type)
-        value = ops.computed(value)
+        value = ops.yielded_value(value)
         owner = ops.defining_op(value)
         if owner is None or handle.index is None or len(owner.results) <= handle.index:
             return False

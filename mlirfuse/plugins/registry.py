@@ -1,11 +1,11 @@
-"""The passes that a run knows: ours, those of installed packages, and those it was told to load.
+"""The registry of passes: ours, those of installed packages, and those of `--load-pass`.
 
     [project.entry-points."mlirfuse.passes"]
     double_negation_rewrite = "my_package.double_negation_rewrite:PASS"
 
 A package registers its passes like this. `--load-pass=my_package.module:PASS` and
-`--load-pass=patterns.pdl.mlir` load more, for one run: `PASSES` is never changed. Whatever is
-loaded has the same switches, numbers, reasons and reports as a pass of ours.
+`--load-pass=patterns.pdl.mlir` load more, for one run: `PASSES` is never changed. A loaded
+pass has the same switches, indices of matches, reasons and reports as a pass of ours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _scope: contextvars.ContextVar[_Loaded | None] = contextvars.ContextVar(
 
 
 def passes() -> Mapping[str, FusionPass]:
-    """Every pass that is known here: ours first, then what was loaded, in that order."""
+    """Every registered pass: ours first, then the loaded ones, in that order."""
     extra = loaded()
     return {**patterns.PASSES, **extra} if extra else patterns.PASSES
 
@@ -68,7 +68,7 @@ def loaded() -> Mapping[str, FusionPass]:
 
 @contextlib.contextmanager
 def scope(specs: Iterable[str]) -> Iterator[None]:
-    """Makes the passes that `--load-pass` names known inside the `with` block.
+    """Registers the passes that `--load-pass` names, inside the `with` block.
 
     Args:
       specs: `package.module:NAME`, or the path of a file of PDL patterns.
@@ -88,7 +88,7 @@ def scope(specs: Iterable[str]) -> Iterator[None]:
 
 
 def fingerprint() -> str:
-    """A digest of the sources of what is loaded: another version makes another program."""
+    """A digest of the sources of loaded passes: another version makes another program."""
     extra = loaded()
     total = hashlib.sha256()
     for name, entry in sorted(extra.items()):
@@ -118,7 +118,7 @@ def _installed() -> Mapping[str, FusionPass]:
         try:
             found = point.load()
         except Exception as error:
-            raise UsageError(f"{where} cannot be loaded: {_said(error)}") from error
+            raise UsageError(f"{where} cannot be loaded: {_error_text(error)}") from error
         _register(extra, _as_pass(found, where), where)
     return extra
 
@@ -136,7 +136,7 @@ def _load(spec: str) -> list[FusionPass]:
     try:
         module = importlib.import_module(found["module"])
     except Exception as error:
-        raise UsageError(f"--load-pass={spec}: {_said(error)}") from error
+        raise UsageError(f"--load-pass={spec}: {_error_text(error)}") from error
     finally:
         sys.path.remove(folder)
     if not hasattr(module, found["name"]):
@@ -144,7 +144,7 @@ def _load(spec: str) -> list[FusionPass]:
     return [_as_pass(getattr(module, found["name"]), f"--load-pass={spec}")]
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = " ".join(str(error).split()) or "no message"
     return f"{type(error).__name__}: {text[:300]}"
 
@@ -168,6 +168,8 @@ def _as_pass(found: Any, where: str) -> FusionPass:
     for field, kind in (("numerics", Numerics), ("kind", Kind)):
         if not isinstance(getattr(entry, field), kind):
             raise UsageError(f"{where}: its {field} is not a mlirfuse.core.{kind.__name__}")
+    if entry.forms_group not in (None, True, False):
+        raise UsageError(f"{where}: its forms_group is not True, False or None")
     for field in ("match", "rewrite", "legal", "profitable"):
         if not callable(getattr(entry, field)):
             raise UsageError(f"{where}: its {field} cannot be called")
@@ -194,7 +196,9 @@ def _of_class(found: type, where: str) -> FusionPass:
     try:
         instance = found()
     except TypeError as error:
-        raise UsageError(f"{where}: cannot be made without arguments: {_said(error)}") from error
+        raise UsageError(
+            f"{where}: cannot be made without arguments: {_error_text(error)}"
+        ) from error
     values = {name: getattr(instance, name) for name in _FIELDS if hasattr(found, name)}
     values.setdefault("summary", (found.__doc__ or found.__name__).strip().partition("\n")[0])
     return _described.setdefault(found, FusionPass(**values))

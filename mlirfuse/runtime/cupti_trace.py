@@ -1,10 +1,10 @@
-"""The commands that a call gives to the CUDA driver, as CUPTI sees them.
+"""The commands that a call gives to the CUDA driver, recorded through CUPTI's callbacks.
 
 iree-runtime 3.13 issues a program's commands one by one at each call, from a thread of its own.
-CUPTI tells of each one with what it was given, which is all that it takes to issue it again.
+CUPTI reports each command with its arguments, so that it can be issued again.
 
-CUPTI is called through ctypes: `cupti-python` wants a newer library than the one that PyTorch's
-packages hold. That one is loaded already when there is a tensor on a GPU.
+CUPTI is called through ctypes: `cupti-python` needs a newer library than the one in PyTorch's
+packages, which is loaded already when a tensor is on a GPU.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mlirfuse.core import MlirfuseError
 _LIBRARIES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 
 _DRIVER_API = 1
-"""CUPTI's number of the calls of the driver's functions."""
+"""CUPTI's domain of the driver's functions."""
 
 _ENTER = 0
 
 _POINTER = 8
-"""Bytes of a kernel's parameter that is an address; constants of iree-runtime have 4."""
+"""Size of a kernel parameter that is an address, in bytes; constants of iree-runtime have 4."""
 
 
 class NotRecorded(MlirfuseError):
@@ -33,18 +33,18 @@ class NotRecorded(MlirfuseError):
 
 
 class Busy(NotRecorded):
-    """Somebody else used what a recording takes; a later one may go well."""
+    """CUPTI or the device was in use elsewhere; a later recording may succeed."""
 
 
 class Launch(NamedTuple):
-    """A kernel.
+    """A kernel launch.
 
     Attributes:
-      function: the driver's handle.
-      grid: workgroups along x, y, z.
-      block: threads of a workgroup along x, y, z.
-      shared: bytes of dynamic shared memory.
-      parameters: the bytes of each parameter.
+      function: the driver's handle of the kernel.
+      grid: CTAs along x, y, z.
+      block: threads of a CTA along x, y, z.
+      shared: dynamic shared memory, in bytes.
+      parameters: bytes of each parameter.
     """
 
     function: int
@@ -70,7 +70,7 @@ class Update(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """`length` elements of `width` bytes from an address on that get a value."""
+    """A fill of `length` elements of `width` bytes each with one value."""
 
     target: int
     value: int
@@ -91,9 +91,9 @@ class _Callback(ctypes.Structure):
         ("returned", ctypes.c_void_p),
         ("symbol", ctypes.c_char_p),
         ("context", ctypes.c_void_p),
-        ("context_number", ctypes.c_uint32),
+        ("context_uid", ctypes.c_uint32),
         ("correlation", ctypes.c_void_p),
-        ("correlation_number", ctypes.c_uint32),
+        ("correlation_id", ctypes.c_uint32),
     )
 
 
@@ -137,8 +137,8 @@ _FILLS = {
 
 _COPIES = ("cuMemcpyAsync", "cuMemcpyDtoDAsync")
 
-_NOT_AGAIN = ("cuMemcpy", "cuMemset", "cuLaunch", "cuGraphLaunch")
-"""How the names of functions begin that give the device work of other kinds."""
+_NOT_REPLAYABLE = ("cuMemcpy", "cuMemset", "cuLaunch", "cuGraphLaunch")
+"""Prefixes of the driver's functions that give the device work of other kinds."""
 
 _CALLBACK = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Callback)
@@ -146,11 +146,11 @@ _CALLBACK = ctypes.CFUNCTYPE(
 
 
 class Recorder:
-    """Takes note of commands; the driver's threads call it.
+    """Records commands; the driver's threads call it.
 
     Attributes:
-      commands: what was issued so far.
-      streams: the handles of the streams that it was issued to.
+      commands: the commands issued so far.
+      streams: handles of the streams that they were issued to.
     """
 
     def __init__(self) -> None:
@@ -159,20 +159,20 @@ class Recorder:
         self._failure: Exception | None = None
         self._inside = threading.local()
 
-    def take(self, _user: Any, _domain: int, _number: int, data: Any) -> None:
-        """What CUPTI calls on the way into each function of the driver, and on the way out."""
+    def on_api_call(self, _user: Any, _domain: int, _function: int, data: Any) -> None:
+        """CUPTI's callback at the entry and the exit of each function of the driver."""
         found = data.contents
         if found.site != _ENTER or getattr(self._inside, "busy", False):
             return
         self._inside.busy = True
         try:
-            self._note(found.function.decode(), found.parameters)
-        except Exception as error:  # It must not leave through the driver's frames.
+            self._record(found.function.decode(), found.parameters)
+        except Exception as error:  # It must not propagate through the driver's frames.
             self._failure = self._failure or error
         finally:
             self._inside.busy = False
 
-    def _note(self, function: str, parameters: int) -> None:
+    def _record(self, function: str, parameters: int) -> None:
         name = function.removesuffix("_ptsz").removesuffix("_v2")
         if name == "cuLaunchKernel":
             given: Any = _Launched.from_address(parameters)
@@ -193,7 +193,7 @@ class Recorder:
             width, layout = _FILLS[name]
             given = layout.from_address(parameters)
             made = Fill(given.target, given.value, width, given.count)
-        elif name.startswith(_NOT_AGAIN):
+        elif name.startswith(_NOT_REPLAYABLE):
             raise NotRecorded(f"the program uses {name}")
         else:
             return
@@ -201,11 +201,11 @@ class Recorder:
         self.commands.append(made)
 
     def check(self) -> None:
-        """Makes sure that the commands are all there, and nobody else's.
+        """Makes sure that all commands were recorded, and only those of one stream.
 
         Raises:
-          NotRecorded: they are not.
-          Busy: there are somebody else's.
+          NotRecorded: a command is missing.
+          Busy: there are commands of another thread.
         """
         if self._failure is not None:
             raise NotRecorded(str(self._failure)) from self._failure
@@ -231,15 +231,15 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def recorded() -> Iterator[Recorder]:
-    """Records the commands of this process while it is open.
+    """Records the commands of this process inside the `with` block.
 
     Raises:
-      NotRecorded: CUPTI is not there.
+      NotRecorded: CUPTI is not installed.
       Busy: a profiler uses it.
     """
     library = _library()
     recorder = Recorder()
-    callback = _CALLBACK(recorder.take)
+    callback = _CALLBACK(recorder.on_api_call)
     subscriber = ctypes.c_void_p()
     with _lock:
         _checked(library, library.cuptiSubscribe, ctypes.byref(subscriber), callback, None)
@@ -254,7 +254,9 @@ def _library() -> Any:
     for name in _LIBRARIES:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(name)
-    raise NotRecorded(f"CUPTI is not there ({', '.join(_LIBRARIES)}); PyTorch for CUDA brings it")
+    raise NotRecorded(
+        f"CUPTI is not installed ({', '.join(_LIBRARIES)}); PyTorch for CUDA brings it"
+    )
 
 
 def _checked(library: Any, function: Callable[..., int], *given: Any) -> None:
@@ -262,14 +264,14 @@ def _checked(library: Any, function: Callable[..., int], *given: Any) -> None:
     if status:
         text = ctypes.c_char_p()
         library.cuptiGetResultString(status, ctypes.byref(text))
-        said = text.value.decode() if text.value else str(status)
-        raise Busy(f"CUPTI refuses ({said}); with TEARDOWN_CUPTI=1 PyTorch's profiler frees it")
+        message = text.value.decode() if text.value else str(status)
+        raise Busy(f"CUPTI refuses ({message}); with TEARDOWN_CUPTI=1 PyTorch's profiler frees it")
 
 
 def addresses(command: Launch) -> list[tuple[int, int]]:
-    """The parameters that are addresses: their positions and values."""
+    """Index and value of each parameter that is an address."""
     return [
-        (position, int.from_bytes(data, "little"))
-        for position, data in enumerate(command.parameters)
+        (index, int.from_bytes(data, "little"))
+        for index, data in enumerate(command.parameters)
         if len(data) == _POINTER
     ]

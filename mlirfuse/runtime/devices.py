@@ -10,20 +10,20 @@ from typing import Any
 from mlirfuse.core import MlirfuseError, UsageError
 
 THREADS_VARIABLE = "MLIRFUSE_THREADS"
-"""Environment variable with the number of threads of `local-task`; IREE's choice, one for each
-physical core up to 64, when it is not set."""
+"""Environment variable with the number of threads of `local-task`. Without it IREE starts one for
+each physical core, up to 64."""
 
-_POOLED = ("local-task", "local-sync", "cuda")
-"""Drivers whose freed buffers are kept for the next call. Without that a call that returns 32 MiB
-on the CPU spends 80 % of its time on page faults, and one that returns 134 MB on an H100 takes
-three times as long as its kernel. IREE 3.13's Vulkan driver cannot allocate from such a pool."""
+_DRIVERS_WITH_POOL = ("local-task", "local-sync", "cuda")
+"""Drivers that keep freed buffers in a pool for the next call. Without a pool a call that returns
+32 MiB on the CPU spends 80 % of its time on page faults, and one that returns 134 MB on an H100
+takes three times as long as its kernel. IREE 3.13's Vulkan driver cannot allocate from a pool."""
 
 _lock = threading.Lock()
 _devices: dict[tuple[str, bool], Any] = {}
-"""By URI, and whether calls are recorded on it."""
+"""URI and whether calls are recorded -> device."""
 
 _threads: list[int] = []
-"""The number of threads of `local-task`, once somebody has chosen it."""
+"""The chosen number of threads of `local-task`; empty while IREE chooses."""
 
 
 def open_device(uri: str, threads: int | None = None, *, recorded: bool = False) -> Any:
@@ -32,13 +32,13 @@ def open_device(uri: str, threads: int | None = None, *, recorded: bool = False)
     Args:
       uri: `local-task`, `local-sync`, `cuda`, `hip`, `vulkan`, or with a path, `cuda://1`.
       threads: number of threads of `local-task`; None for `MLIRFUSE_THREADS`, or for IREE's choice.
-      recorded: for programs whose calls are recorded: their memory must stay theirs afterwards, so
-        they have a device that no other program uses.
+      recorded: whether calls are recorded for CUDA graphs. The memory of their programs must stay
+        allocated, so they share a device that no other program uses.
 
     Raises:
-      UsageError: the number of threads is bad, or another one is in use already: IREE starts the
-        threads of a process once.
-      MlirfuseError: the device is not there.
+      UsageError: the number of threads is not positive, or the process runs another number already:
+        IREE starts the threads of a process once.
+      MlirfuseError: the device is not available.
     """
     import iree.runtime as rt
 
@@ -48,31 +48,31 @@ def open_device(uri: str, threads: int | None = None, *, recorded: bool = False)
             _choose_threads(threads, running=any(u.startswith(driver) for u, _ in _devices))
         if (uri, recorded) in _devices:
             return _devices[uri, recorded]
-        # Results that live until the process ends are no leak that anybody wants to read about.
+        # Results that live until the process ends are not leaks.
         rt._binding.disable_leak_checker()
         try:
             if driver == "cuda":
                 rt.flags.parse_flags("--cuda_async_allocations=false")
-            pool = ["caching"] if driver in _POOLED else []
+            pool = ["caching"] if driver in _DRIVERS_WITH_POOL else []
             device = rt.get_driver(uri).create_device_by_uri(uri, allocators=pool)
         except (ValueError, RuntimeError) as error:
             known = ", ".join(sorted(rt.query_available_drivers()))
             raise MlirfuseError(
                 f"device '{uri}' is not available: {first_line(error)} (drivers: {known})"
             ) from error
-        # IREE frees the memory of every buffer with its device, whoever still holds a view of it,
-        # and the interpreter collects cycles, in which results may be, after everything else. So a
-        # device is never freed.
+        # IREE frees the memory of all buffers with their device, even if views of them are alive,
+        # and the interpreter collects cycles, which may hold results, last. So a device is never
+        # freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(device))
         _devices[uri, recorded] = device
         return device
 
 
-def _choose_threads(asked: int | None, *, running: bool) -> None:
+def _choose_threads(threads: int | None, *, running: bool) -> None:
     import iree.runtime as rt
 
     text = os.environ.get(THREADS_VARIABLE, "").strip()
-    wanted = asked
+    wanted = threads
     if wanted is None and text and not running:
         if not text.isdecimal() or int(text) == 0:
             raise UsageError(f"{THREADS_VARIABLE}: '{text}' is not a number of threads from 1")
@@ -92,7 +92,7 @@ def _choose_threads(asked: int | None, *, running: bool) -> None:
 
 
 def first_line(error: object) -> str:
-    """The first line of what IREE said, without C source lines and attributes, trimmed."""
+    """The first line of IREE's message, without C source lines and attributes, trimmed."""
     line = next((part for part in str(error).splitlines() if part.strip()), type(error).__name__)
     line = line.split("; while ")[0].split(": #hal.")[0]
     text = ": ".join(part for part in line.split(": ") if not part.startswith("c/")).strip()

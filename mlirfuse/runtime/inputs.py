@@ -13,20 +13,20 @@ from mlirfuse.support.signature import DynamicSize, TensorSpec
 Array = np.ndarray[Any, np.dtype[Any]]
 
 RANDOM_INTEGERS = 10
-"""Random integers are from 0 up to this, exclusive: small enough to be token ids of any model."""
+"""Exclusive upper bound of random integers: small enough for token ids of any model."""
 
 DYNAMIC_SIZE = 8
-"""What a dynamic dimension is where nobody says."""
+"""Size of a dynamic dimension without a known range."""
 
 
 def random_array(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int, index: int) -> Array:
-    """Floats of a standard normal distribution, small integers, or truth values.
+    """Floats of a standard normal distribution, small integers, or booleans.
 
     Args:
-      shape: sizes.
+      shape: sizes of the array.
       dtype: element type.
-      seed: of the random values.
-      index: position of the argument; each has values of its own.
+      seed: seed of the random values.
+      index: ordinal of the argument; each has values of its own.
     """
     generator = np.random.default_rng([seed, index])
     if dtype == np.bool_:
@@ -41,16 +41,16 @@ def call_shapes(
 ) -> list[tuple[int, ...]]:
     """Shapes of the arguments of one call.
 
-    A dynamic dimension is `DYNAMIC_SIZE`, or what is nearest to it of what the model takes.
+    A dynamic dimension is `DYNAMIC_SIZE`, or the nearest size in the model's range.
 
     Args:
-      specs: of the arguments.
-      sizes: what the model says of dynamic sizes.
+      specs: specs of the arguments.
+      sizes: the model's dynamic sizes, with their ranges.
     """
     known = {
-        place: min(max(DYNAMIC_SIZE, size.least), size.most or max(DYNAMIC_SIZE, size.least))
+        dimension: min(max(DYNAMIC_SIZE, size.min), size.max or max(DYNAMIC_SIZE, size.min))
         for size in sizes
-        for place in size.places
+        for dimension in size.dimensions
     }
     return [
         tuple(

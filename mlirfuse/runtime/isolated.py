@@ -1,4 +1,4 @@
-"""Calls a program in a process of its own: a program that dies there is an error here."""
+"""Calls of a program in a separate process, where a crash becomes an error of this one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import run_tool
 
 _REQUEST = "request.json"
-_ANSWER = "answer.json"
+_RESPONSE = "response.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """What is called.
+    """The function that is called.
 
     Attributes:
       function: name of the function.
@@ -40,10 +40,10 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Called:
-    """What a program did.
+    """The outcome of a function's calls.
 
     Attributes:
-      results: its results, in order.
+      results: results of the first call, in order.
       seconds: wall time of each call after the first.
     """
 
@@ -65,13 +65,13 @@ def call(
     Args:
       program: a `.vmfb`.
       inputs: arguments, in order.
-      signature: what is called.
+      signature: the function.
       device: URI of iree-runtime's device.
       timeout: seconds for all calls; None for no limit.
       repeat: number of timed calls.
 
     Raises:
-      CompileFailedError: in stage `run`: the program refused, died or ran out of time.
+      CompileFailedError: in stage `run`: the program failed, crashed or ran out of time.
     """
     calls = [(signature, inputs)]
     (called,) = call_all(program, calls, device=device, timeout=timeout, repeat=repeat)
@@ -99,24 +99,24 @@ def call_all(
             "calls": [
                 {
                     "signature": dataclasses.asdict(signature),
-                    "inputs": _write(folder, f"input{number}_", inputs),
+                    "inputs": _write(folder, f"input{index}_", inputs),
                 }
-                for number, (signature, inputs) in enumerate(calls)
+                for index, (signature, inputs) in enumerate(calls)
             ],
         }
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         interpreter = Path(sys.executable).name
         arguments = ["-m", "mlirfuse.runtime.isolated", name]
         run_tool(interpreter, arguments, stage="run", timeout=timeout)
-        answer = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+        response = json.loads((folder / _RESPONSE).read_text(encoding="utf-8"))
         return [
-            Called(_read(folder, f"result{number}_", entry["results"]), entry["seconds"])
-            for number, entry in enumerate(answer)
+            Called(_read(folder, f"result{index}_", entry["results"]), entry["seconds"])
+            for index, entry in enumerate(response)
         ]
 
 
 def _write(folder: Path, stem: str, arrays: Sequence[Array]) -> list[dict[str, Any]]:
-    """Stores arrays as bytes: numpy's own format knows no bf16."""
+    """Stores arrays as bytes, since numpy's own format has no bf16."""
     entries = []
     for index, array in enumerate(arrays):
         (folder / f"{stem}{index}").write_bytes(np.ascontiguousarray(array).tobytes())
@@ -133,15 +133,16 @@ def _read(folder: Path, stem: str, entries: Sequence[dict[str, Any]]) -> list[Ar
     ]
 
 
-def _answer(folder: Path) -> None:
+def _serve(folder: Path) -> None:
+    from mlirfuse.runtime.image import Image
     from mlirfuse.runtime.manifest import Manifest
-    from mlirfuse.runtime.module import FusedModule, Image
+    from mlirfuse.runtime.module import FusedModule
 
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     image = Image(Path(request["program"]))
-    answer = []
-    for number, entry in enumerate(request["calls"]):
-        inputs = _read(folder, f"input{number}_", entry["inputs"])
+    response = []
+    for index, entry in enumerate(request["calls"]):
+        inputs = _read(folder, f"input{index}_", entry["inputs"])
         signature = entry["signature"]
         outputs = _specs(signature["outputs"])
         manifest = Manifest(
@@ -160,9 +161,9 @@ def _answer(folder: Path) -> None:
             began = time.perf_counter()
             program(*inputs)
             seconds.append(time.perf_counter() - began)
-        entries = _write(folder, f"result{number}_", results)
-        answer.append({"results": entries, "seconds": seconds})
-    (folder / _ANSWER).write_text(json.dumps(answer), encoding="utf-8")
+        entries = _write(folder, f"result{index}_", results)
+        response.append({"results": entries, "seconds": seconds})
+    (folder / _RESPONSE).write_text(json.dumps(response), encoding="utf-8")
 
 
 def _specs(entries: Sequence[dict[str, Any]]) -> tuple[TensorSpec, ...]:
@@ -170,9 +171,9 @@ def _specs(entries: Sequence[dict[str, Any]]) -> tuple[TensorSpec, ...]:
 
 
 def main() -> int:
-    """The other process: does what the folder's request says."""
+    """Entry point of the separate process: serves the request in a folder."""
     try:
-        _answer(Path(sys.argv[1]))
+        _serve(Path(sys.argv[1]))
     except MlirfuseError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""What a program says about itself: a JSON document inside the `.vmfb`, which is a zip archive."""
+"""The manifest of a program: a JSON document inside the `.vmfb`, which is a zip archive."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError),
     *(ValueError, LookupError, TypeError, AttributeError),
 )
-"""What reading a damaged or hostile document raises."""
+"""Exceptions of reading a damaged or hostile document."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """How to call a program, and how it came about.
+    """Calling convention and origin of a program.
 
     Attributes:
       device: URI of the device that runs it.
       function: the function to call.
-      inputs: its arguments, in order.
-      outputs: its results, in order.
-      structure: what the model returns, as `structure.describe` writes it.
+      inputs: specs of its arguments, in order.
+      outputs: specs of its results, in order.
+      structure: containers of the model's results, as `pytree.describe` writes them.
       source: file name or model name, for messages.
-      report: what the engine did.
-      sizes: the dynamic sizes of the arguments, as far as something is known of them.
-      measured: function -> its times with and without fusion, and which form was kept; empty when
-        nothing was measured.
+      report: the engine's report.
+      sizes: dynamic sizes of the arguments whose range or equality is known.
+      measured: function -> its times with and without fusion, and the form that was kept; empty
+        when nothing was measured.
     """
 
     device: str
@@ -64,13 +64,13 @@ class Manifest:
             "structure": self.structure,
             "source": self.source,
             "report": self.report.to_dict(),
-            "sizes": [dataclasses.asdict(size) for size in self.sizes],
+            "sizes": [_size_to_dict(size) for size in self.sizes],
             "measured": dict(self.measured),
         }
 
     @classmethod
     def from_dict(cls, entry: dict[str, Any]) -> Manifest:
-        """Reads back what `to_dict` wrote.
+        """Reads a document of `to_dict`.
 
         Raises:
           MlirfuseError: it is another version's, or not a manifest.
@@ -95,37 +95,47 @@ class Manifest:
         )
 
 
-# A file may hold anything: what is read is checked here, and nowhere later.
+# A file may hold anything: values are checked here, and nowhere later.
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("not a text")
+        raise TypeError("not a string")
     return value
 
 
-def _number(value: Any) -> int:
+def _natural(value: Any) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError("not a size")
     return value
 
 
 def _spec(entry: dict[str, Any]) -> TensorSpec:
-    shape = tuple(None if n is None else _number(n) for n in entry["shape"])
+    shape = tuple(None if n is None else _natural(n) for n in entry["shape"])
     return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]))
 
 
 def _size(entry: dict[str, Any], inputs: Sequence[TensorSpec]) -> DynamicSize:
-    places = tuple((_number(index), _number(axis)) for index, axis in entry["places"])
-    if not places or any(axis >= len(inputs[index].shape) for index, axis in places):
+    dimensions = tuple((_natural(index), _natural(axis)) for index, axis in entry["places"])
+    if not dimensions or any(axis >= len(inputs[index].shape) for index, axis in dimensions):
         raise ValueError("a size of no argument")
-    most = entry["most"]
+    upper = entry["most"]
     return DynamicSize(
         _text(entry["name"]),
-        places,
-        _number(entry["least"]),
-        None if most is None else _number(most),
+        dimensions,
+        _natural(entry["least"]),
+        None if upper is None else _natural(upper),
     )
+
+
+def _size_to_dict(size: DynamicSize) -> dict[str, Any]:
+    """The keys of schema 1, which every version reads: `places`, `least`, `most`."""
+    return {
+        "name": size.name,
+        "places": size.dimensions,
+        "least": size.min,
+        "most": size.max,
+    }
 
 
 def read(path: Path) -> Manifest | None:

@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import mmap
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlirfuse.core import CallError, MlirfuseError, Report, UsageError, nearest
+from mlirfuse.core import CallError, Report, UsageError, nearest
+from mlirfuse.runtime import arrays, pytree
 from mlirfuse.runtime import manifest as manifests
-from mlirfuse.runtime import pytree
+from mlirfuse.runtime.abi import declared_manifest
+from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
+from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
-from mlirfuse.runtime.parameters import MODULE, Archives, provided
-from mlirfuse.runtime.replay import Graphs, alone
+from mlirfuse.runtime.parameters import Archives
+from mlirfuse.runtime.session import Session
 from mlirfuse.support.signature import TensorSpec
 
-_SIGNATURES_SHOWN = 8
-"""Arguments listed in a message about their number."""
+_MAX_ARGUMENTS_LISTED = 8
+"""Arguments listed in a message about their count."""
 
-_MOST_FITTING = 64
-"""Element types and shapes that are kept as checked for each argument."""
+_MAX_CHECKED_TYPES = 64
+"""Pairs of element type and shape that are remembered as checked for each argument."""
 
 
 class FusedModule:
     """A program for iree-runtime, callable with arrays of numpy, torch or JAX.
 
-    The results are of the kind of the arguments, and on their device; numpy's when the kinds
-    differ. Calls from several threads are safe and run one after the other.
+    The results are arrays of the package of the arguments, on their device; arrays of numpy when
+    the packages differ. Calls from several threads are safe and run one after the other.
 
     Attributes:
       inputs: shape and element type of each argument, in order.
-      outputs: the same of each result.
+      outputs: shape and element type of each result, in order.
       function: name of the function that is called.
-      device: URI of the device that it runs on.
+      device: URI of the device that runs it.
       source: file name or model name.
-      report: what was fused, what was not, and why.
-      measured: function -> `fused_ms`, `stock_ms` and which was `kept`; empty without `measure`.
+      report: the groups made, the fusions refused and the reasons.
+      measured: function -> times `fused_ms` and `stock_ms`, and the form that was `kept`; empty
+        without `measure`.
     """
 
     def __init__(
@@ -79,71 +80,66 @@ class FusedModule:
         self.report: Report = manifest.report
         self.measured = manifest.measured
         self._takes_out = any(spec.name == "out" for spec in manifest.inputs)
-        self._fitting: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
+        self._checked_types: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Runs the program.
 
         Args:
-          *args: what the model takes; for a loaded program the flat list of `inputs`.
+          *args: arguments of the model; for a loaded program the flat list of `inputs`.
           out: arrays of numpy or torch that the results are copied into, one for each of `outputs`
-            in a tuple or list, or one alone; they are returned in place of the results. The
-            guard answers no such call. A model's own argument of this name goes before.
-          **kwargs: what the model takes; for a loaded program arguments by their names in `inputs`.
+            in a tuple or list, or a single array; they are returned in place of the results. The
+            guard handles no such call. A model's own argument of this name takes precedence.
+          **kwargs: keyword arguments of the model; for a loaded program by their names in `inputs`.
 
         Raises:
-          CallError: number, shape or element type of the arguments are not the program's, and the
-            guard has no other answer; or `out` does not fit.
-          MlirfuseError: the device is not there, or the program failed on it.
+          CallError: count, shape or element type of the arguments are not the program's, and the
+            guard only raises; or `out` does not fit.
+          MlirfuseError: the device is not available, or the program failed on it.
         """
-        from mlirfuse.runtime import arrays
-
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
         try:
-            flat = self._arguments(args, kwargs)
+            flat = self._flat_arguments(args, kwargs)
             values = self._checked(flat)
         except CallError as error:
             if out is not None:
                 raise
-            return self._guard.answer(error, args, kwargs)
-        session = self._session or self._opened()
-        results = session.replayed(values, _listed(out)) if self._cuda_graph else None
+            return self._guard.handle(error, args, kwargs)
+        session = self._session or self._open()
+        results = session.replay(values, _as_sequence(out)) if self._cuda_graph else None
         if results is None:
-            exchange = arrays.Exchange(self.device, session.device, arrays.common_kind(flat))
+            exchange = Exchange(self.device, session.device, arrays.common_kind(flat))
             results = session.call(values, exchange)
         if out is not None:
-            results = self._written(results, out)
+            results = self._copied(results, out)
         if self._unflatten is not None:
             return self._unflatten(results)
         return pytree.restore(self._manifest.structure, results)
 
-    def _written(self, results: Sequence[Any], out: Any) -> list[Any]:
-        from mlirfuse.runtime import arrays
-
-        given = _listed(out)
+    def _copied(self, results: Sequence[Any], out: Any) -> list[Any]:
+        given = _as_sequence(out)
         if len(given) != len(results):
             raise CallError(
                 f"{self.source}: out holds {len(given)} arrays; expected {len(results)}"
             )
         return [
-            arrays.written(result, array, f"{self.source}: result {index}")
+            arrays.copy_result(result, array, f"{self.source}: result {index}")
             for index, (result, array) in enumerate(zip(results, given, strict=True))
         ]
 
     def _checked(self, flat: Sequence[Any]) -> list[Any]:
-        """The arguments as arrays, when they are what the program was compiled for."""
+        """The arguments as arrays, once their types, shapes and dynamic sizes are checked."""
         off = self._guard.policy == "off"
         values = list(flat)
         for index, value in enumerate(flat):
-            known = self._fitting[index]
+            known = self._checked_types[index]
             shape = getattr(value, "shape", None)
             if shape is None or (value.dtype, shape) not in known:
-                from mlirfuse.runtime import arrays
-
-                look = arrays.converted if off else arrays.checked
-                values[index] = value = look(value, self.inputs[index], self._place(index))
-                if len(known) == _MOST_FITTING:
+                convert = arrays.converted if off else arrays.checked
+                where = self._argument_name(index)
+                values[index] = value = convert(value, self.inputs[index], where)
+                if len(known) == _MAX_CHECKED_TYPES:
                     known.clear()
                 known.add((value.dtype, value.shape))
         if not off:
@@ -157,7 +153,7 @@ class FusedModule:
         return f"<FusedModule {self.source} for {self.report.target}: ({inputs}) -> ({outputs})>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file that `mlirfuse.load` reads and that runs with iree-runtime alone.
+        """Writes one file for `mlirfuse.load`, which also runs with iree-runtime alone.
 
         Raises:
           UsageError: the path cannot be written.
@@ -183,16 +179,16 @@ class FusedModule:
         cuda_graph: bool = False,
         parameters: Archives | None = None,
     ) -> FusedModule:
-        """The same program on another device that its target fits.
+        """The same program on another device of its target.
 
         Args:
           device: `local-task`, `local-sync` (the calling thread alone), `cuda://1`, ...
-          threads: number of threads of `local-task`, before this process used it.
+          threads: number of threads of `local-task`, if this process has not started them yet.
           cuda_graph: as for `load`.
-          parameters: as for `load`; None for those that the program has.
+          parameters: as for `load`; None for the present ones.
 
         Raises:
-          UsageError: `cuda_graph` and another device than CUDA's, or an archive cannot be read.
+          UsageError: `cuda_graph` on another device than CUDA's, or an archive cannot be read.
         """
         other = FusedModule(
             self._image,
@@ -204,24 +200,24 @@ class FusedModule:
             cuda_graph=cuda_graph,
             parameters=self._parameters if parameters is None else parameters,
         )
-        other._opened()
+        other._open()
         return other
 
-    def _opened(self) -> Session:
-        """The program on its device; made by the first call, since one may compile without it."""
+    def _open(self) -> Session:
+        """Loads the program on its device, once: at the first call, since a compiler needs none."""
         with self._lock:
             if self._session is None:
                 self._session = Session(
                     self._image,
                     self._manifest,
                     self._threads,
-                    recorded=self._cuda_graph,
+                    cuda_graph=self._cuda_graph,
                     archives=self._parameters,
                 )
             return self._session
 
-    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The flat list of arguments."""
+    def _flat_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments as a flat list, in the order of `inputs`."""
         if self._flatten is not None:
             flat = list(self._flatten(*args, **kwargs))
         elif not kwargs:
@@ -239,20 +235,20 @@ class FusedModule:
                     raise CallError(f"{self.source}: argument '{name}' is given twice")
             flat += [kwargs[name] for name in names[len(args) :] if name in kwargs]
         if len(flat) != len(self.inputs):
-            shown = ", ".join(map(_named, self.inputs[:_SIGNATURES_SHOWN]))
-            more = ", ..." if len(self.inputs) > _SIGNATURES_SHOWN else ""
+            shown = ", ".join(map(_named, self.inputs[:_MAX_ARGUMENTS_LISTED]))
+            more = ", ..." if len(self.inputs) > _MAX_ARGUMENTS_LISTED else ""
             raise CallError(
                 f"{self.source}: number of arguments is {len(flat)}; expected {len(self.inputs)}"
                 f" ({shown}{more})"
             )
         return flat
 
-    def _place(self, index: int) -> str:
+    def _argument_name(self, index: int) -> str:
         name = self.inputs[index].name or str(index)
         return f"{self.source}: argument '{name}'"
 
 
-def _listed(out: Any) -> Sequence[Any]:
+def _as_sequence(out: Any) -> Sequence[Any]:
     if out is None:
         return ()
     return out if isinstance(out, tuple | list) else (out,)
@@ -260,186 +256,6 @@ def _listed(out: Any) -> Sequence[Any]:
 
 def _named(spec: TensorSpec) -> str:
     return f"{spec.name}: {spec}" if spec.name else str(spec)
-
-
-class Image:
-    """The bytes of a `.vmfb`, mapped; they outlive the file's name."""
-
-    def __init__(self, path: Path) -> None:
-        """Maps a file, which may be removed afterwards.
-
-        Raises:
-          UsageError: it cannot be read.
-          MlirfuseError: it is empty.
-        """
-        self.path = path
-        self.has_manifest = False
-        try:
-            with path.open("rb") as file:
-                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-        except ValueError as error:
-            raise MlirfuseError(f"{path} is empty; expected a program, a .vmfb file") from error
-
-    def write(self, path: Path) -> None:
-        """Writes the bytes to a file."""
-        with path.open("wb") as file:
-            file.write(self.data)
-
-
-class Session:
-    """A program loaded on a device."""
-
-    def __init__(
-        self,
-        image: Image,
-        manifest: Manifest,
-        threads: int | None,
-        *,
-        recorded: bool = False,
-        archives: Archives | None = None,
-    ) -> None:
-        """Loads the program.
-
-        Args:
-          image: its bytes.
-          manifest: what is known of it.
-          threads: see `open_device`.
-          recorded: calls will be made CUDA graphs; see `replayed`.
-          archives: of its parameters, by scope.
-
-        Raises:
-          UsageError: an archive cannot be read, or one is missing.
-          MlirfuseError: the device is not there or cannot run the program.
-        """
-        import iree.runtime as rt
-
-        from mlirfuse.runtime.devices import first_line, open_device
-
-        self.source = manifest.source
-        self.device = open_device(manifest.device, threads, recorded=recorded)
-        self._uri = manifest.device
-        self._outputs = manifest.outputs
-        self._recorded = recorded
-        self._graphs = Graphs(manifest.source)
-        instance = rt.VmInstance()
-        try:
-            module = rt.VmModule.wrap_buffer(instance, image.data)
-            modules = [rt.create_hal_module(instance, self.device)]
-            if archives:
-                modules.append(provided(instance, archives))
-            self._context = rt.VmContext(instance, [*modules, module])
-            self._function = module.lookup_function(manifest.function)
-            if self._function is None:
-                raise ValueError(f"it has no function '{manifest.function}'")
-        except (ValueError, RuntimeError) as error:
-            if MODULE in str(error) and not archives:
-                raise UsageError(
-                    f"{manifest.source} has parameters, which come from an archive:"
-                    " parameters={'SCOPE': 'FILE.irpa'} of load, or --parameters, would be accepted"
-                ) from error
-            raise MlirfuseError(
-                f"{manifest.source} cannot be loaded on device '{manifest.device}':"
-                f" {first_line(error)}"
-            ) from error
-        declared = self._function.reflection.get("iree.abi.declaration", "")
-        self._scalars = _scalars(declared, len(manifest.inputs))
-        # An import statement in the function of each call takes as long as a push.
-        self._list, self._view = rt.VmVariantList, rt.HalBufferView
-        self._lock = threading.Lock()
-
-    def replayed(self, values: Sequence[Any], out: Sequence[Any]) -> list[Any] | None:
-        """Queues a call with checked arguments as a CUDA graph; None where there can be none.
-
-        Args:
-          values: the arguments.
-          out: arrays that results may be written to; one for each, or none at all.
-        """
-        return self._graphs(self._again, values, out if len(out) == len(self._outputs) else ())
-
-    def __del__(self) -> None:
-        """Lets launched graphs end before the program is unloaded."""
-        if (graphs := getattr(self, "_graphs", None)) is not None:
-            graphs.close()
-
-    def _again(self, tensors: Sequence[Any]) -> list[Any]:
-        from mlirfuse.runtime.arrays import Exchange
-
-        exchange = Exchange(self._uri, self.device, "torch", copies=False)
-        return self.call(tensors, exchange)
-
-    def call(self, values: Sequence[Any], exchange: Any) -> list[Any]:
-        """Calls the function with checked arguments, and waits.
-
-        Raises:
-          MlirfuseError: the program failed.
-        """
-        outputs = self._outputs
-        arguments = self._list(len(values))
-        for value, scalar in zip(values, self._scalars, strict=True):
-            if scalar is None:
-                arguments.push_ref(exchange.send(value))
-            elif scalar.startswith("f"):
-                arguments.push_float(float(value))
-            else:
-                arguments.push_int(int(value))
-        results = self._list(len(outputs))
-        try:
-            with alone() if self._recorded else contextlib.nullcontext(), self._lock:
-                self._context.invoke(self._function, arguments, results)
-            if results.size == len(outputs):
-                # A result may be a buffer that IREE has taken back.
-                places = enumerate(outputs)
-                return [self._result(results, index, exchange, spec) for index, spec in places]
-        except (ValueError, RuntimeError) as error:
-            from mlirfuse.runtime.devices import first_line
-
-            raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
-        raise MlirfuseError(
-            f"{self.source}: the program returned {results.size} results; its manifest says"
-            f" {len(outputs)}"
-        )
-
-    def _result(self, results: Any, index: int, exchange: Any, spec: TensorSpec) -> Any:
-        value = results.get_variant(index)
-        if isinstance(value, int | float):
-            return value
-        return exchange.receive(results.get_as_object(index, self._view), spec)
-
-
-_PARAMETER = re.compile(r"%\w+: (?P<type>tensor<(?:[^<>]|<[^>]*>)*>|[\w.!]+)")
-
-
-_SIZES = re.compile(r"(?:(?:\d+|\?)x)*")
-
-
-def _parameters(declaration: str) -> tuple[list[str], list[str]]:
-    """Types of the arguments and results in a declaration that IREE's ABI left in a program.
-
-    It reads `sync func @main(%input0: tensor<4xf32>, %input1: i32) -> (%output0: tensor<4xf32>)`.
-    """
-    inputs, _, outputs = declaration.partition(") -> (")
-    return (
-        [found["type"] for found in _PARAMETER.finditer(inputs)],
-        [found["type"] for found in _PARAMETER.finditer(outputs)],
-    )
-
-
-def _scalars(declaration: str, count: int) -> list[str | None]:
-    """For each argument its type if it is a plain number, None if it is a tensor."""
-    types = _parameters(declaration)[0]
-    if len(types) != count:
-        return [None] * count
-    return [None if text.startswith(("tensor", "!")) else text for text in types]
-
-
-def _spec(text: str, name: str) -> TensorSpec:
-    inner = text.removeprefix("tensor<").removesuffix(">") if text.startswith("tensor") else text
-    sizes = _SIZES.match(inner)
-    assert sizes is not None
-    shape = tuple(None if s == "?" else int(s) for s in sizes[0].split("x")[:-1])
-    return TensorSpec(shape, inner[sizes.end() :], name)
 
 
 def load(
@@ -455,26 +271,27 @@ def load(
     """Loads a program from a `.vmfb` file.
 
     Args:
-      path: written by `FusedModule.save` or `mlirfuse-compile`; a program of `iree-compile` works
-        too when its functions declare their types.
-      function: which function to call; None for the one that the program was compiled for.
+      path: file written by `FusedModule.save` or `mlirfuse-compile`; a program of `iree-compile`
+        works too when its functions declare their types.
+      function: name of the function to call; None for the one that the program was compiled for.
       device: URI of the device; None for the one of its target, or the CPU.
-      threads: number of threads on the CPU, before this process used it; None for
+      threads: number of threads on the CPU, if this process has not started them yet; None for
         `MLIRFUSE_THREADS`, or for iree-runtime's choice.
-      guard: what a call with other shapes or types does: `error`, or `off` to leave it to IREE's
+      guard: policy for calls with other shapes or types: `error`, or `off` to leave them to IREE's
         own checks; None for `off` where the program was compiled without the feature `guard`, else
-        `error`. A file does not know its model, so it cannot be compiled again.
-      cuda_graph: issue the commands of a call as one CUDA graph, for tensors of PyTorch on the GPU:
-        recorded at the first call with each signature, later launched on PyTorch's current stream,
-        where results are ready in its order and nobody waits. Takes `cuda-bindings`. A call that
-        cannot be replayed runs as without; why is logged once.
-      parameters: scope -> the archive that the program's parameters of that scope are in: `.irpa`,
+        `error`. A file does not hold its model, so it cannot be compiled again.
+      cuda_graph: whether to issue the commands of a call as one CUDA graph, for tensors of PyTorch
+        on the GPU: recorded at the first call with each signature, later launched on PyTorch's
+        current stream without waiting; results are ready in the order of the stream. Needs
+        `cuda-bindings`. A call that cannot be replayed runs without a graph; the reason is logged
+        once.
+      parameters: scope -> archive that holds the program's parameters of that scope: `.irpa`,
         `.gguf` or `.safetensors`. It is read at the first call.
 
     Raises:
-      UsageError: the file cannot be read, or has no such function; or `cuda_graph` and another
+      UsageError: the file cannot be read, or has no such function; or `cuda_graph` on another
         device than CUDA's.
-      MlirfuseError: it is no program.
+      MlirfuseError: the file is no program.
     """
     check_policy(guard or "error")
     if guard not in (None, "error", "off"):
@@ -484,7 +301,7 @@ def load(
     manifest = manifests.read(path)
     image.has_manifest = manifest is not None
     if manifest is None or function not in (None, manifest.function):
-        manifest = _declared(image, function, manifest)
+        manifest = declared_manifest(image, function, manifest)
     if device is not None:
         manifest = dataclasses.replace(manifest, device=device)
     if guard is None:
@@ -496,50 +313,4 @@ def load(
         guard=Guard(guard),
         cuda_graph=cuda_graph,
         parameters=parameters,
-    )
-
-
-def _declared(image: Image, function: str | None, manifest: Manifest | None) -> Manifest:
-    """The manifest for a function that mlirfuse was not asked to compile, from its declaration.
-
-    Args:
-      image: the program.
-      function: name of the function; None for `main` or the first.
-      manifest: of another function of the program; None when the program has none.
-    """
-    import iree.runtime as rt
-
-    from mlirfuse.runtime.devices import first_line
-
-    try:
-        module = rt.VmModule.wrap_buffer(rt.VmInstance(), image.data)
-    except (ValueError, RuntimeError) as error:
-        raise MlirfuseError(
-            f"{image.path} is no program for iree-runtime: {first_line(error)}"
-        ) from error
-    names = [
-        n for n in module.function_names if not n.startswith("__") and not n.endswith("$async")
-    ]
-    if function is None:
-        function = "main" if "main" in names or not names else names[0]
-    elif function not in names:
-        raise UsageError(f"{image.path} has no function '{function}'{nearest(function, names)}")
-    found = module.lookup_function(function)
-    declaration = found.reflection.get("iree.abi.declaration") if found is not None else None
-    if declaration is None:
-        raise MlirfuseError(
-            f"{image.path}: function '{function}' does not declare its types; compile it with"
-            " mlirfuse-compile"
-        )
-    inputs, outputs = _parameters(declaration)
-    return Manifest(
-        device="local-task" if manifest is None else manifest.device,
-        function=function,
-        inputs=tuple(_spec(text, "") for text in inputs),
-        outputs=tuple(_spec(text, "") for text in outputs),
-        structure=None,
-        source=image.path.name if manifest is None else manifest.source,
-        report=Report(target="unknown", iree="unknown", options={})
-        if manifest is None
-        else manifest.report,
     )

@@ -1,4 +1,4 @@
-"""Parameters of a program, which come from archives when it is loaded, not from the program."""
+"""Parameters of a program that archives provide when it is loaded."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, TypeAlias
 from mlirfuse.core import UsageError
 
 Archives: TypeAlias = Mapping[str, str | os.PathLike[str]]
-"""Scope -> an archive: `.irpa`, `.gguf` or `.safetensors`."""
+"""Scope -> path of an archive: `.irpa`, `.gguf` or `.safetensors`."""
 
 MODULE = "io_parameters"
-"""Of IREE, which a program with parameters needs."""
+"""Name of IREE's module that a program with parameters imports."""
 
 
-def provided(instance: Any, archives: Archives) -> Any:
+def parameters_module(instance: Any, archives: Archives) -> Any:
     """The module of IREE that reads the parameters of archives.
 
     Args:
-      instance: of the VM.
+      instance: the `VmInstance`.
       archives: by scope.
 
     Raises:

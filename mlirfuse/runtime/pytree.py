@@ -1,4 +1,4 @@
-"""The shape of what a model returns, as JSON, so that a loaded program returns the same.
+"""The containers of a model's results, as JSON, so that a loaded program returns the same.
 
     {"leaf": 0}   {"tuple": [...]}   {"list": [...]}   {"dict": {"name": ...}}   {"value": null}
 
@@ -17,10 +17,10 @@ class _Leaf:
 
 
 def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> dict[str, Any] | None:
-    """What `unflatten` makes of `count` results; None when that cannot be written down.
+    """Describes the result of `unflatten`; None for containers that JSON cannot describe.
 
     Args:
-      unflatten: of an `ImportedModel`.
+      unflatten: of an `ImportedModel`; None for results alone or in a tuple.
       count: number of the program's results.
     """
     leaves = [_Leaf(i) for i in range(count)]
@@ -33,10 +33,10 @@ def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> di
 
 
 def check(description: Any, count: int) -> None:
-    """Refuses what `restore` cannot read.
+    """Checks that `restore` can read a description.
 
     Args:
-      description: anything.
+      description: any JSON value.
       count: number of results.
 
     Raises:
@@ -62,7 +62,7 @@ def _check_part(description: Any, count: int) -> None:
 
 
 def restore(description: Mapping[str, Any] | None, results: Sequence[Any]) -> Any:
-    """Puts results into the structure described; without one, one alone or all in a tuple."""
+    """Puts results into the containers described; without a description, one alone or a tuple."""
     if description is None:
         return results[0] if len(results) == 1 else tuple(results)
     ((kind, value),) = description.items()
@@ -77,7 +77,7 @@ def restore(description: Mapping[str, Any] | None, results: Sequence[Any]) -> An
 
 
 def leaves(results: Any) -> Iterator[Any]:
-    """What is in a structure, in order, whatever containers it is in; None counts for nothing."""
+    """The leaves of nested mappings, lists and tuples, in order, without None."""
     if isinstance(results, Mapping):
         results = results.values()
     elif not isinstance(results, list | tuple):

@@ -1,1 +1,1 @@
-"""Typed questions about linalg on tensors: what an op is, what a value computes."""
+"""Typed questions about linalg on tensors: the structure of ops, the values that they compute."""

@@ -1,1 +1,1 @@
-"""Files, processes and signatures: knows nothing of mlirfuse but `core`."""
+"""Files, processes and signatures; imports nothing of mlirfuse but `core`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from mlirfuse.core import MlirfuseError, UsageError
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says when a file cannot take more bytes."""
+"""Errors of the system when a file cannot take more bytes."""
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ MODULES: Mapping[str, str] = {
     "structured.sizes": "structured.ir.sizes",
     "structured.slices": "structured.ir.slices",
     "structured.spaces": "structured.ir.common_iteration_space",
-    "structured.windows": "structured.ir.windows",
+    "structured.windows": "structured.ir.strided_access",
     "verification": "debug.verify",
     **{f"structured.{name}": f"structured.recognize.{name}" for name in _RECOGNIZED},
 }

@@ -12,7 +12,7 @@ class TensorSpec:
     Attributes:
       shape: sizes; None for a dynamic dimension.
       dtype: element type in MLIR's spelling: `f32`, `bf16`, `i64`, `i1`, ...
-      name: the model's own name for it, or an empty string.
+      name: the model's own name for it; an empty string for none.
     """
 
     shape: tuple[int | None, ...]
@@ -26,22 +26,22 @@ class TensorSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DynamicSize:
-    """A size that a call chooses, and what the model was exported for.
+    """A dynamic size of a model, and the range that it was exported for.
 
     Attributes:
       name: the model's name for it.
-      places: argument and axis of each dimension that has this size.
-      least: the smallest size.
-      most: the largest; None for no limit.
+      dimensions: index of the argument and axis of each dimension of this size.
+      min: the smallest size.
+      max: the largest size; None for no limit.
     """
 
     name: str
-    places: tuple[tuple[int, int], ...]
-    least: int = 0
-    most: int | None = None
+    dimensions: tuple[tuple[int, int], ...]
+    min: int = 0
+    max: int | None = None
 
     def __str__(self) -> str:
-        """What is accepted."""
-        if self.most is None:
-            return f"at least {self.least}"
-        return f"{self.least} to {self.most}"
+        """The accepted range."""
+        if self.max is None:
+            return f"at least {self.min}"
+        return f"{self.min} to {self.max}"

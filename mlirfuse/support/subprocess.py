@@ -32,7 +32,7 @@ DIAGNOSTICS_BYTES = 1 << 22
 
 _FULL = re.compile("|".join(map(os.strerror, sorted(FULL))))
 
-_ERROR_LINE = re.compile(r"^(?P<where>\S.*?:\d+(?::\d+)?: )error: (?P<what>.*)$", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(?P<where>\S.*?:\d+(?::\d+)?: )error: (?P<message>.*)$", re.MULTILINE)
 _FATAL_LINE = re.compile(r"^(?:.*?\b)?((?:LLVM ERROR|Assertion|terminate called).*)$", re.MULTILINE)
 
 
@@ -69,12 +69,12 @@ def run_tool(
     stdin: bytes | None = None,
     cwd: Path | None = None,
 ) -> str:
-    """Runs a tool to its end and returns what it wrote on stderr; its stdout is dropped.
+    """Runs a tool to its end and returns its stderr; its stdout is dropped.
 
     Args:
       tool: name of the executable, e.g. `iree-compile`.
       arguments: passed as they are; there is no shell in between.
-      stage: what the tool is doing, for the error: `import`, `global-optimization`, `codegen`.
+      stage: phase of the compilation, for the error: `import`, `global-optimization`, `codegen`.
       timeout: seconds until the tool and everything it started are killed; None for no limit.
       stdin: bytes for the tool's standard input; None for an empty one.
       cwd: directory that the tool runs in; None for the caller's.
@@ -135,7 +135,7 @@ def run_tool(
 
 
 def _full(returncode: int, diagnostics: str) -> str:
-    """How the tool says that the disk is full; empty when it does not."""
+    """The tool's message that the disk is full; empty without one."""
     found = _FULL.search(diagnostics)
     if sys.platform != "win32" and returncode == -signal.SIGXFSZ:
         return os.strerror(errno.EFBIG)
@@ -150,13 +150,13 @@ def _drain(stream: IO[bytes], kept: bytearray) -> None:
 
 
 def _feed(stream: IO[bytes], data: bytes | None) -> None:
-    """Writes the tool's input; a tool that stops reading early says why on stderr."""
+    """Writes the tool's input; a tool that stops reading early gives the reason on stderr."""
     with contextlib.suppress(BrokenPipeError), stream:
         stream.write(data or b"")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the tool and what it started: `iree-compile` runs a linker of its own."""
+    """Kills the tool and the processes it started: `iree-compile` runs a linker."""
     if sys.platform == "win32":
         process.kill()
     else:
@@ -166,7 +166,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _message(tool: str, stage: str, returncode: int, diagnostics: str) -> str:
-    """One line that says how the tool failed, and the first thing that it complained about."""
+    """One line with the kind of failure and the first diagnostic."""
     if returncode < 0:
         try:
             name = signal.Signals(-returncode).name
@@ -184,7 +184,7 @@ def _message(tool: str, stage: str, returncode: int, diagnostics: str) -> str:
 def _first_cause(diagnostics: str) -> str:
     """The first error line, else the fatal line, else the first line; trimmed."""
     if found := _ERROR_LINE.search(diagnostics):
-        line = found["where"] + "error: " + found["what"]
+        line = found["where"] + "error: " + found["message"]
     elif found := _FATAL_LINE.search(diagnostics):
         line = found[1]
     else:

@@ -6,8 +6,8 @@
         process.wait()
 
 One small process for each that runs tools holds the reading end of a pipe; when the writing end is
-closed, by whatever end the other comes to, it kills the process groups that it was told of. The
-kernel's own signal to children (PR_SET_PDEATHSIG) would have to be asked for between fork and
+closed, however the process ended, it kills the process groups that are registered. The
+kernel's own signal to children (PR_SET_PDEATHSIG) would have to be requested between fork and
 exec, where a process with threads may run no Python.
 """
 
@@ -36,17 +36,17 @@ for group in groups:
 
 def start() -> None:
     """Starts the watcher of this process, so that a tool is without one for a write to a pipe."""
-    _watcher.tell("")
+    _watcher.send("")
 
 
 @contextlib.contextmanager
 def watched(group: int) -> Iterator[None]:
-    """Has a process group killed if this process dies within the block."""
-    _watcher.tell(f"+{group}\n")
+    """Registers a process group to be killed if this process dies within the block."""
+    _watcher.send(f"+{group}\n")
     try:
         yield
     finally:
-        _watcher.tell(f"-{group}\n")
+        _watcher.send(f"-{group}\n")
 
 
 class _Watcher:
@@ -54,7 +54,7 @@ class _Watcher:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Writes a line; without a watcher, as on Windows, nothing happens."""
         if sys.platform == "win32" or not sys.executable:
             return
@@ -79,7 +79,7 @@ class _Watcher:
                 self._process = None
 
     def forget(self) -> None:
-        """In a forked process: the watcher is the other one's, whose end it has to see."""
+        """In a forked process: leaves the watcher to the parent, whose end it has to see."""
         self._lock = threading.Lock()
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()

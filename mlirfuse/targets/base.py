@@ -14,6 +14,35 @@ class Tile:
     columns: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTiles:
+    """Tile sizes of the loops that passes write for a CPU, by its instruction set.
+
+    Attributes:
+      softmax_lanes: accumulators of one row, and the shortest row that pays, in elements.
+      softmax_rows: rows in flight in one thread.
+      softmax_stack_bytes: stack for the exponentials of the rows in flight, in bytes.
+      softmax_workgroup_elements: elements of one workgroup.
+      max_softmax_workgroup_rows: upper limit of the rows of one workgroup.
+      softmax_uneven_rows: rows in flight where a row's length is no multiple of `softmax_lanes`.
+      softmax_uneven_columns: elements of such a row in one vector.
+      max_packed_m: upper limit of M that one workgroup computes of a matmul with a packed weight.
+      max_packed_n_tiles: upper limit of the register tiles along N in one such workgroup.
+      min_data_tiled_n: smallest N of a contraction that data tiling pays for.
+    """
+
+    softmax_lanes: int
+    softmax_rows: int
+    softmax_stack_bytes: int
+    softmax_workgroup_elements: int
+    max_softmax_workgroup_rows: int
+    softmax_uneven_rows: int
+    softmax_uneven_columns: int
+    max_packed_m: int
+    max_packed_n_tiles: int
+    min_data_tiled_n: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeasuredConfig:
     """A kernel configuration that was measured to be the fastest for a problem.
@@ -91,6 +120,7 @@ class Target:
       shared_memory: bytes of workgroup memory; None where it does not apply.
       packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
         measurement shows that packing pays.
+      cpu_tiles: tile sizes of softmax and of packed matmuls; None for other targets than CPUs.
       product_tiles: element type of the operands -> rows, columns and terms of the matrix
         instructions that IREE gives a contraction of several results; it pads none. Without them
         such a contraction reads its operands once for each row.
@@ -127,6 +157,7 @@ class Target:
     subgroup: int | None = None
     shared_memory: int | None = None
     packed_tiles: tuple[Tile, ...] = ()
+    cpu_tiles: CpuTiles | None = None
     product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     outer_batch: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
     bf16_instructions: bool = True

@@ -8,18 +8,13 @@ user's wins.
 from __future__ import annotations
 
 import dataclasses
-import os
-import warnings
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from mlirfuse.core import UsageError
-from mlirfuse.targets import rates
 from mlirfuse.targets.base import MeasuredConfig, Target
+from mlirfuse.targets.store import MeasurementFile, iree_version
 
 VARIABLE = "MLIRFUSE_KERNEL_CONFIGS"
 """Environment variable: the file to use instead, or `off` for the built-in configurations."""
@@ -29,17 +24,8 @@ OLD_VARIABLE = "MLIRFUSE_TILES"
 
 
 def path() -> Path | None:
-    """The file; None where the user's configurations are off."""
-    given = os.environ.get(VARIABLE, "")
-    if not given and (given := os.environ.get(OLD_VARIABLE, "")):
-        warnings.warn(
-            f"{OLD_VARIABLE} is {VARIABLE} now; the old name goes with mlirfuse 0.3",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-    if given.lower() == "off":
-        return None
-    return Path(given) if given else platformdirs.user_data_path("mlirfuse") / "kernel_configs.json"
+    """Path of the file; None where the user's configurations are off."""
+    return _FILE.path()
 
 
 def versions() -> str:
@@ -48,7 +34,7 @@ def versions() -> str:
         triton = version("triton")
     except PackageNotFoundError:
         triton = "none"
-    return f"triton {triton}, iree {rates.iree_version()}"
+    return f"triton {triton}, iree {iree_version()}"
 
 
 def with_measured(target: Target) -> Target:
@@ -57,8 +43,7 @@ def with_measured(target: Target) -> Target:
     Raises:
       UsageError: the file is damaged, or was written by version 0.1.
     """
-    file = path()
-    entry = None if file is None else _read(file).get(str(target))
+    entry = _FILE.entry(target)
     if entry is None or entry["versions"] != versions():
         return target
     return dataclasses.replace(
@@ -73,11 +58,9 @@ def store(target: Target, found: Iterable[MeasuredConfig]) -> Path:
       UsageError: the user's configurations are off, or the file that is there is damaged.
       MlirfuseError: the file cannot be written.
     """
-    file = _file()
     kept = {_key(e): e for e in (*with_measured(target).measured, *found)}
     entry = {"versions": versions(), "configs": [dataclasses.asdict(e) for e in kept.values()]}
-    rates.write(file, {**_read(file), str(target): entry})
-    return file
+    return _FILE.store(target, entry)
 
 
 def forget(target: Target) -> bool:
@@ -87,34 +70,15 @@ def forget(target: Target) -> bool:
       UsageError: the user's configurations are off, or the file is damaged.
       MlirfuseError: the file cannot be written.
     """
-    file = _file()
-    entries = _read(file)
-    if entries.pop(str(target), None) is None:
-        return False
-    rates.write(file, entries)
-    return True
+    return _FILE.forget(target)
 
 
 def _key(entry: MeasuredConfig) -> tuple[str, tuple[tuple[str, object], ...]]:
     return entry.family, tuple(sorted(entry.problem.items()))
 
 
-def _file() -> Path:
-    file = path()
-    if file is None:
-        raise UsageError(f"{VARIABLE}=off leaves no place for configurations; unset it")
-    return file
-
-
-def _read(file: Path) -> dict[str, Any]:
-    def holds(entry: Any) -> bool:
-        return isinstance(entry["versions"], str) and all(map(_is_config, entry["configs"]))
-
-    wrong = (
-        f"{file} holds no kernel configurations of this version (mlirfuse 0.1 wrote tiles in"
-        " another form); remove it or measure again: mlirfuse-tune --kernels"
-    )
-    return rates.read(file, holds, wrong)
+def _is_valid(entry: Any) -> bool:
+    return isinstance(entry["versions"], str) and all(map(_is_config, entry["configs"]))
 
 
 def _is_config(entry: Mapping[str, Any]) -> bool:
@@ -126,3 +90,14 @@ def _is_config(entry: Mapping[str, Any]) -> bool:
         and isinstance(entry["us"], int | float)
         and all(isinstance(value, int | float | str) for value in values)
     )
+
+
+_FILE = MeasurementFile(
+    variable=VARIABLE,
+    old_variable=OLD_VARIABLE,
+    name="kernel_configs.json",
+    content="configurations",
+    is_valid=_is_valid,
+    invalid="{file} holds no kernel configurations of this version (mlirfuse 0.1 wrote tiles in"
+    " another form); remove it or measure again: mlirfuse-tune --kernels",
+)

@@ -1,4 +1,4 @@
-"""What the command lines print of a report, of the pass table and of time spent."""
+"""Output of the command lines about a report, the pass table and the time spent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def wants_stdout(arguments: argparse.Namespace) -> bool:
-    """Says whether a JSON document takes stdout."""
+    """Returns whether a JSON document takes stdout."""
     return "json" in (arguments.explain, arguments.candidates)
 
 

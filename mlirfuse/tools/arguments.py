@@ -1,4 +1,4 @@
-"""The arguments that the command lines share: their parser, the switches, the reports."""
+"""The arguments that several command lines share: parser, switches, reports, model, target."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mlirfuse.core import UsageError, nearest, normalized
-from mlirfuse.options import FEATURES, NUMERICS_LIMITS, FusionOptions, flag
-from mlirfuse.pipelines.presets import PRESETS
+from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
 from mlirfuse.tools.diagnostics import warn
 
 HELP_COLUMNS = 100
@@ -18,32 +17,6 @@ HELP_COLUMNS = 100
 TARGETS = "cpu|cuda[:sm_90]|rocm[:gfx942]|vulkan[:ampere]"
 
 EXIT_CODES = "exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted"
-
-_SWITCHES: tuple[tuple[str, str, str], ...] = (
-    (
-        "load_pass",
-        "PASS,...",
-        "passes of your own: package.module:PASS, which is run, or patterns in FILE.pdl.mlir",
-    ),
-    (
-        "pipeline",
-        "NAME",
-        f"a preset ({', '.join(PRESETS)}) or passes in order: 'a,b{{opt=1}},cse'; other names go to"
-        " MLIR's passes",
-    ),
-    ("disable_pass", "NAME,...", "passes that are off; NAME@match=3 and NAME@func=main select"),
-    ("enable_pass", "NAME,...", "passes that are on where the target has them off"),
-    ("skip_op_kind", "OP,...", "ops of these kinds join no group: linalg.matmul,arith.addf"),
-    ("single_op_groups", "on|off", "whether a group may have one op"),
-    ("horizontal", "on|off", "all sibling fusion at once"),
-    ("never_fuse", "LOC,...", "ops at these locations, or with this mlirfuse.id, join no group"),
-    ("must_fuse", "LOC,LOC", "the ops at these locations have to end in one group"),
-    ("numerics", "CLASS", f"the loosest class of rewrites: {', '.join(NUMERICS_LIMITS)}"),
-    ("disable_feature", "NAME,...", f"code generation features: {', '.join(sorted(FEATURES))}"),
-    ("enable_feature", "NAME,...", "the same, on"),
-    ("fusion_limit", "N", "stop after N applied rewrites"),
-)
-"""Field of `FusionOptions`, metavar, help."""
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -122,7 +95,7 @@ def add_general(parser: Parser, verbose: str = "log one line a pass on stderr") 
 
     Args:
       parser: of the command.
-      verbose: what `-v` does.
+      verbose: help of `-v`.
     """
     from mlirfuse.tools.version import ShowVersion
 
@@ -140,18 +113,18 @@ def add_switches(parser: Parser) -> None:
         "Also set by [tool.mlirfuse] of mlirfuse.toml, then by MLIRFUSE_FLAGS; later wins, and in"
         " one\nplace disable beats enable. Names are matched without regard to case, - and _.",
     )
-    fields = FusionOptions.__dataclass_fields__
-    for name, metavar, text in _SWITCHES:
-        settings: dict[str, Any] = {"dest": name, "metavar": metavar, "help": text}
-        if metavar == "on|off":
+    for switch in switches():
+        text = f"{switch.plain_summary} (e.g. {switch.example})".replace("%", "%%")
+        settings: dict[str, Any] = {"dest": switch.name, "metavar": switch.metavar, "help": text}
+        if switch.metavar == ON_OFF:
             settings |= {"nargs": "?", "const": "on", "metavar": "off"}
-        if isinstance(fields[name].default, tuple):
+        if isinstance(switch.default, tuple):
             settings["action"] = "append"
-        group.add_argument(flag(name), **settings)
+        group.add_argument(switch.flag, **settings)
     group.add_argument(
         "--print-options",
         action="store_true",
-        help="print every switch's value and where it came from, then stop",
+        help="print the value of every switch and the place that set it, then stop",
     )
 
 
@@ -175,6 +148,20 @@ def add_reports(parser: Parser) -> None:
         "--graph",
         metavar="FILE.dot|FILE.json",
         help="draw groups, tensors and refusals, for Graphviz or Model Explorer",
+    )
+
+
+def add_target(group: Any) -> None:
+    """Adds `--target` to a group of arguments."""
+    group.add_argument(
+        "--target", default="cpu", metavar="TARGET", help=f"{TARGETS} (default: cpu)"
+    )
+
+
+def add_function(group: Any) -> None:
+    """Adds `--function`, for a model, to a group of arguments."""
+    group.add_argument(
+        "--function", metavar="NAME", help="the function to call, of MLIR with several"
     )
 
 
@@ -210,7 +197,7 @@ def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
     Raises:
       UsageError: as `FusionOptions.resolve`.
     """
-    given = {name: getattr(arguments, name) for name, _, _ in _SWITCHES}
+    given = {name: getattr(arguments, name) for name in switch_names()}
     options = FusionOptions.resolve(place="command line", **given)
     for note in options.notes:
         warn(prog, note)

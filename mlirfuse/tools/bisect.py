@@ -47,7 +47,7 @@ def parser() -> arguments.Parser:
         _EXAMPLES,
     )
     group = made.add_argument_group("input and output")
-    group.add_argument("model", nargs="?", metavar="MODEL", help="as for mlirfuse-compile")
+    group.add_argument("model", nargs="?", metavar="MODEL", help="a model, as for mlirfuse-compile")
     group.add_argument(
         "-o",
         "--output",
@@ -56,12 +56,8 @@ def parser() -> arguments.Parser:
         help="folder for the reduced program, its inputs and the script; a search that was"
         f" interrupted goes on from it (default: {FOLDER})",
     )
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--function", metavar="NAME", help="of MLIR with more than one, which to call"
-    )
+    arguments.add_target(group)
+    arguments.add_function(group)
     group.add_argument(
         "--input",
         action="append",
@@ -69,7 +65,7 @@ def parser() -> arguments.Parser:
         help="arguments in order, as for mlirfuse-run; random ones where none is given",
     )
     group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of random arguments (default: 0)"
+        "--seed", type=int, default=0, metavar="N", help="seed of random arguments (default: 0)"
     )
     group = made.add_argument_group("the failure")
     group.add_argument(
@@ -82,8 +78,8 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--command",
         metavar="WORDS",
-        help="a command with %%s for the program; it ends with 0 where that is good, with 1 to 124"
-        " where it is bad",
+        help="a command with %%s for the program; its exit code is 0 for a good program and"
+        " 1 to 124 for a bad one",
     )
     group.add_argument(
         "--tolerance",
@@ -104,7 +100,7 @@ def parser() -> arguments.Parser:
         "--timeout",
         type=arguments.seconds,
         metavar="SECONDS",
-        help="for each step of the compiler and each call",
+        help="seconds that each step of the compiler and each call may take",
     )
     arguments.add_switches(made)
     arguments.add_general(made, verbose="log one line a program on stderr, as on a terminal")
@@ -141,7 +137,7 @@ def _work(argv: Sequence[str]) -> int:
             seed=args.seed,
             jobs=args.jobs,
             state=folder / STATE,
-            say=_say if args.verbose or sys.stderr.isatty() else lambda text: None,
+            log=_log if args.verbose or sys.stderr.isatty() else lambda text: None,
         )
         found = search.find()
         _report(args, options, search, found, folder)
@@ -149,12 +145,12 @@ def _work(argv: Sequence[str]) -> int:
 
 
 def _failure(args: argparse.Namespace) -> Failure:
-    """What to look for.
+    """The failure to search for.
 
     Raises:
-      UsageError: nothing, two things, or a number that belongs to another kind.
+      UsageError: none or two are given, or a value that belongs to another kind.
     """
-    from mlirfuse.debug.oracle import FACTOR, Failure
+    from mlirfuse.debug.oracle import DEFAULT_FACTOR, Failure
 
     if (args.failure is None) == (args.command is None):
         raise UsageError(f"give --failure={'|'.join(_KINDS)} or --command, one of them")
@@ -169,7 +165,7 @@ def _failure(args: argparse.Namespace) -> Failure:
     return Failure(
         kind=args.failure or "command",
         tolerance=args.tolerance,
-        factor=FACTOR if args.factor is None else args.factor,
+        factor=DEFAULT_FACTOR if args.factor is None else args.factor,
         command=args.command or "",
     )
 
@@ -182,7 +178,7 @@ def _inputs(args: argparse.Namespace) -> list[Array] | None:
     return [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.input)]
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -194,15 +190,15 @@ def _report(
     folder: Path,
 ) -> None:
     write = sys.stdout.write
-    for number, culprit in enumerate(found.culprits):
-        if number:
+    for index, culprit in enumerate(found.culprits):
+        if index:
             write("\n")
         write(culprit.text())
-        place = folder if len(found.culprits) == 1 else folder / str(number)
-        case = search.reduce(culprit)
-        script = case.write(place)
-        what = "this match alone" if case.alone else "the whole model up to this match"
-        write(f"shown:  {script} ({what})\n")
+        place = folder if len(found.culprits) == 1 else folder / str(index)
+        reproducer = search.reduce(culprit)
+        script = reproducer.write(place)
+        scope = "this match alone" if reproducer.alone else "the whole model up to this match"
+        write(f"repro:  {script} ({scope})\n")
     words = ["mlirfuse-compile", args.model, "-o", "OUT.vmfb", f"--target={args.target}"]
     if args.function:
         words.append(f"--function={args.function}")

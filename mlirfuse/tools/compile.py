@@ -46,12 +46,8 @@ def parser() -> arguments.Parser:
         " that is run and returns a model and example inputs",
     )
     group.add_argument("-o", "--output", metavar="OUT.vmfb", help="file for the program")
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--function", metavar="NAME", help="of MLIR with more than one, which to call"
-    )
+    arguments.add_target(group)
+    arguments.add_function(group)
     group.add_argument(
         "--stock", action="store_true", help="compile without fusion of ours, to compare with"
     )
@@ -136,7 +132,7 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     """Refuses requests that cannot be met, before the work that takes long.
 
     Raises:
-      UsageError: something is missing, contradicts itself or is not there yet.
+      UsageError: an argument is missing, or arguments contradict each other.
     """
     answers.check(args)
     required(args.model, "MODEL", PROG)
@@ -177,14 +173,14 @@ def _dump_ir_dir(args: argparse.Namespace) -> Path | None:
 
 
 def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
-    """Compiles past the cache, and says how far the results are from the unfused program's.
+    """Compiles past the cache, and prints the distance of the results from the unfused program's.
 
     Raises:
-      MlirfuseError: further than is allowed.
+      MlirfuseError: the distance is above the tolerance.
     """
     from mlirfuse.compilation import open_model
     from mlirfuse.debug import verify
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
     with open_model(
         args.model,

@@ -21,15 +21,15 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C, as shells count it."""
 
 PIPE_CLOSED = 128 + 13
-"""Exit code when the reader of stdout went away: 128 and the number of SIGPIPE."""
+"""Exit code when the process that reads stdout ended: 128 and the number of SIGPIPE."""
 
 _NO_TEMPORARY = "No usable temporary directory"
-"""What the standard library says when even an empty file cannot be made."""
+"""Start of the standard library's message when even an empty file cannot be made."""
 
 _FILE_LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 
 _PLACE = re.compile(r"(?P<place>(?P<file>\S[^:]*):\d+:\d+): ")
-_INNER_PLACE = re.compile(rf"(?P<what>^|.*?: ){_PLACE.pattern}error: ")
+_INNER_PLACE = re.compile(rf"(?P<context>^|.*?: ){_PLACE.pattern}error: ")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Diagnostic:
 
 
 class DiagnosedError(MlirfuseError):
-    """IR was refused; what MLIR said is in `diagnostics`.
+    """IR was refused; MLIR's messages are in `diagnostics`.
 
     Attributes:
       diagnostics: in the order in which MLIR gave them.
@@ -88,7 +88,7 @@ def one_line(text: str) -> str:
 
 
 def refused(error: ir.MLIRError, file: str) -> DiagnosedError:
-    """What MLIR said when it refused the IR of `file`."""
+    """The error with MLIR's diagnostics about the IR of `file`."""
     found = [Diagnostic.of(d, file) for d in error.error_diagnostics]
     return DiagnosedError(found or [Diagnostic(file, 0, 0, "error", one_line(str(error)))])
 
@@ -98,8 +98,8 @@ def located(error: MlirfuseError, file: str) -> DiagnosedError:
     cause: Any = error.__cause__
     place = [Diagnostic.of(d, file) for d in getattr(cause, "error_diagnostics", ())][:1]
     first = place[0] if place else Diagnostic(file, 0, 0, "error", "")
-    said = "" if first.message in str(error) else f": {first.message}"
-    return DiagnosedError([dataclasses.replace(first, message=one_line(str(error)) + said)])
+    cause_text = "" if first.message in str(error) else f": {first.message}"
+    return DiagnosedError([dataclasses.replace(first, message=one_line(str(error)) + cause_text)])
 
 
 def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
@@ -129,8 +129,8 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
     except OSError as error:
         if _NO_TEMPORARY in str(error):
-            said = "no directory can be written for temporary files; TMPDIR names another"
-            return _fail(f"{prog}: error: {said}", 1, debug)
+            text = "no directory can be written for temporary files; TMPDIR names another"
+            return _fail(f"{prog}: error: {text}", 1, debug)
         if error.errno not in FULL:
             return _internal(prog, error, debug)
         where = error.filename or "an output"
@@ -171,7 +171,7 @@ def in_child(prog: str) -> int | None:
     died = signal.Signals(-code)
     if died in (signal.SIGINT, signal.SIGTERM):
         return 128 + died
-    return _say(f"{prog}: error: MLIR died with {died.name} on what it was given", 1)
+    return _say(f"{prog}: error: MLIR died with {died.name} on its input", 1)
 
 
 def _internal(prog: str, error: Exception, debug: bool) -> int:
@@ -181,7 +181,7 @@ def _internal(prog: str, error: Exception, debug: bool) -> int:
 
 
 def warn(prog: str, message: str) -> None:
-    """Says something on stderr that does not stop the work."""
+    """Prints a warning on stderr."""
     _say(f"{prog}: warning: {message}", 0)
 
 
@@ -189,9 +189,9 @@ def _placed(prog: str, message: str) -> str:
     """The message as `file:line:col: error: ...` when it names such a place."""
     inner = _INNER_PLACE.search(message)
     if inner is not None:
-        what = inner["what"].removeprefix(inner["file"] + ": ").rstrip(": ")
-        said = message[inner.end() :]
-        return f"{inner['place']}: error: {said}" + (f" ({what})" if what else "")
+        context = inner["context"].removeprefix(inner["file"] + ": ").rstrip(": ")
+        text = message[inner.end() :]
+        return f"{inner['place']}: error: {text}" + (f" ({context})" if context else "")
     place = _PLACE.match(message)
     if place is None:
         return f"{prog}: error: {message}"
@@ -217,16 +217,16 @@ def _stop_on_terminate() -> Any:
 
     try:
         return signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: whoever owns the process decides
+    except ValueError:  # not the main thread: the owner of the process decides
         return None
 
 
-def required(value: str | None, what: str, prog: str) -> str:
+def required(value: str | None, name: str, prog: str) -> str:
     """Returns a positional argument that only some uses of a command need.
 
     Raises:
       UsageError: it was not given.
     """
     if value is None:
-        raise UsageError(f"{what} is missing; see {prog} --help")
+        raise UsageError(f"{name} is missing; see {prog} --help")
     return value

@@ -16,7 +16,7 @@ STANDARD = "-"
 
 
 def read_bytes(name: str) -> bytes:
-    """Returns what is in a file, or on stdin for `-`.
+    """Returns the content of a file, or of stdin for `-`.
 
     Raises:
       UsageError: it cannot be read.

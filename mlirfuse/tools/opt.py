@@ -53,9 +53,7 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("input and output")
     group.add_argument("input", nargs="?", metavar="IN.mlir", help="text or bytecode; - for stdin")
     group.add_argument("-o", "--output", metavar="OUT", help="file for the IR; - for stdout")
-    group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
+    arguments.add_target(group)
     group.add_argument("--emit-bytecode", action="store_true", help="write bytecode, not text")
     group.add_argument(
         "--mlir-print-debuginfo", action="store_true", help="print the locations of ops"
@@ -75,7 +73,11 @@ def parser() -> arguments.Parser:
     group = made.add_argument_group("inspection")
     arguments.add_list_passes(group)
     arguments.add_dump(group)
-    group.add_argument("--timing", action="store_true", help="print where the time went, on stderr")
+    group.add_argument(
+        "--timing",
+        action="store_true",
+        help="print the time of parsing, each pass and writing, on stderr",
+    )
     arguments.add_general(made)
     return made
 
@@ -159,8 +161,8 @@ class _Opt:
         parts = list(self._sections())
         wrong: list[Diagnostic] = []
         with ir.Context() as context:
-            for number, part in enumerate(parts):
-                dump = self._dump_dir(number, len(parts))
+            for index, part in enumerate(parts):
+                dump = self._dump_dir(index, len(parts))
                 found = self._one(context, part, target, dump)
                 if self.args.verify_diagnostics:
                     wrong += sections.mismatches(part.expected, found, self.name)
@@ -175,7 +177,7 @@ class _Opt:
     def _one(
         self, context: ir.Context, part: _Section, target: Any, dump: Path | None
     ) -> list[Diagnostic]:
-        """Runs one section; returns what MLIR and the engine said about it."""
+        """Runs one section; returns the diagnostics of MLIR and of the engine."""
         from iree.compiler import ir
 
         from mlirfuse.explain import graph
@@ -221,7 +223,7 @@ class _Opt:
             return ir.Module.parse(part.text)
         except ir.MLIRError as error:
             raise refused(error, self.name) from error
-        except RuntimeError as error:  # what MLIR says about it is no text that Python can hold
+        except RuntimeError as error:  # MLIR's message is not UTF-8: Python cannot hold it
             raise ImportFailedError(f"{self.name}: damaged MLIR: a name is not UTF-8") from error
 
     def _sections(self) -> Iterator[_Section]:
@@ -246,20 +248,20 @@ class _Opt:
         for section in sections.split(text) if split else [text]:
             yield _Section(section, sections.expectations(section, self.name) if verify else [])
 
-    def _dump_dir(self, number: int, count: int) -> Path | None:
+    def _dump_dir(self, index: int, count: int) -> Path | None:
         if self.args.dump_ir_dir is None:
             return None
         chosen = Path(self.args.dump_ir_dir)
-        return files.directory(str(chosen if count == 1 else chosen / f"section_{number:03d}"))
+        return files.directory(str(chosen if count == 1 else chosen / f"section_{index:03d}"))
 
     def write(self, out: Any) -> None:
         """Writes the IR of every section."""
         began = time.perf_counter()
-        for number, module in enumerate(self.modules):
+        for index, module in enumerate(self.modules):
             if self.args.emit_bytecode:
                 module.operation.write_bytecode(out)
                 continue
-            if number:
+            if index:
                 out.write(f"{sections.SEPARATOR}\n".encode())
             debug = self.args.mlir_print_debuginfo
             out.write(module.operation.get_asm(enable_debug_info=debug).rstrip().encode() + b"\n")

@@ -60,7 +60,8 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--guard",
         choices=("error", "off"),
-        help="what other shapes and types do: an error, or IREE's own checks alone"
+        metavar="error|off",
+        help="arguments of other shapes and types: an error, or left to IREE's own checks"
         " (default: error, unless compiled without the feature)",
     )
     group.add_argument(

@@ -1,4 +1,4 @@
-"""`--split-input-file` and `--verify-diagnostics`: sections of a text, and what they expect."""
+"""`--split-input-file` and `--verify-diagnostics`: sections of a text, and their expectations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Expected:
 
     Attributes:
       severity: `error`, `warning`, `remark` or `note`.
-      line: the line it speaks of; None for any line, also none.
-      pattern: what the message has to contain.
+      line: the line of the diagnostic; None for any line, also none.
+      pattern: text that the message has to contain.
       text: the same, as written.
     """
 
@@ -37,7 +37,7 @@ class Expected:
     text: str
 
     def matches(self, found: Diagnostic) -> bool:
-        """Says whether a diagnostic is the expected one."""
+        """Returns whether a diagnostic is the expected one."""
         return (
             found.severity == self.severity
             and self.line in (None, found.line)
@@ -104,20 +104,20 @@ def _line(place: str | None, index: int, occupied: list[bool]) -> int | None:
 def mismatches(
     expected: Iterable[Expected], found: Iterable[Diagnostic], file: str
 ) -> list[Diagnostic]:
-    """What was expected and did not come, and what came and was not expected.
+    """The expected diagnostics that are missing, and those that were not expected.
 
     Notes need not be expected: MLIR adds them to errors on its own.
     """
-    open_ones = list(expected)
+    missing_ones = list(expected)
     wrong: list[Diagnostic] = []
     for diagnostic in found:
-        hit = next((e for e in open_ones if e.matches(diagnostic)), None)
+        hit = next((e for e in missing_ones if e.matches(diagnostic)), None)
         if hit is not None:
-            open_ones.remove(hit)
+            missing_ones.remove(hit)
         elif diagnostic.severity != "note":
             message = f"unexpected {diagnostic.severity}: {diagnostic.message}"
             wrong.append(dataclasses.replace(diagnostic, severity="error", message=message))
-    for missing in open_ones:
+    for missing in missing_ones:
         message = f"expected {missing.severity} did not come: {missing.text}"
         wrong.append(Diagnostic(file, missing.line or 0, 1, "error", message))
     return wrong

@@ -38,14 +38,14 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} MODEL -o OUT.vmfb|--calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...]"
-        " [--target=TARGET]",
+        f"{PROG} MODEL -o OUT.vmfb [--target=TARGET]\n"
+        f"       {PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [switches]",
         "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
         "launch cost and arithmetic rates of this machine's device, with which every later\n"
         "compilation for that target judges fusions; or kernel configurations.",
         _EXAMPLES,
     )
-    group = made.add_argument_group("what to do")
+    group = made.add_argument_group("action")
     group.add_argument(
         *("-o", "--output"),
         metavar="OUT.vmfb",
@@ -66,7 +66,7 @@ def parser() -> arguments.Parser:
         help="keep the configurations that measure.py measured elsewhere",
     )
     group.add_argument(
-        "--show", action="store_true", help="print the rates in use and where they come from"
+        "--show", action="store_true", help="print the rates in use and their source"
     )
     group.add_argument(
         "--reset",
@@ -74,18 +74,16 @@ def parser() -> arguments.Parser:
         help="go back to the built-in rates and configurations of the target",
     )
     group = made.add_argument_group("models and kernels")
-    group.add_argument("model", metavar="MODEL", nargs="*", help="as for mlirfuse-compile")
+    group.add_argument("model", metavar="MODEL", nargs="*", help="a model, as for mlirfuse-compile")
     group.add_argument(
         "--folder",
         metavar="DIR",
         help="only build: python DIR/measure.py measures on a machine with a GPU, without triton",
     )
     group = made.add_argument_group("the device")
+    arguments.add_target(group)
     group.add_argument(
-        "--target", default="cpu", metavar="TARGET", help=f"{arguments.TARGETS} (default: cpu)"
-    )
-    group.add_argument(
-        "--device", metavar="URI", help="of IREE's driver (default: the target's): local-task, cuda"
+        "--device", metavar="URI", help="IREE's device: local-task, cuda (default: the target's)"
     )
     arguments.add_general(made, verbose="print each measurement on stderr when it is done")
     return made
@@ -98,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
-    asked = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
-    if sum(asked) + (args.output is not None) != 1:
+    actions = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
+    if sum(actions) + (args.output is not None) != 1:
         raise UsageError(
             "give MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show or --reset, one of"
             " them"
@@ -131,8 +129,8 @@ def _faster(models: list[str], output: str, target: str) -> int:
 
 def _reset(target: Target) -> None:
     had = rates.forget(target)
-    said = "has its built-in rates again" if had else "had no measured rates"
-    sys.stdout.write(f"{target} {said}\n")
+    change = "has its built-in rates again" if had else "had no measured rates"
+    sys.stdout.write(f"{target} {change}\n")
     if kernel_configs.path() is not None and kernel_configs.forget(target):
         sys.stdout.write(f"{target} has its built-in kernel configurations again\n")
 
@@ -199,7 +197,7 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(
         isinstance(j, dict) and "problem" in j for j in found
     ):
-        raise UsageError(f"{file} is not what measure.py writes")
+        raise UsageError(f"{file} is not a result of measure.py")
     return found
 
 
@@ -228,7 +226,7 @@ def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-    rates.store(target, calibrate.measure(target, device=device, say=_say(verbose)))
+    rates.store(target, calibrate.measure(target, device=device, log=_say(verbose)))
 
 
 def _table(target: Target) -> str:
@@ -238,7 +236,7 @@ def _table(target: Target) -> str:
         ("elementwise f32", f"{target.vector_rate / 1e9:.4g} GFLOP/s"),
         ("exponentials f32", f"{target.special_rate / 1e9:.4g} G/s"),
         *(
-            (f"products {kind}", f"{rate / 1e9:.4g} GFLOP/s")
+            (f"matmul {kind}", f"{rate / 1e9:.4g} GFLOP/s")
             for kind, rate in sorted(target.matmul_rate.items())
         ),
     ]

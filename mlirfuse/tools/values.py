@@ -153,10 +153,10 @@ def show(array: Array) -> str:
 
 
 def compare(name: str, got: Array, expected: Array, *, rtol: float, atol: float) -> None:
-    """Compares a result with what was expected; NaN equals NaN.
+    """Compares a result with the expected one; NaN equals NaN.
 
     Raises:
-      MlirfuseError: they differ; the message says how many elements and where most.
+      MlirfuseError: they differ; the message has the count and the largest error.
     """
     if got.shape != expected.shape:
         raise MlirfuseError(f"{name} is {spec_of(got)}; expected {spec_of(expected)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ShowVersion(argparse.Action):
-    """Prints the versions of mlirfuse and IREE, and stops; looks them up only when asked."""
+    """Prints the versions of mlirfuse and IREE, and stops; looks them up only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, help="print the version, then stop")

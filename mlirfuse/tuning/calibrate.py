@@ -1,8 +1,8 @@
-"""Rates of the present device, measured with programs of one kind of work each.
+"""Measures the rates of this machine's device with microbenchmarks.
 
-A program repeats its work as a chain of dispatches and returns one number, so that nothing but the
-work grows with the length of the chain: the time of a step is the difference of two lengths over
-the difference of their steps.
+Each benchmark is a chain of equal dispatches that returns one scalar. The time of a dispatch is the
+difference of the times of a long and a short chain over the difference of their lengths, so that
+fixed costs of a call cancel.
 """
 
 from __future__ import annotations
@@ -23,113 +23,116 @@ from mlirfuse.targets import rates
 from mlirfuse.targets.base import Target
 
 ROUNDS = 7
-"""Calls of each length; the fastest counts: others shared the machine."""
+"""Calls of each chain; the fastest counts, since other processes may slow down the rest."""
 
-TRIES = 3
-"""Measurements of a chain until one makes sense."""
+MAX_TRIES = 3
+"""Measurements of two chains until the long one is slower."""
 
-COPIED = 1 << 26
-"""f32 values of the copy: 256 MiB, more than any cache."""
+COPY_ELEMENTS = 1 << 26
+"""f32 elements of a copy: 256 MiB, larger than any cache."""
 
-COMPUTED = 1 << 22
-"""f32 values of the arithmetic."""
+VECTOR_ELEMENTS = 1 << 22
+"""f32 elements of elementwise arithmetic."""
 
-LAUNCHED = 16
-"""f32 values of the dispatches that do nothing else than start."""
+LAUNCH_ELEMENTS = 16
+"""f32 elements of a dispatch whose time is that of the launch."""
 
-CHAINED = 64
-"""Multiply-adds, or exponentials, per value and step."""
+OPS_PER_ELEMENT = 64
+"""Multiply-adds, or exponentials, per element and dispatch."""
 
 MATMUL_SIZES = {"cpu": 1024}
-"""Rows and columns of the products by the target's name; `LARGE` for the others."""
+"""Target's name -> M, N and K of the matmuls; `DEFAULT_MATMUL_SIZE` for other targets."""
 
-LARGE = 4096
+DEFAULT_MATMUL_SIZE = 4096
 
 MATMUL_TYPES = ("f32", "f16", "bf16")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Work:
+class Microbenchmark:
     """One kind of work.
 
     Attributes:
-      name: of its functions, with the number of steps behind it.
-      steps: lengths of the two chains.
-      amount: bytes or operations of a step.
-      text: the functions of one chain.
-      fused: whether the passes rewrite it, as they would a model's.
+      name: prefix of its functions' names; the length of the chain follows.
+      lengths: dispatches of the short and of the long chain.
+      amount: bytes or operations of a dispatch.
+      text: MLIR text of the function of a chain, by its length.
+      fused: whether the passes run on it, as on a model.
     """
 
     name: str
-    steps: tuple[int, int]
+    lengths: tuple[int, int]
     amount: float
     text: Callable[[int], str]
     fused: bool = False
 
 
 def measure(
-    target: Target, *, device: str | None = None, say: Callable[[str], None] = lambda text: None
+    target: Target, *, device: str | None = None, log: Callable[[str], None] = lambda text: None
 ) -> dict[str, float]:
-    """Measures what `Target` models.
+    """Measures the rates of `Target`.
 
     Args:
-      target: what the programs are compiled for; this machine has to have such a device.
-      device: URI of another driver than the target's.
-      say: called with a line about each measurement.
+      target: target of the programs; this machine must have its device.
+      device: URI of the device; None for the target's own.
+      log: called with a line about each measurement.
 
     Returns:
-      Fields of `Target` and their measured values; `matmul_rate.f32` for the rate of a type. A type
-      that the target cannot compile is left out.
+      Field of `Target` -> measured value; `matmul_rate.f32` for the rate of an element type.
+      Element types that the target cannot compile are left out.
 
     Raises:
       MlirfuseError: a program cannot be compiled or run, or the device is too busy.
     """
     found: dict[str, float] = {}
-    launch = _seconds(_launches(), target, device)
+    launch = _seconds(_launch_benchmark(), target, device)
     found["launch_us"] = launch * 1e6
-    say(f"launch_us {found['launch_us']:.2f}")
-    for name, work in _rates(target).items():
+    log(f"launch_us {found['launch_us']:.2f}")
+    for name, benchmark in _benchmarks(target).items():
         try:
-            seconds = _seconds(work, target, device)
+            seconds = _seconds(benchmark, target, device)
         except MlirfuseError as error:
-            if not name.startswith(rates.PRODUCTS):
+            if not name.startswith(rates.MATMUL_RATE_PREFIX):
                 raise
-            say(f"{name} left out: {error}")
+            log(f"{name} left out: {error}")
             continue
-        found[name] = work.amount / max(seconds - launch, seconds / 10)
-        say(f"{name} {found[name]:.3g}")
+        found[name] = benchmark.amount / max(seconds - launch, seconds / 10)
+        log(f"{name} {found[name]:.3g}")
     return found
 
 
-def _launches() -> Work:
-    return Work("launch", (64, 320), 1.0, lambda n: _chain("launch", n, LAUNCHED, _add()))
+def _launch_benchmark() -> Microbenchmark:
+    return Microbenchmark(
+        "launch", (64, 320), 1.0, lambda n: _chain("launch", n, LAUNCH_ELEMENTS, _add())
+    )
 
 
-def _rates(target: Target) -> dict[str, Work]:
-    size = MATMUL_SIZES.get(target.name, LARGE)
-    arithmetic = COMPUTED * CHAINED
+def _benchmarks(target: Target) -> dict[str, Microbenchmark]:
+    """Field of `Target` -> the benchmark of that rate."""
+    size = MATMUL_SIZES.get(target.name, DEFAULT_MATMUL_SIZE)
+    operations = VECTOR_ELEMENTS * OPS_PER_ELEMENT
     return {
-        "bandwidth": Work(
-            "copy", (2, 10), 8.0 * COPIED, lambda n: _chain("copy", n, COPIED, _add())
+        "bandwidth": Microbenchmark(
+            "copy", (2, 10), 8.0 * COPY_ELEMENTS, lambda n: _chain("copy", n, COPY_ELEMENTS, _add())
         ),
-        "vector_rate": Work(
+        "vector_rate": Microbenchmark(
             "vector",
             (2, 10),
-            2.0 * arithmetic,
-            lambda n: _chain("vector", n, COMPUTED, _repeated("math.fma %v, %c, %c : f32")),
+            2.0 * operations,
+            lambda n: _chain("vector", n, VECTOR_ELEMENTS, _repeated("math.fma %v, %c, %c : f32")),
         ),
-        "special_rate": Work(
+        "special_rate": Microbenchmark(
             "special",
             (2, 10),
-            float(arithmetic),
-            lambda n: _chain("special", n, COMPUTED, _repeated("math.exp %v : f32")),
+            float(operations),
+            lambda n: _chain("special", n, VECTOR_ELEMENTS, _repeated("math.exp %v : f32")),
         ),
         **{
-            f"{rates.PRODUCTS}{kind}": Work(
+            f"{rates.MATMUL_RATE_PREFIX}{kind}": Microbenchmark(
                 f"matmul_{kind}",
                 (2, 8),
                 2.0 * size**3,
-                functools.partial(_products, f"matmul_{kind}", size, kind),
+                functools.partial(_matmuls, f"matmul_{kind}", size, kind),
                 fused=True,
             )
             for kind in MATMUL_TYPES
@@ -137,38 +140,39 @@ def _rates(target: Target) -> dict[str, Work]:
     }
 
 
-def _seconds(work: Work, target: Target, device: str | None) -> float:
-    """Seconds of one step."""
-    text = "\n".join(work.text(steps) for steps in work.steps)
-    pipeline = "default" if work.fused else "none"
+def _seconds(benchmark: Microbenchmark, target: Target, device: str | None) -> float:
+    """Time of one dispatch, in seconds."""
+    text = "\n".join(benchmark.text(length) for length in benchmark.lengths)
+    pipeline = "default" if benchmark.fused else "none"
     with tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder:
         path = Path(folder) / "program.vmfb"
-        names = [f"{work.name}_{steps}" for steps in work.steps]
+        names = [f"{benchmark.name}_{length}" for length in benchmark.lengths]
         options = resolved(None, {"pipeline": pipeline})
         with open_model(text, target=target, options=options, function=names[0]) as compilation:
             compilation.module(*compilation.build()).save(path)
         programs = [load(path, function=name, device=device) for name in names]
-        for _ in range(TRIES):
+        short_length, long_length = benchmark.lengths
+        for _ in range(MAX_TRIES):
             short, long = _best(programs)
             if long > short:
-                return (long - short) / (work.steps[1] - work.steps[0])
+                return (long - short) / (long_length - short_length)
     raise MlirfuseError(
-        f"{work.name}: {work.steps[1]} steps took no longer than {work.steps[0]}; other processes"
-        " keep the device busy, calibrate when it is quiet"
+        f"{benchmark.name}: {long_length} dispatches took no longer than {short_length}; other"
+        " processes keep the device busy, calibrate when it is quiet"
     )
 
 
 def _best(programs: list[FusedModule]) -> list[float]:
-    """The fastest call of each program, in seconds; the calls alternate."""
+    """Time of the fastest call of each program, in seconds; the calls alternate."""
     seed = np.float32(0.5)
     best = [float("inf")] * len(programs)
     for program in programs:
         program(seed)
     for _ in range(ROUNDS):
-        for number, program in enumerate(programs):
+        for index, program in enumerate(programs):
             start = time.perf_counter()
             program(seed)
-            best[number] = min(best[number], time.perf_counter() - start)
+            best[index] = min(best[index], time.perf_counter() - start)
     return best
 
 
@@ -180,30 +184,30 @@ def _add() -> list[str]:
 
 
 def _repeated(op: str) -> list[str]:
-    """A scalar computation of `CHAINED` steps that depend on each other."""
+    """A scalar computation of `OPS_PER_ELEMENT` dependent ops."""
     lines, value = ["%c = arith.constant 0.25 : f32"], "%in"
-    for step in range(CHAINED):
-        name = "%r" if step == CHAINED - 1 else f"%t{step}"
+    for index in range(OPS_PER_ELEMENT):
+        name = "%r" if index == OPS_PER_ELEMENT - 1 else f"%t{index}"
         lines.append(f"{name} = {op.replace('%v', value)}")
         value = name
     return lines
 
 
-def _chain(name: str, steps: int, size: int, body: list[str]) -> str:
-    """A function of dispatches that each read and write a tensor of f32."""
+def _chain(name: str, length: int, size: int, body: list[str]) -> str:
+    """A function of `length` elementwise dispatches on a tensor of `size` f32."""
     tensor = f"tensor<{size}xf32>"
     same = "affine_map<(d0) -> (d0)>"
     lines = [
-        f"func.func @{name}_{steps}(%seed: f32) -> f32 {{",
+        f"func.func @{name}_{length}(%seed: f32) -> f32 {{",
         f"  %e = tensor.empty() : {tensor}",
         f"  %v0 = linalg.fill ins(%seed : f32) outs(%e : {tensor}) -> {tensor}",
     ]
-    for step in range(steps):
+    for index in range(length):
         lines += [
-            f"  %v{step + 1} = flow.dispatch.region -> ({tensor}) {{",
+            f"  %v{index + 1} = flow.dispatch.region -> ({tensor}) {{",
             f"    %g = linalg.generic {{indexing_maps = [{same}, {same}],"
             f' iterator_types = ["parallel"]}}'
-            f" ins(%v{step} : {tensor}) outs(%e : {tensor}) {{",
+            f" ins(%v{index} : {tensor}) outs(%e : {tensor}) {{",
             "    ^bb0(%in: f32, %out: f32):",
             *(f"      {line}" for line in body),
             "      linalg.yield %r : f32",
@@ -211,39 +215,39 @@ def _chain(name: str, steps: int, size: int, body: list[str]) -> str:
             f"    flow.return %g : {tensor}",
             "  }",
         ]
-    return "\n".join([*lines, *_first(f"%v{steps}", tensor, "%i"), "}"])
+    return "\n".join([*lines, *_first_element(f"%v{length}", tensor, "%i"), "}"])
 
 
-def _products(name: str, size: int, kind: str, steps: int) -> str:
-    """A function of products with one constant matrix; sums in f32, narrowed between them."""
-    tensor, sums = f"tensor<{size}x{size}x{kind}>", f"tensor<{size}x{size}xf32>"
+def _matmuls(name: str, size: int, kind: str, length: int) -> str:
+    """A function of matmuls with one constant matrix; f32 accumulators, truncated in between."""
+    tensor, accumulators = f"tensor<{size}x{size}x{kind}>", f"tensor<{size}x{size}xf32>"
     lines = [
-        f"func.func @{name}_{steps}(%seed: f32) -> f32 {{",
+        f"func.func @{name}_{length}(%seed: f32) -> f32 {{",
         "  %zero = arith.constant 0.0 : f32",
         f"  %w = arith.constant dense<1.0e-3> : {tensor}",
-        f"  %s = tensor.empty() : {sums}",
-        f"  %f = linalg.fill ins(%zero : f32) outs(%s : {sums}) -> {sums}",
-        f"  %sums0 = linalg.fill ins(%seed : f32) outs(%s : {sums}) -> {sums}",
+        f"  %s = tensor.empty() : {accumulators}",
+        f"  %f = linalg.fill ins(%zero : f32) outs(%s : {accumulators}) -> {accumulators}",
+        f"  %sums0 = linalg.fill ins(%seed : f32) outs(%s : {accumulators}) -> {accumulators}",
     ]
-    for step in range(steps):
-        read = f"%sums{step}"
+    for index in range(length):
+        operand = f"%sums{index}"
         if kind != "f32":
-            lines += _narrowed(read, f"%v{step}", sums, tensor, kind)
-            read = f"%v{step}"
+            lines += _truncated(operand, f"%v{index}", accumulators, tensor, kind)
+            operand = f"%v{index}"
         lines.append(
-            f"  %sums{step + 1} = linalg.matmul ins({read}, %w : {tensor}, {tensor})"
-            f" outs(%f : {sums}) -> {sums}"
+            f"  %sums{index + 1} = linalg.matmul ins({operand}, %w : {tensor}, {tensor})"
+            f" outs(%f : {accumulators}) -> {accumulators}"
         )
-    return "\n".join([*lines, *_first(f"%sums{steps}", sums, "%i, %i"), "}"])
+    return "\n".join([*lines, *_first_element(f"%sums{length}", accumulators, "%i, %i"), "}"])
 
 
-def _narrowed(read: str, written: str, sums: str, tensor: str, kind: str) -> list[str]:
+def _truncated(operand: str, result: str, accumulators: str, tensor: str, kind: str) -> list[str]:
     same = "affine_map<(d0, d1) -> (d0, d1)>"
     return [
-        f"  {written}e = tensor.empty() : {tensor}",
-        f"  {written} = linalg.generic {{indexing_maps = [{same}, {same}],"
+        f"  {result}e = tensor.empty() : {tensor}",
+        f"  {result} = linalg.generic {{indexing_maps = [{same}, {same}],"
         f' iterator_types = ["parallel", "parallel"]}}'
-        f" ins({read} : {sums}) outs({written}e : {tensor}) {{",
+        f" ins({operand} : {accumulators}) outs({result}e : {tensor}) {{",
         f"  ^bb0(%in: f32, %out: {kind}):",
         f"    %r = arith.truncf %in : f32 to {kind}",
         f"    linalg.yield %r : {kind}",
@@ -251,8 +255,8 @@ def _narrowed(read: str, written: str, sums: str, tensor: str, kind: str) -> lis
     ]
 
 
-def _first(value: str, tensor: str, indices: str) -> list[str]:
-    """Returns one element of a tensor of f32."""
+def _first_element(value: str, tensor: str, indices: str) -> list[str]:
+    """The end of a function that returns one element of a tensor of f32."""
     return [
         "  %i = arith.constant 0 : index",
         f"  %x = tensor.extract {value}[{indices}] : {tensor}",

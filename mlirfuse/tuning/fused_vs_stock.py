@@ -1,8 +1,8 @@
-"""Times fused functions against stock IREE's, and keeps the faster of each.
+"""Times fused functions against stock IREE's, and keeps the faster form of each.
 
     mlirfuse-compile model.onnx -o model.vmfb --measure
 
-A function that is slower with its fusions is compiled without them; the times are in the manifest.
+Functions that are slower with their fusions are compiled without them; the manifest has the times.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from mlirfuse.runtime.isolated import Signature
 if TYPE_CHECKING:
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.compilation import Compilation
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
-REPEAT = 10
-"""Timed calls in a process at the least; the fastest counts."""
+MIN_CALLS = 10
+"""Minimum number of timed calls in a process; the fastest counts."""
 
-SECONDS = 0.05
-"""How long the calls in a process take at the least: a short program is called more often."""
+MIN_SECONDS = 0.05
+"""Minimum total time of the calls in a process: short programs are called more often."""
 
-MOST = 2000
-"""Timed calls in a process at the most."""
+MAX_CALLS = 2000
+"""Maximum number of timed calls in a process."""
 
 ROUNDS = 3
-"""Processes in which each of the programs is timed, in turns."""
+"""Processes in which each program is timed, in turns."""
 
 FUSED = "fused"
 STOCK = "stock"
@@ -44,8 +44,8 @@ class Measured:
     """The times of one function.
 
     Attributes:
-      fused_ms: milliseconds of the fastest call with fusion.
-      stock_ms: the same without.
+      fused_ms: time of the fastest call with fusion, in milliseconds.
+      stock_ms: time of the fastest call without fusion, in milliseconds.
     """
 
     fused_ms: float
@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def kept(self) -> str:
-        """`fused` or `stock`."""
+        """The faster form, `fused` or `stock`."""
         return FUSED if self.fused_ms <= self.stock_ms else STOCK
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,19 +64,19 @@ class Measured:
 def race(
     programs: Sequence[Path], inputs: Sequence[Array], signature: Signature, compiler: Compiler
 ) -> list[float]:
-    """Seconds of the fastest call of each program, called in turns.
+    """Times of the fastest call of each program, in seconds; the programs take turns.
 
     Args:
-      programs: of the same signature.
-      inputs: arguments.
-      signature: what is called.
-      compiler: of the programs: device and time limit.
+      programs: programs of the same signature.
+      inputs: arguments of the calls.
+      signature: the function that is called.
+      compiler: compiler of the programs, for its device and time limit.
 
     Raises:
-      CompileFailedError: in stage `run`: a program refused, died or ran out of time.
+      CompileFailedError: in stage `run`: a program failed, crashed or ran out of time.
     """
     fastest = [float("inf")] * len(programs)
-    repeat = REPEAT
+    repeat = MIN_CALLS
     for _ in range(ROUNDS):
         for index, program in enumerate(programs):
             called = isolated.call(
@@ -88,63 +88,63 @@ def race(
                 repeat=repeat,
             )
             fastest[index] = min(fastest[index], *called.seconds)
-        wanted = math.ceil(SECONDS / max(*fastest, SECONDS / MOST))
-        repeat = max(REPEAT, wanted)
+        wanted = math.ceil(MIN_SECONDS / max(*fastest, MIN_SECONDS / MAX_CALLS))
+        repeat = max(MIN_CALLS, wanted)
     return fastest
 
 
 def build(
-    work: Compilation, *, inputs: Sequence[Array] | None = None, seed: int = 0
+    compilation: Compilation, *, inputs: Sequence[Array] | None = None, seed: int = 0
 ) -> tuple[Image, Report, dict[str, Any]]:
-    """Compiles an opened model into `work.program`, each function the faster way.
+    """Compiles an opened model into `compilation.program`, with the faster form of each function.
 
     Args:
-      work: what `open_model` opened.
-      inputs: arguments of the function that is called; None for random ones.
-      seed: of random arguments.
+      compilation: a model opened by `open_model`.
+      inputs: arguments of the model's function; None for random ones.
+      seed: seed of random arguments.
 
     Returns:
-      The program, what was fused, and the manifest's entry of each function that has a fusion.
+      The program, the engine's report, and the manifest's entry of each function with a fusion.
 
     Raises:
       UsageError: the compilation is one without our passes.
-      CompileFailedError: as `mlirfuse.compile`, or a program died when it was called.
+      CompileFailedError: as `mlirfuse.compile`, or a program failed when it was called.
     """
     from mlirfuse.backend.fallback import Fallback
-    from mlirfuse.runtime.module import Image
+    from mlirfuse.runtime.image import Image
 
-    if work.stock:
+    if compilation.stock:
         raise UsageError("stock and measure are both given; stock has nothing to compare with")
 
-    compiler = work.compiler
-    fused = Fallback(compiler, work.normalized, work.folder)
-    report = fused.build(work.program)
-    stock = work.folder / "measured.vmfb"
-    report.dispatches["stock"] = compiler.generate(work.normalized, stock, fused=False)
+    compiler = compilation.compiler
+    fused = Fallback(compiler, compilation.normalized, compilation.folder)
+    report = fused.build(compilation.program)
+    stock = compilation.folder / "measured.vmfb"
+    report.dispatches["stock"] = compiler.generate(compilation.normalized, stock, fused=False)
     measured = {}
-    for name, signature in _fused(work, report).items():
-        given = inputs if name == work.imported.function else None
+    for name, signature in _fused(compilation, report).items():
+        given = inputs if name == compilation.imported.function else None
         values = list(given) if given is not None else random_inputs(signature.inputs, seed)
-        ours, theirs = race((work.program, stock), values, signature, compiler)
+        ours, theirs = race((compilation.program, stock), values, signature, compiler)
         measured[name] = Measured(round(ours * 1e3, 6), round(theirs * 1e3, 6))
     slower = _slower(report, measured)
     if slower:
         fused.leave_unfused(slower)
         dispatches = report.dispatches["stock"]
-        report = fused.build(work.program)
+        report = fused.build(compilation.program)
         report.dispatches["stock"] = dispatches
         if not any(d.taken for d in report.decisions):
-            stock.replace(work.program)
+            stock.replace(compilation.program)
             report.dispatches["fused"] = dispatches
     entries = {name: found.to_dict() for name, found in measured.items()}
-    return Image(work.program), report, entries
+    return Image(compilation.program), report, entries
 
 
-def _fused(work: Compilation, report: Report) -> dict[str, Signature]:
-    """The functions that can be called and have a fusion."""
+def _fused(compilation: Compilation, report: Report) -> dict[str, Signature]:
+    """Signatures of the public functions that have a fusion, by name."""
     from mlirfuse.runtime.module import load
 
-    model = work.imported
+    model = compilation.imported
     taken = {_public(d.function) for d in report.decisions if d.taken}
     found = {}
     for name in sorted(taken):
@@ -152,8 +152,8 @@ def _fused(work: Compilation, report: Report) -> dict[str, Signature]:
             found[name] = Signature(name, model.inputs, model.outputs)
             continue
         try:
-            other = load(work.program, function=name)
-        except MlirfuseError:  # a private one: it counts in those that call it
+            other = load(compilation.program, function=name)
+        except MlirfuseError:  # a private function: its time counts in its callers
             continue
         found[name] = Signature(name, other.inputs, other.outputs)
     return found
@@ -170,6 +170,6 @@ def _slower(report: Report, measured: Mapping[str, Measured]) -> dict[str, NoMat
     for function in dict.fromkeys(d.function for d in report.decisions):
         times = measured.get(_public(function))
         if times is not None and times.kept == STOCK:
-            said = f"measured {times.fused_ms:.3f} ms, stock IREE {times.stock_ms:.3f} ms"
-            found[function] = NoMatch(Reason.NOT_PROFITABLE, said)
+            detail = f"measured {times.fused_ms:.3f} ms, stock IREE {times.stock_ms:.3f} ms"
+            found[function] = NoMatch(Reason.NOT_PROFITABLE, detail)
     return found

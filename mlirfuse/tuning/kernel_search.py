@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul.tilings import UNKNOWN_ROWS
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.kernels.registry import FAMILIES
@@ -29,7 +29,7 @@ from mlirfuse.tuning import kernel_timing
 
 _TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
 
-ROWS = UNKNOWN_ROWS
+ROWS = DEFAULT_DYNAMIC_M
 """A dynamic number of rows, where candidates are measured."""
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import models, page, profile, ranks, results, sides, tables, timing
+from benchmarks import models, page, profile, ranks, results, systems, tables, timing
 from benchmarks.suites import SUITES, compile_time
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
@@ -103,7 +103,7 @@ class Machine:
         self.drift = drift
         self.log = []
 
-    def side(self, name, seconds, start=()):
+    def system(self, name, seconds, start=()):
         slow = list(start)
 
         def call():
@@ -122,7 +122,7 @@ class Machine:
 
 def test_ratio_is_right_while_the_machine_becomes_slower():
     machine = Machine(drift=1.02)
-    calls = {"a": machine.side("a", 0.1), "b": machine.side("b", 0.2)}
+    calls = {"a": machine.system("a", 0.1), "b": machine.system("b", 0.2)}
     samples = machine.time(calls, rounds=20)
     ratio = samples.ratio("b", "a")
     assert samples.seconds["a"][-1] > 2 * samples.seconds["a"][0]
@@ -138,21 +138,24 @@ def test_ratio_is_of_rounds_and_not_of_times():
 
 def test_calls_do_not_count_until_they_become_no_faster():
     machine = Machine()
-    calls = {"a": machine.side("a", 0.1, start=[5.0, 3.0, 2.0, 1.0]), "b": machine.side("b", 0.1)}
+    calls = {
+        "a": machine.system("a", 0.1, start=[5.0, 3.0, 2.0, 1.0]),
+        "b": machine.system("b", 0.1),
+    }
     samples = machine.time(calls, rounds=1)
     assert samples.milliseconds("a") == pytest.approx(100)
 
 
 def test_each_turn_starts_with_a_pause_and_each_round_with_another_side():
     machine = Machine()
-    machine.time({n: machine.side(n, 1.0) for n in "abc"}, rounds=3)
+    machine.time({n: machine.system(n, 1.0) for n in "abc"}, rounds=3)
     turns = " ".join(machine.log).split("pause ")[-9:]
     assert [turn.split() for turn in turns] == [[n, n] for n in "abcbcacab"]
 
 
 def test_a_short_call_is_repeated_within_its_turn():
     machine = Machine()
-    machine.time({"a": machine.side("a", timing.TURN_SECONDS / 3.5)}, rounds=1)
+    machine.time({"a": machine.system("a", timing.TURN_SECONDS / 3.5)}, rounds=1)
     assert " ".join(machine.log).split("pause ")[-1].split() == ["a"] * 5
 
 
@@ -246,7 +249,7 @@ def test_page_takes_whole_runs_only(tmp_path):
 
 def test_a_page_of_a_busy_machine_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "SUITES", {"main": SUITES["main"]})
-    measured(load=results.QUIET_LOAD).save(tmp_path)
+    measured(load=results.MAX_QUIET_LOAD).save(tmp_path)
     assert "Other processes" not in page.render(tmp_path)
     measured(load=3.0).save(tmp_path)
     assert "Other processes" in page.render(tmp_path)
@@ -257,17 +260,17 @@ def failing(module, inputs, target):
 
 
 def test_a_peer_that_fails_is_left_out(monkeypatch, caplog):
-    monkeypatch.setattr(sides, "_OPTIONAL", {"eager": sides._eager, "torch_compile": failing})
+    monkeypatch.setattr(systems, "_PEERS", {"eager": systems._eager, "torch_compile": failing})
     module, inputs = MODELS["gpt_block"]()
-    contest = sides.prepare(module, inputs)
-    assert list(contest.calls) == ["ours", "stock", "eager"]
+    comparison = systems.prepare(module, inputs)
+    assert list(comparison.calls) == ["ours", "stock", "eager"]
     assert "left out torch_compile: no compiler" in caplog.text
-    errors = contest.errors(module, inputs)
-    assert errors.keys() == contest.calls.keys()
+    errors = comparison.errors(module, inputs)
+    assert errors.keys() == comparison.calls.keys()
     assert all(1e-9 < error < 1e-4 for error in errors.values())
-    assert contest.dispatches["stock"] > 0
-    assert contest.dispatches["fused"] > 0
-    assert contest.rewrites
+    assert comparison.dispatches["stock"] > 0
+    assert comparison.dispatches["fused"] > 0
+    assert comparison.rewrites
 
 
 class Pair(torch.nn.Module):
@@ -276,10 +279,10 @@ class Pair(torch.nn.Module):
 
 
 def test_siblings_are_timed_against_none(monkeypatch):
-    monkeypatch.setattr(sides, "_OPTIONAL", {})
-    contest = sides.prepare(Pair(), (torch.ones(4, 8), torch.ones(8)))
-    assert list(contest.calls) == ["ours", "stock", "no_siblings"]
-    assert contest.rewrites == {"horizontal_fusion": 1}
+    monkeypatch.setattr(systems, "_PEERS", {})
+    comparison = systems.prepare(Pair(), (torch.ones(4, 8), torch.ones(8)))
+    assert list(comparison.calls) == ["ours", "stock", "no_siblings"]
+    assert comparison.rewrites == {"horizontal_fusion": 1}
 
 
 def test_unknown_work_is_a_usage_error(capsys):

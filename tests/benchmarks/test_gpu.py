@@ -12,11 +12,11 @@ from benchmarks import results
 from benchmarks.gpu import (
     make,
     measure,
-    names,
     parameters,
+    peers,
     programs,
-    rivals,
     rows,
+    systems,
     timer,
     with_torch,
     worker,
@@ -161,7 +161,7 @@ def test_copies_are_larger_than_the_cache_and_blocks_keep_their_weights():
     row = tiny(row_of("softmax 16384x4096"))
     arguments = [torch.zeros(1 << 20, dtype=torch.float16)]
     copies = worker.copies_of(row, arguments)
-    assert sum(t.nbytes for copy in copies for t in copy) >= worker.ROTATED
+    assert sum(t.nbytes for copy in copies for t in copy) >= worker.MIN_ROTATED_BYTES
     assert len({t.data_ptr() for copy in copies for t in copy}) == len(copies)
     assert len(worker.copies_of(dataclasses.replace(row, block=True), arguments)) == 1
 
@@ -190,7 +190,7 @@ def test_kernels_belong_to_the_call_after_whose_marker_they_ran():
     assert timer.split(events) == pytest.approx([40e-9, 4e-9, 0.0])
 
 
-def test_late_sides_are_stopped_and_no_compiler_swallows_it():
+def test_late_systems_are_stopped_and_no_compiler_swallows_it():
     def stubborn():
         while True:
             try:
@@ -206,13 +206,13 @@ RATES = {"copy": 2e12, "product_f16": 5e14, "product_bf16": 5e14}
 SOFTMAX, PRODUCT = "softmax 16384x4096", "matmul, bias, GELU 4096x4096x4096"
 
 
-def side(milliseconds, error=1e-4):
+def system(milliseconds, error=1e-4):
     return {"seconds": [milliseconds * 1e-3] * 3, "error": error}
 
 
-def enter(work, sides, entry=None, copy=None):
+def enter(work, systems, entry=None, copy=None):
     entry = entry or results.Row(work=work, dtype="f16", ours_ms=None)
-    measure.entered(entry, row_of(work), sides, RATES, copy)
+    measure.entered(entry, row_of(work), systems, RATES, copy)
     return entry
 
 
@@ -220,10 +220,10 @@ def test_entry_has_limit_ratios_and_no_wrong_side():
     entry = enter(
         SOFTMAX,
         {
-            "kernels": side(0.14),
-            "default": side(0.2),
-            "eager": side(0.28),
-            "xla": side(0.01, error=0.5),
+            "kernels": system(0.14),
+            "default": system(0.2),
+            "eager": system(0.28),
+            "xla": system(0.01, error=0.5),
             "max_autotune": {"said": "Late: not ready"},
         },
     )
@@ -236,9 +236,9 @@ def test_entry_has_limit_ratios_and_no_wrong_side():
     assert entry.details["memory_bound"]
 
 
-def test_later_run_adds_its_sides_and_keeps_the_others():
-    entry = enter(SOFTMAX, {"kernels": side(0.14), "eager": side(0.28)})
-    enter(SOFTMAX, {"kernels": side(0.20), "max_autotune": side(0.30)}, entry)
+def test_later_run_adds_its_systems_and_keeps_the_others():
+    entry = enter(SOFTMAX, {"kernels": system(0.14), "eager": system(0.28)})
+    enter(SOFTMAX, {"kernels": system(0.20), "max_autotune": system(0.30)}, entry)
     assert entry.ours_ms == pytest.approx(0.20)
     assert entry.ratios["eager"]["median"] == pytest.approx(2.0)
     assert entry.ratios["max_autotune"]["median"] == pytest.approx(1.5)
@@ -246,10 +246,12 @@ def test_later_run_adds_its_sides_and_keeps_the_others():
 
 
 def test_default_stands_in_where_kernels_fail_and_nothing_where_both_do():
-    entry = enter(SOFTMAX, {"kernels": {"said": "no"}, "default": side(0.2), "stock": side(0.4)})
+    entry = enter(
+        SOFTMAX, {"kernels": {"said": "no"}, "default": system(0.2), "stock": system(0.4)}
+    )
     assert entry.details["ours"] == "default"
     assert gpu.best(entry) == ("stock", pytest.approx(2.0))
-    entry = enter(SOFTMAX, {"kernels": {"said": "no"}, "stock": side(0.4)})
+    entry = enter(SOFTMAX, {"kernels": {"said": "no"}, "stock": system(0.4)})
     assert entry.ours_ms is None
     assert gpu.best(entry) is None
 
@@ -262,12 +264,14 @@ def test_geometric_mean():
 def measured():
     made = results.describe("gpu", [], load=0.0, quick=False, complete=True)
     made.device, made.rates = "Some GPU", RATES
-    stock = side(0.56)
+    stock = system(0.56)
     made.rows = [
         enter(
-            SOFTMAX, {"kernels": side(0.14), "stock": stock, "eager": side(0.28)}, copy=[132e-6] * 3
+            SOFTMAX,
+            {"kernels": system(0.14), "stock": stock, "eager": system(0.28)},
+            copy=[132e-6] * 3,
         ),
-        enter(PRODUCT, {"kernels": side(0.4), "xla": side(0.2), "stock": side(1.6)}),
+        enter(PRODUCT, {"kernels": system(0.4), "xla": system(0.2), "stock": system(1.6)}),
         enter("softmax 16384x1024", {"kernels": {"said": "a|b"}}),
     ]
     return made
@@ -277,7 +281,7 @@ def test_tables_count_and_name_what_misses():
     summary, operators, blocks, misses, failures = gpu.tables(measured())
     lines = {line[0]: line[1:] for line in summary.rows}
     assert lines["all"] == ["3", "1.00", "4.00", "1", "1 of 2", "1 of 1", "1"]
-    assert lines["operators bound by products"] == ["1", "0.50", "4.00", "1", "", "", "0"]
+    assert lines["compute-bound operators"] == ["1", "0.50", "4.00", "1", "", "", "0"]
     assert f"{len(rows.rows()) - 3} rows of the suite were not reached" in summary.text
     assert operators.rows[0][:6] == [SOFTMAX, "f16", "134", "140", "96%", "132"]
     assert [line[-1] for line in operators.rows] == ["2.00", "0.50", ""]
@@ -290,7 +294,7 @@ def test_tables_count_and_name_what_misses():
 
 def test_a_row_that_memory_bounds_misses_below_its_limit():
     made = measured()
-    made.rows = [enter(SOFTMAX, {"kernels": side(0.16), "eager": side(0.2)}, copy=[15.2e-5])]
+    made.rows = [enter(SOFTMAX, {"kernels": system(0.16), "eager": system(0.2)}, copy=[15.2e-5])]
     summary, _, _, misses, _ = gpu.tables(made)
     assert summary.rows[0][5:7] == ["0 of 1", "1 of 1"]
     assert misses.rows == [[SOFTMAX, "f16", "eager", "160", "200", "1.25", "84%", "95%"]]
@@ -328,8 +332,8 @@ START = {"rates": RATES, "device": "Some GPU", "versions": {"jax": "0"}}
 NAMES = [row_of(SOFTMAX).name, row_of(PRODUCT).name]
 
 
-def begin(name, side):
-    return {"begin": name, "side": side}
+def begin(name, system):
+    return {"begin": name, "system": system}
 
 
 def start(monkeypatch, tmp_path, *scripts):
@@ -340,8 +344,8 @@ def start(monkeypatch, tmp_path, *scripts):
     return workers, made
 
 
-def test_a_side_that_breaks_the_device_is_left_out_of_its_row(monkeypatch, tmp_path):
-    whole = {"sides": {"kernels": side(0.2), "eager": {"said": "x"}}}
+def test_a_system_that_breaks_the_device_is_left_out_of_its_row(monkeypatch, tmp_path):
+    whole = {"systems": {"kernels": system(0.2), "eager": {"said": "x"}}}
     workers, made = start(
         monkeypatch,
         tmp_path,
@@ -358,7 +362,7 @@ def test_a_row_whose_calls_die_is_left_out_and_the_others_go_on(monkeypatch, tmp
         monkeypatch,
         tmp_path,
         [START, begin(NAMES[0], "timing")],
-        [START, {"row": NAMES[1], "sides": {"kernels": side(0.2)}}],
+        [START, {"row": NAMES[1], "systems": {"kernels": system(0.2)}}],
     )
     assert workers.asked[1]["rows"] == NAMES[1:]
     assert [row.work for row in made.rows] == [PRODUCT]
@@ -370,51 +374,51 @@ def test_a_process_that_always_dies_is_an_error(monkeypatch, tmp_path):
 
 
 def test_results_of_another_device_are_not_added_to(monkeypatch, tmp_path):
-    script = [START, *({"row": n, "sides": {"kernels": side(0.2)}} for n in NAMES)]
+    script = [START, *({"row": n, "systems": {"kernels": system(0.2)}} for n in NAMES)]
     start(monkeypatch, tmp_path, script)
     (old,) = {row.ours_ms for row in results.load("gpu", tmp_path).rows}
     assert old == pytest.approx(0.2)
-    script = [{**START, "device": "Other"}, {"row": NAMES[1], "sides": {"kernels": side(0.1)}}]
+    script = [{**START, "device": "Other"}, {"row": NAMES[1], "systems": {"kernels": system(0.1)}}]
     with pytest.raises(MlirfuseError, match="dies"):
         start(monkeypatch, tmp_path, script)
     found = results.load("gpu", tmp_path)
     assert (found.device, len(found.rows)) == ("Other", 1)
 
 
-def test_unknown_sides_and_rows_are_usage_errors(capsys):
-    with pytest.raises(UsageError, match="unknown side 'cpu'"):
-        measure.check_sides(["cpu"])
-    assert measure.check_sides(["xla"]) == ["replayed", "kernels", "xla"]
+def test_unknown_systems_and_rows_are_usage_errors(capsys):
+    with pytest.raises(UsageError, match="unknown system 'cpu'"):
+        measure.check_systems(["cpu"])
+    assert measure.check_systems(["xla"]) == ["replayed", "kernels", "xla"]
     assert measure.main(["no such row"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_two_small_rows_compile_without_a_gpu(tmp_path):
-    sides = ["stock", "default", "kernels"]
+    systems = ["stock", "default", "kernels"]
     if importlib.util.find_spec("triton") is None:
-        sides.remove("kernels")
+        systems.remove("kernels")
     for work in ("softmax 16384x1024", "RMS norm, i8 16384x1024"):
         row = tiny(row_of(work))
-        assert make.make(row, tmp_path, sides) == {}
-        made = [tmp_path / make.file_of(row, side) for side in sides]
+        assert make.make(row, tmp_path, systems) == {}
+        made = [tmp_path / make.file_of(row, system) for system in systems]
         assert all(path.stat().st_size > 1000 for path in made)
         stamps = [path.stat().st_mtime_ns for path in made]
-        assert make.make(row, tmp_path, sides, again=["stock"]) == {}
+        assert make.make(row, tmp_path, systems, again=["stock"]) == {}
         again = [path.stat().st_mtime_ns for path in made]
         assert [a != b for a, b in zip(stamps, again, strict=True)] == [
-            side == "stock" for side in sides
+            system == "stock" for system in systems
         ]
 
 
 def test_a_row_without_its_program_says_so(tmp_path):
     with pytest.raises(MlirfuseError, match=r"no program softmax_16384x1024_f16\.stock\.vmfb"):
-        rivals.contender("stock", row_of("softmax 16384x1024"), [], tmp_path)
+        peers.make_system("stock", row_of("softmax 16384x1024"), [], tmp_path)
 
 
 def test_torch_holds_weights_as_parameters():
     row = small_blocks()[1]
     arguments = [t.float() for t in worker.make_arguments(row, "cpu")]
-    held = rivals.Held(row, arguments[row.inputs :])
+    held = peers.WithParameters(row, arguments[row.inputs :])
     assert len(list(held.parameters())) == len(row.arguments) - row.inputs
     made = torch.compile(held, backend="eager", fullgraph=True)
     with torch.inference_mode():
@@ -433,7 +437,7 @@ def test_a_run_goes_on_with_what_is_missing(tmp_path):
 def test_rows_that_a_later_run_did_not_reach_are_marked(tmp_path):
     measured().save(tmp_path)
     later = measured()
-    later.rows = [enter(SOFTMAX, {"kernels": side(0.07), "stock": side(0.56)})]
+    later.rows = [enter(SOFTMAX, {"kernels": system(0.07), "stock": system(0.56)})]
     later.save(tmp_path / "later")
     assert measure.main(["--merge", str(tmp_path / "later"), "--results", str(tmp_path)]) == 0
     found = results.load("gpu", tmp_path)
@@ -449,7 +453,7 @@ def test_rows_that_a_later_run_did_not_reach_are_marked(tmp_path):
     assert measure.main(["--merge", str(tmp_path / "later"), "--results", str(tmp_path)]) == 2
 
 
-def test_no_side_finds_its_arguments_in_the_cache():
+def test_no_system_finds_its_arguments_in_the_cache():
     order = timer.turns(["ours", "stock", "eager"], rounds=4, copies=8)
     rounds = [[name for name, _ in order[n : n + 3]] for n in range(0, 12, 3)]
     assert all({*names} == {"ours", "stock", "eager"} for names in rounds)
@@ -472,7 +476,7 @@ def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
     imported = mlirfuse.frontends.import_model(program, tuple(arguments))
     with ir.Context():
         module = ir.Module.parse(imported.path.read_bytes())
-    parameters.hold(module, row.inputs)
+    parameters.weights_to_parameters(module, row.inputs)
     mlirfuse.compile(module, cache=False).save(tmp_path / "held.vmfb")
     image = (tmp_path / "held.vmfb").read_bytes()
     instance, device = rt.VmInstance(), open_device("local-task")
@@ -485,7 +489,7 @@ def test_weights_of_blocks_are_parameters_of_the_program(tmp_path):
     assert torch.allclose(found, row.program(with_torch, *arguments), atol=1e-4)
 
 
-def test_names_of_the_sides():
-    ours = {names.PROGRAM.get(side, side) for side in names.OURS}
-    assert {*ours, *names.STOCK} == {*make.VARIANTS}
-    assert {*gpu.COLUMNS} == {*names.SIDES} - {"replayed", "kernels"}
+def test_names_of_the_systems():
+    ours = {systems.PROGRAM.get(system, system) for system in systems.OURS}
+    assert {*ours, *systems.STOCK} == {*make.VARIANTS}
+    assert {*gpu.COLUMNS} == {*systems.SYSTEMS} - {"replayed", "kernels"}

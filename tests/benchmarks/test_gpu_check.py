@@ -25,7 +25,7 @@ SMALL = ["masked_softmax_0", "weights_i4_0", "of_i8_0", "dynamic_attention_1"]
 def image(tmp_path_factory):
     """Programs of some cases, imported and packed like those for a device."""
     cases = [*(forms.case(name, 3, small=True) for name in SMALL), forms.case("softmax_0", 1)]
-    text = make.joined([make.written(case) for case in cases])
+    text = make.merged_module([make.written(case) for case in cases])
     built = mlirfuse.compile(text, target="cpu", function=SMALL[0], stock=True, cache=False)
     path = tmp_path_factory.mktemp("programs") / "000.vmfb"
     built.save(path)
@@ -43,16 +43,16 @@ def test_cases_are_known_by_name_and_seed(seed):
     described = [forms.case(name, seed).work for name in CASES]
     again = [forms.case(name, seed).work for name in CASES]
     others = [forms.case(name, seed + 1).work for name in CASES]
-    assert [(w.said, w.inputs, w.sizes) for w in described] == [
-        (w.said, w.inputs, w.sizes) for w in again
+    assert [(w.description, w.inputs, w.sizes) for w in described] == [
+        (w.description, w.inputs, w.sizes) for w in again
     ]
-    assert [w.said for w in described] != [w.said for w in others]
+    assert [w.description for w in described] != [w.description for w in others]
 
 
 def test_the_choices_of_a_seed_stay():
     """Programs that were compiled elsewhere, or before, are those of the same names."""
-    assert forms.case("linear_1", 0).work.said == "255x47x136, residual"
-    assert forms.case("weights_i4_2", 0).work.said == "1x1212x128 of 1212x128"
+    assert forms.case("linear_1", 0).work.description == "255x47x136, residual"
+    assert forms.case("weights_i4_2", 0).work.description == "1x1212x128 of 1212x128"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -109,7 +109,7 @@ class Torch(program.Program):
 CASE = Case("sum", 0, "", Work(lambda x, y: x + y, (Input((5, 8)), Input((5, 8))), "f16", ""))
 
 
-def said(kind):
+def failure(kind):
     return program.check(CASE, kind(CASE), "cpu")["said"]
 
 
@@ -119,7 +119,7 @@ def test_a_wrong_element_is_found():
             memory.copy_(result)
             memory[3, 1] += 0.5
 
-    assert said(Wrong).startswith("result 0 of (5, 8): 1 wrong, element 25 is")
+    assert failure(Wrong).startswith("result 0 of (5, 8): 1 wrong, element 25 is")
 
 
 def test_an_element_that_is_not_written_is_found():
@@ -129,7 +129,7 @@ def test_an_element_that_is_not_written_is_found():
             memory.copy_(result)
             memory[4, 7] = keep
 
-    assert said(Missing) == (
+    assert failure(Missing) == (
         "result 0 of (5, 8): a second call over NaN left 1 other elements, the first at 39"
     )
 
@@ -140,7 +140,7 @@ def test_an_element_that_a_replayed_call_does_not_write_is_found():
             out[0][1:] = self.call(passed)[0][1:]
             return True
 
-    assert said(Missing) == (
+    assert failure(Missing) == (
         "result 0 of (5, 8): a replayed call over NaN left 8 other elements, the first at 0"
     )
 
@@ -154,7 +154,7 @@ def test_a_write_outside_is_found(distance):
             out[0].as_strided((1,), (1,), place).fill_(1.0)
             return True
 
-    assert said(Outside) == "result 0: written outside of it"
+    assert failure(Outside) == "result 0: written outside of it"
 
 
 def test_a_changed_argument_is_found():
@@ -164,7 +164,7 @@ def test_a_changed_argument_is_found():
             passed[1][0, 0] = 7.0
             return found
 
-    assert "argument 1 was written to" in said(Changed) or "second call" in said(Changed)
+    assert "argument 1 was written to" in failure(Changed) or "second call" in failure(Changed)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_masks_and_special_rows_are_there():
     case = forms.case("boolean_attention_0", 0)
     mask = make_arguments(case, {}, "cpu")[3]
     assert not mask.reshape(-1, mask.shape[-1])[1].any()
-    x = program.Place(torch.zeros(3))
+    x = program.GuardedBuffer(torch.zeros(3))
     assert x.result.isnan().all()
     assert x.intact()
 
@@ -210,7 +210,7 @@ def test_cases_run_in_processes(image, tmp_path, capsys):
     assert found["softmax_0"]["calls"] == 1
     assert "no function softmax_1" in found["softmax_1"]["said"]
     assert found["softmax_2"]["said"] == "no row_triton_kernel"
-    assert "1 of 3 cases are right" in capsys.readouterr().out
+    assert "1 of 3 cases are correct" in capsys.readouterr().out
     assert main([*asked, "--one=softmax_0"]) == 0
 
 

@@ -1,4 +1,4 @@
-"""MLIR files and modules: dialects told apart by content, and damaged ones refused on one line."""
+"""MLIR files and modules: dialects detected by content, and damaged ones refused on one line."""
 
 import subprocess
 import sys
@@ -82,7 +82,7 @@ def bytecode(text: str, folder, *flags: str) -> bytes:
 
 @pytest.mark.parametrize("form", ["text", "bytecode"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_dialect_is_told_by_content(dialect, form, tmp_path):
+def test_dialect_is_detected_by_content(dialect, form, tmp_path):
     path = tmp_path / "model"  # no suffix that could give it away
     if form == "text":
         path.write_text(DIALECTS[dialect])
@@ -248,8 +248,8 @@ def test_missing_file_and_directory_are_refused(tmp_path):
         ("model.pt", b"PK\3\4", "a pickle, which runs code when loaded"),
         ("model.safetensors", b"1234", "weights without a program"),
         ("model.vmfb", b"1234", "compiled already"),
-        ("model.xyz", b"\0\1\2\3", "of no kind that mlirfuse imports"),
-        ("model.txt", b"hello world", "of no kind that mlirfuse imports"),
+        ("model.xyz", b"\0\1\2\3", "of an unknown kind"),
+        ("model.txt", b"hello world", "of an unknown kind"),
     ],
 )
 def test_other_files_are_refused(name, content, message, tmp_path):

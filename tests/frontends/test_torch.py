@@ -137,7 +137,7 @@ def test_llama_block_with_dynamic_batch(dtype, tolerance):
 
 
 def test_llama_block_with_dynamic_batch_and_tokens():
-    """Heads of keys are repeated: as rows of one product their number could not be told."""
+    """Heads of keys are repeated: a dynamic M of one matmul could not be split again."""
     torch.manual_seed(0)
     block = LlamaBlock().eval()
     sizes = {0: Dim("batch", min=1, max=64), 1: Dim("tokens", min=2, max=12)}

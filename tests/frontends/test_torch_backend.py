@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setattr(torch_compile, "_said", set())
+    monkeypatch.setattr(torch_compile, "_logged", set())
     torch._dynamo.reset()
     torch.manual_seed(0)
 
@@ -85,7 +85,7 @@ def test_mlp_without_and_with_gradients(programs, said):
     model(x + 1)
     assert len(programs) == 2
     assert said() == [
-        "torch.compile: gradients are asked for, and only inference is compiled; call the model"
+        "torch.compile: it needs gradients, and only inference is compiled; call the model"
         " under torch.no_grad() or torch.inference_mode(); PyTorch runs this graph itself"
     ]
 

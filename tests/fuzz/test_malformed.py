@@ -47,7 +47,7 @@ def test_what_the_parser_dies_of_is_an_error(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", command, path], capture_output=True, text=True, check=False
     )
-    said = "error: MLIR died with SIGSEGV on what it was given\n"
+    said = "error: MLIR died with SIGSEGV on its input\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"mlirfuse-opt: {said}")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from iree.compiler import ir
 
 from helpers.kernel_runner import draw, planned
-from mlirfuse.kernels.convolution import planner as convolution
+from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.tuning import kernel_search
 
 
@@ -184,14 +184,14 @@ def arrays_of(c, batch=2):
     ]
 
 
-def supported(text, tiling, target):
-    """The plan of a convolution's kernel with a tiling, or why there is none."""
+def plan_of(text, config, target):
+    """The plan of a convolution's kernel with a configuration, or the refusal."""
     with ir.Context():
         module, _ = planned(text, "convolution")
         (found,) = (
             found
             for region in kernel_search.regions(module)
-            if (found := convolution.supports(region, target, tiling)) is not None
+            if (found := CONVOLUTION.plan(region, target, config)) is not None
         )
         return found
 

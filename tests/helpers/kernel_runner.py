@@ -10,8 +10,8 @@ from iree.compiler import ir
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.attention.family import ATTENTION
-from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul import planner as matmul
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.kernels.pooling import planner as pooling
 from mlirfuse.kernels.reduction import planner as reduction
@@ -30,9 +30,9 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 SUPPORTS = {
     "rows": reduction.supports,
-    "matmul": matmul.supports,
+    "matmul": MATMUL.plan,
     "attention": ATTENTION.plan,
-    "convolution": convolution.supports,
+    "convolution": CONVOLUTION.plan,
     "elementwise": pointwise.supports,
     "pooling": pooling.supports,
 }

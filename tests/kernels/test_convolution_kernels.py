@@ -10,11 +10,11 @@ from helpers.kernel_runner import close, draw, needs_triton, planned, run
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
+from mlirfuse.structured.recognize import convolution_loops, convolutions
 
 CASES = [
     Conv(2, 9, 7, 24, 20, low=1, high=1),
@@ -57,8 +57,8 @@ def test_convolution_of_infinities(interpreter):
 
 
 @needs_triton
-def test_a_neighbour_of_the_window_may_be_infinite(interpreter):
-    """Rows of the window are read in pairs: nine channels, and one of the place before them."""
+def test_an_element_next_to_the_taps_may_be_infinite(interpreter):
+    """Rows of taps are loaded in pairs: nine elements, and one of the pixel before them."""
     case = Conv(1, 3, 10, 3, 4, stride=2, low=1)
     arrays = arrays_of(case)
     arrays[0][0, 0, 4, 2] = np.inf
@@ -69,12 +69,12 @@ def test_a_neighbour_of_the_window_may_be_infinite(interpreter):
     assert np.isfinite(found[0, :, 3]).all()
     assert np.isinf(found[0, 0, 2]).any()
     _, plan = plan_of(text)
-    assert "along = term % 10" in plan.program.source
-    assert "a = tl.where(belongs[None, :], a, 0)" in plan.program.source
+    assert "row_element = offs_k % 10" in plan.program.source
+    assert "a = tl.where(mask_row[None, :], a, 0)" in plan.program.source
 
 
 @needs_triton
-def test_the_stem_reads_pairs():
+def test_few_channels_are_loaded_in_pairs():
     _, plan = plan_of(conv_text(Conv(2, 64, 64, 3, 64, side=(7, 7), stride=2, low=3, high=3)))
     text = triton_compiler.build(plan.program, "sm_90").code.decode()
     assert "ld.global.b16" not in text
@@ -89,7 +89,7 @@ def plan_of(text):
 
 
 @needs_triton
-def test_the_group_holds_the_padding_and_the_channels():
+def test_the_region_holds_the_padding_and_the_scales():
     grouped, plan = plan_of(conv_text(CASES[0]))
     assert grouped.index("flow.dispatch.region") < grouped.index("tensor.pad")
     assert grouped.count("flow.dispatch.region") == 1
@@ -106,16 +106,16 @@ def test_convolution_builds(arch):
 
 
 @needs_triton
-def test_candidates_fit_the_columns():
+def test_configurations_to_measure_fit_the_output_channels():
     _, plan = plan_of(conv_text(CASES[0]))
-    tilings = convolution.candidates(plan.key)
-    assert tilings
-    assert all(isinstance(t, Tiling) and t.width <= 64 for t in tilings)
+    configs = CONVOLUTION.configs(plan.problem, kernel_runner.TARGET)
+    assert configs
+    assert all(isinstance(c, ConvolutionConfig) and c.block_n <= 64 for c in configs)
 
 
 @needs_triton
-def test_sums_that_start_from_a_tensor(interpreter):
-    """The convolution adds to its fourth argument, which the kernel reads after the sums."""
+def test_accumulators_that_start_from_a_tensor(interpreter):
+    """The convolution adds to its fourth argument, which the kernel adds to the accumulators."""
     case = Conv(2, 5, 6, 20, 7)
     text = conv_text(case)
     head, _, tail = text.partition("%s = linalg.fill ins(%zero : f32)")
@@ -149,11 +149,11 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
     with ir.Context():
         module = ir.Module.parse(output.read_bytes())
         _, second = [
-            convolutions.sliding(view.operation)
+            convolution_loops.classify(view.operation)
             for function in ops.functions(module)
             for block in ops.blocks(function)
             for view in block.operations
             if convolutions.is_convolution(view.operation)
         ]
-        channels_last = second.terms[-1] == ((second.channel, 1),)
+        channels_last = second.image_dims[-1] == ((second.channel_loop, 1),)
     assert channels_last == bool(feature)

@@ -1,64 +1,65 @@
-"""Convolutions in Gluon whose workgroups stay: which ones there are, and what they read."""
+"""Persistent kernels of convolutions in Gluon: which ones can run, and their addresses."""
 
 import dataclasses
 import itertools
+import re
 import types
 
 import numpy as np
 import pytest
 
-from helpers.conv_text import Array, Conv, arrays_of, conv_text, reference, supported
+from helpers.conv_text import Array, Conv, arrays_of, conv_text, plan_of, reference
 from helpers.kernel_runner import close, needs_triton
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.convolution import planner as convolution
-from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul.tilings import Tiling
-from mlirfuse.kernels.plan import Extent, Key
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
+from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
+from mlirfuse.kernels.plan import Extent
 
 HOPPER = targets.parse("cuda:sm_90")
-STAYING = Tiling(64, 64, 64, 4, 8, 8, 1, 3, 1)
+PING_PONG = ConvolutionConfig(64, 64, 64, 4, 8, consumer_warpgroups=3, ping_pong=True)
+COOPERATIVE = ConvolutionConfig(192, 64, 64, 4, 6, consumer_warpgroups=3)
 CASE = Conv(2, 9, 7, 64, 64, low=1, high=1, filter="fijc")
 
 pytestmark = needs_triton
 
 
-def plan(case, tiling=STAYING, target=HOPPER, text=None):
-    """The plan of a convolution's kernel, or why there is none."""
-    return supported(text or conv_text(case), tiling, target)
+def plan(case, config=PING_PONG, target=HOPPER, text=None):
+    """The plan of a convolution's kernel, or the refusal."""
+    return plan_of(text or conv_text(case), config, target)
 
 
 def functions(source):
-    """The functions `begin` and `at` of a kernel's text, for arrays."""
-    text = source[source.index("@gluon.jit\ndef begin") : source.index("@gluon.jit\ndef conv")]
+    """The functions `row_start` and `block_start` of a kernel's source, for arrays."""
+    text = source[source.index("@gluon.jit\ndef row_start") : source.index("@gluon.jit\ndef conv")]
     gluon = types.SimpleNamespace(static_range=range, int32=np.int32)
     names = {"gl": gluon}
     exec(text.replace("@gluon.jit\n", ""), names)
-    return names["begin"], names["at"]
+    return names["row_start"], names["block_start"]
 
 
-def sums(case, source, image, weight):
-    """The sums over all terms that the kernel reads, by its own functions."""
-    begin, at = functions(source)
-    rows = np.arange(case.batch * np.prod(case.places()))[:, None].view(Array)
-    first, inside = begin(rows)
-    steps = len(weight[0]) // persistent.BLOCK
-    terms = np.arange(persistent.BLOCK)
-    total = np.zeros((len(rows), len(weight)))
+def accumulate(case, source, image, weight):
+    """The accumulators over all blocks of K, addressed by the kernel's own functions."""
+    row_start, block_start = functions(source)
+    pixels = np.arange(case.batch * np.prod(case.places()))[:, None].view(Array)
+    start, valid_taps = row_start(pixels)
+    offs_k = np.arange(BLOCK_K)
+    accumulators = np.zeros((len(pixels), len(weight)))
     masked = False
-    for step in range(steps):
-        offset, group = at(step)
-        places = np.asarray(first) + offset + terms
-        held = np.broadcast_to((np.asarray(inside) >> group) & 1, places.shape) != 0
-        if not isinstance(inside, Array):
-            held = np.full(places.shape, True)
-        masked = masked or not held.all()
-        assert (places[held] >= 0).all()
-        left = np.where(held, image[np.where(held, places, 0)], 0)
-        total += left @ weight[:, step * len(terms) + terms].T
+    for index in range(len(weight[0]) // BLOCK_K):
+        offset, tap = block_start(index)
+        offsets = np.asarray(start) + offset + offs_k
+        valid = np.broadcast_to((np.asarray(valid_taps) >> tap) & 1, offsets.shape) != 0
+        if not isinstance(valid_taps, Array):
+            valid = np.full(offsets.shape, True)
+        masked = masked or not valid.all()
+        assert (offsets[valid] >= 0).all()
+        a = np.where(valid, image[np.where(valid, offsets, 0)], 0)
+        accumulators += a @ weight[:, index * BLOCK_K + offs_k].T
     assert masked == (case.low + case.high > 0)
-    return total
+    return accumulators
 
 
 @pytest.mark.parametrize(
@@ -74,32 +75,55 @@ def sums(case, source, image, weight):
     ],
     ids=lambda c: f"{c.side} {c.channels} stride {c.stride} dilation {c.dilation}",
 )
-def test_what_is_read(case):
-    """Each row begins where its window does, and reads no zeros that are not in memory."""
+def test_addresses(case):
+    """Each row of A starts at the first tap of its pixel; taps in the padding are not loaded."""
     source = plan(case).program.source
     image, weight, mean, var, residual = arrays_of(case)
-    total = sums(
+    accumulators = accumulate(
         case,
         source,
         image.astype(np.float64).ravel(),
         weight.reshape(case.outputs, -1).astype(np.float64),
     )
     shape = (case.batch, *case.places(), case.outputs)
-    found = (total.reshape(shape) - mean) / np.sqrt(var.astype(np.float64) + 0.001) + residual
+    found = (accumulators.reshape(shape) - mean) / np.sqrt(
+        var.astype(np.float64) + 0.001
+    ) + residual
     close(np.maximum(found, 0), reference(case, image, weight, mean, var, residual), "f16")
 
 
-def test_the_text():
+def spec_of(plan):
+    """The keyword arguments of the specification that the device function is passed."""
+    call = re.search(r"matmul_sm90\.make_spec\((.*)\)", plan.program.source)
+    return eval(f"dict({call[1]})")
+
+
+def test_the_source():
     found = plan(CASE)
-    rows = 2 * 9 * 7
-    shaped = f"shaped({rows}, 64, 576, 576, True, 1, 1, 64, 64, 8, 3, 1, 8, 2"
-    assert f"matmul_sm90.{shaped}" in found.program.source
-    assert f"row_inside = row < {rows}" in found.program.source
+    pixels = 2 * 9 * 7
+    assert spec_of(found) == {
+        "m": pixels,
+        "n": 64,
+        "k": 576,
+        "b_stride": 576,
+        "masked": True,
+        "parts": 1,
+        "accumulators": 1,
+        "block_m": 64,
+        "block_n": 64,
+        "num_stages": 8,
+        "consumer_warpgroups": 3,
+        "ping_pong": True,
+        "group_m": 8,
+        "num_ctas": 2,
+        "epilogue_n": 64,
+    }
+    assert f"mask_m = offs_m < {pixels}" in found.program.source
     assert found.grid == (Extent(2), Extent(1), Extent(1))
-    bare = plan(dataclasses.replace(CASE, low=0, high=0, height=66, width=66)).program.source
-    assert "shaped(8192, 64, 576, 576, False, " in bare
-    assert "row_inside" not in bare
-    assert "inside" not in bare[bare.index("def begin") :]
+    unmasked = plan(dataclasses.replace(CASE, low=0, high=0, height=66, width=66))
+    assert (spec_of(unmasked)["m"], spec_of(unmasked)["masked"]) == (8192, False)
+    assert "mask_m" not in unmasked.program.source
+    assert "valid_taps" not in unmasked.program.source
 
 
 @pytest.mark.parametrize(
@@ -117,61 +141,76 @@ def test_the_text():
     ],
     ids=str,
 )
-def test_convolutions_whose_workgroups_do_not_stay(case):
-    """They are refused where their tiles are given, and get others where they are chosen."""
+def test_convolutions_without_persistent_kernel(case):
+    """A given configuration is refused, and never chosen."""
     assert isinstance(plan(case), NoMatch)
     assert "matmul_sm90" not in plan(case, None).program.source
 
 
-def test_sums_that_start_from_a_tensor_do_not_stay():
+def test_accumulators_that_start_from_a_tensor_are_not_persistent():
     text = conv_text(CASE)
     head, _, tail = text.partition("%s = linalg.fill ins(%zero : f32)")
     text = head.replace("%r: ", "%s: tensor<2x9x7x64xf32>, %r: ") + tail.partition("\n")[2]
     assert isinstance(plan(CASE, text=text), NoMatch)
 
 
-def test_elsewhere_none_stays(monkeypatch):
+def test_other_targets_have_no_persistent_kernel(monkeypatch):
     assert isinstance(plan(CASE, target=targets.parse("cuda:sm_80")), NoMatch)
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     assert isinstance(plan(CASE), NoMatch)
     assert "matmul_sm90" not in plan(CASE, None).program.source
 
 
-def test_the_table_lets_them_stay():
+def test_measured_configurations():
     case = Conv(32, 14, 14, 256, 256, low=1, high=1, filter="fijc")
-    assert "True, 1, 1, 128, 128, 6, 2, 0, 8, 98" in plan(case, None).program.source
+    spec = spec_of(plan(case, None))
+    assert (spec["block_m"], spec["block_n"], spec["num_stages"]) == (128, 128, 6)
+    assert (spec["consumer_warpgroups"], spec["ping_pong"], spec["num_ctas"]) == (2, False, 98)
     wide = dataclasses.replace(case, outputs=320)
     assert "matmul_sm90" not in plan(wide, None).program.source
+    square = dataclasses.replace(case, height=56, width=56, channels=64, outputs=64)
+    assert "matmul_sm90" in plan(square, None).program.source
+    few = dataclasses.replace(
+        case, height=224, width=224, channels=3, outputs=64, side=(7, 7), stride=2, low=3, high=3
+    )
+    assert "tl.dot(" in plan(few, None).program.source
 
 
-def test_the_form_says_where_blocks_of_terms_are():
-    """What is not in blocks takes the tiles of other convolutions, as images of channels first."""
-    forms = {
-        plan(case, None).key.form
+def test_the_problem_says_where_k_is_contiguous():
+    """Without blocks of K the problem is that of other convolutions with channels last."""
+    problems = [
+        plan(case, None).problem
         for case in (
             dataclasses.replace(CASE, channels=96),
             dataclasses.replace(CASE, filter="ijcf"),
             dataclasses.replace(CASE, filter="ficj"),
         )
+    ]
+    assert {(p.channels_last, p.k_contiguous) for p in problems} == {(True, False)}
+    assert plan(CASE).problem.channels_last
+    assert plan(CASE).problem.k_contiguous
+
+
+def persistent_shapes(problem):
+    return {
+        (c.block_m, c.block_n, c.consumer_warpgroups, c.ping_pong)
+        for c in CONVOLUTION.configs(problem, HOPPER)
+        if c.consumer_warpgroups
     }
-    assert forms == {"channels inside"}
-    assert plan(CASE).key.form == convolution.TERMS_INSIDE
 
 
-def test_candidates():
-    sizes = (6272, 256, 256, 9)
-    found = convolution.candidates(Key("convolution", convolution.TERMS_INSIDE, sizes))
-    shapes = {(t.height, t.width, t.groups, t.alternate) for t in found if t.groups}
-    assert {(64, 256, 2, 1), (128, 128, 2, 0), (128, 64, 2, 1), (192, 128, 3, 0)} <= shapes
-    plain = convolution.candidates(Key("convolution", "channels inside", sizes))
-    assert not any(t.groups for t in plain)
+def test_configurations_to_measure():
+    problem = ConvolutionProblem(6272, 256, 256, 9)
+    shapes = persistent_shapes(problem)
+    assert {(64, 256, 2, 1), (128, 128, 2, 0), (192, 128, 3, 0)} <= shapes
+    assert (128, 64, 2, 1) in persistent_shapes(dataclasses.replace(problem, out_channels=64))
+    plain = CONVOLUTION.configs(dataclasses.replace(problem, k_contiguous=False), HOPPER)
+    assert not any(c.consumer_warpgroups for c in plain)
 
 
-@pytest.mark.parametrize(
-    ("kind", "tiling"), [("f16", STAYING), ("bf16", Tiling(192, 64, 64, 4, 6, 8, 1, 3, 0))]
-)
-def test_it_builds(kind, tiling):
-    found = plan(CASE, tiling, text=conv_text(CASE, kind))
+@pytest.mark.parametrize(("kind", "config"), [("f16", PING_PONG), ("bf16", COOPERATIVE)])
+def test_it_builds(kind, config):
+    found = plan(CASE, config, text=conv_text(CASE, kind))
     kernel = triton_compiler.build(found.program, "sm_90")
     text = kernel.code.decode()
     loads = [line for line in text.splitlines() if "cp.async.cg" in line]
@@ -184,11 +223,11 @@ def test_it_builds(kind, tiling):
     assert f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{letter}" in text
 
 
-def test_bits_of_places():
-    """Each place of a window has a bit of its own."""
-    begin, at = functions(plan(dataclasses.replace(CASE, side=(3, 2))).program.source)
-    groups = [at(step)[1] for step in range(6)]
-    assert groups == list(range(6))
-    _, inside = begin(np.zeros((1, 1), np.int32).view(Array))
-    held = [i >= 1 and j >= 1 for i, j in itertools.product(range(3), range(2))]
-    assert [bool(inside[0, 0] >> n & 1) for n in range(6)] == held
+def test_bits_of_taps():
+    """Each tap has a bit of its own."""
+    row_start, block_start = functions(plan(dataclasses.replace(CASE, side=(3, 2))).program.source)
+    taps = [block_start(index)[1] for index in range(6)]
+    assert taps == list(range(6))
+    _, valid_taps = row_start(np.zeros((1, 1), np.int32).view(Array))
+    valid = [i >= 1 and j >= 1 for i, j in itertools.product(range(3), range(2))]
+    assert [bool(valid_taps[0, 0] >> n & 1) for n in range(6)] == valid

@@ -286,7 +286,7 @@ def test_measurements_of_another_machine_are_kept(tmp_path, capsys):
     assert "m=96, n=80, k=64, batch=1: block_m=64" in capsys.readouterr().out
     (tmp_path / "measured.json").write_text("[1]")
     assert main([f"--measured={tmp_path / 'measured.json'}"]) == 2
-    assert "is not what measure.py writes" in capsys.readouterr().err
+    assert "is not a result of measure.py" in capsys.readouterr().err
 
 
 def test_wrong_usage(capsys):

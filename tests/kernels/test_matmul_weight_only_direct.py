@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from iree.compiler import ir
+from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers.kernel_runner import needs_triton, planned
 from helpers.weights_text import Weights
@@ -14,7 +15,6 @@ from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.matmul import weight_only
-from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.tuning import kernel_search
 
@@ -42,7 +42,7 @@ def plan(asked, tiling=STRAIGHT, target=HOPPER):
 
 
 def is_straight(program):
-    return "offset, factor, weights.shaped(" in program.source
+    return "offset, factor, matmul_weight_only.shaped(" in program.source
 
 
 # --- the bits of numbers -------------------------------------------------------------------------
@@ -216,14 +216,14 @@ def test_targets(gluon, monkeypatch):
 def test_scales_of_columns_multiply_sums(gluon):
     """They are the same for all terms, and need no rounding of weights."""
     source = plan(Weights(16, 64, 256)).source
-    assert "weights.shaped(4, 64, 256, 0, False, 16, 16, 8, 2)" in source
+    assert "matmul_weight_only.shaped(4, 64, 256, 0, False, 16, 16, 8, 2)" in source
     assert "v1 = tl.load(x2 + column).to(tl.float32)\n    total0 = total0 * v1" in source
 
 
 def test_scales_of_runs_multiply_weights(gluon):
     """So do zero points, which are read as the weights are: by column and run."""
     source = plan(Weights(16, 64, 256, run=32, zero="i4")).source
-    assert "weights.shaped(4, 64, 256, 32, True, 16, 16, 8, 2)" in source
+    assert "matmul_weight_only.shaped(4, 64, 256, 32, True, 16, 16, 8, 2)" in source
     assert "total0 * " not in source
     offset, factor = (source.split(f"def {name}")[1].split("@")[0] for name in ("offset", "factor"))
     assert "half_of_byte(tl.load(x2 + (column * (8) + run) // 2), column * (8) + run)" in offset
@@ -246,7 +246,7 @@ def test_tiles_are_as_high_as_the_rows(gluon, rows, height):
     ],
 )
 def test_measured_tiles(gluon, asked, tile):
-    assert f"weights.shaped{tile}" in plan(asked, None).source
+    assert f"matmul_weight_only.shaped{tile}" in plan(asked, None).source
 
 
 def test_candidates(gluon):

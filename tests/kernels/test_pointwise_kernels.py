@@ -87,7 +87,8 @@ def test_dynamic_sizes_that_are_first_where_they_are_read(interpreter, shape):
     moved = array.transpose(axes)
     (found,) = run(interpreter, text, "elementwise", [array], [moved.shape])
     close(found, 2.0 * moved.astype(np.float64), "f16")
-    assert plan_of(text).key.form == "permuted, 16 bits, one result"
+    problem = plan_of(text).problem
+    assert (problem.trait, problem.result_bits, problem.several_results) == ("permuted", 16, False)
 
 
 @needs_triton
@@ -269,7 +270,7 @@ def test_a_bias_is_read_once_for_the_rows_of_a_tile():
     program = plan_of(gelu_text((4096, 4096), "f16")).program
     assert "tl.load(x0 + row * (4096) + column)" in program.source
     assert "tl.load(x1 + column)" in program.source
-    assert program.warps * 32 * loop_nest.VECTOR == 1024
+    assert program.num_warps * 32 * loop_nest.VECTOR == 1024
 
 
 def test_halves_of_a_row_need_no_division():
@@ -315,12 +316,12 @@ def test_offsets_of_dynamic_rows_are_wide():
     assert "tl.program_id(0).to(tl.int64)" in plan_of(gelu_text((None, 8), "f16")).program.source
 
 
-@pytest.mark.parametrize(("axes", "kind"), [((1, 0), "transpose"), ((0, 1), "elementwise")])
+@pytest.mark.parametrize(("axes", "kind"), [((1, 0), "transpose"), ((0, 1), "pointwise")])
 def test_tiles_of_a_transposition_have_their_own_kind(axes, kind):
     f = Function("main", (64, 40))
     x, y = f.argument(axes, "f16"), f.argument((0, 1), "f16")
     plan = plan_of(f.finish(f.apply("arith.addf", f.apply("arith.mulf", y, 2.0), x, axes=(0, 1))))
-    assert plan.key.kind == kind
+    assert plan.problem.family == kind
 
 
 @pytest.mark.parametrize(("sizes", "axes"), [((20, 3), (1, 0)), ((3, 20), (1, 0))])
@@ -346,7 +347,7 @@ def test_object_code(arch):
         _, (plan,) = planned(gelu_text((None, 40), "f16"), "elementwise")
         kernel = triton_compiler.build(plan.program, arch)
     assert kernel.workgroup_size == (
-        plan.program.warps * triton_compiler.ARCHITECTURES[arch].subgroup,
+        plan.program.num_warps * triton_compiler.ARCHITECTURES[arch].subgroup,
         1,
         1,
     )

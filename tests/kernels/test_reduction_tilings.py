@@ -16,8 +16,8 @@ from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import Conflict, Group, Space, loop_axes
-from mlirfuse.kernels.plan import Key
 from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def plan_of(text):
     ],
 )
 def test_how_rows_are_shared_out(tiling, sizes, expected):
-    assert reduction._shares(reduction.Tiling(*tiling), *sizes, subgroup=32) == expected
+    assert reduction._shares(ReductionConfig(*tiling), *sizes, subgroup=32) == expected
 
 
 @needs_triton
@@ -76,7 +76,7 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
 
     monkeypatch.setattr(reduction_sm90, "begin", lambda: asked.append("begin"))
     monkeypatch.setattr(reduction_sm90, "told", told)
-    share(reduction.Tiling(2048, 8, 32))
+    share(ReductionConfig(2048, 8, 32))
     text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
     (found,) = run(interpreter, text, "rows", [x], [shape])
     close(found, softmax_reference(x.astype(np.float64)), "f16")
@@ -86,12 +86,12 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "rocm:gfx942"])
 def test_clusters_are_hoppers_alone(share, target):
-    share(reduction.Tiling(2048, 16, 4096), targets.parse(target))
+    share(ReductionConfig(2048, 16, 4096), targets.parse(target))
     plan = plan_of(softmax_text((4, 8192), "f16"))
     assert isinstance(plan, NoMatch)
     assert plan.reason is Reason.TARGET_UNSUPPORTED
     assert plan.detail == f"{target} has no clusters of workgroups"
-    assert plan_of(softmax_text((4, 4096), "f16")).program.cluster == 1
+    assert plan_of(softmax_text((4, 4096), "f16")).program.cluster_size == 1
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_clusters_are_hoppers_alone(share, target):
 def test_no_kernel_for_longer_rows(share, target, most):
     share(None, targets.parse(target))
     plan = plan_of(softmax_text((2, most), "f16"))
-    assert plan.program.cluster == most // 32768
+    assert plan.program.cluster_size == most // 32768
     plan = plan_of(softmax_text((2, most + 1), "f16"))
     assert plan.reason is Reason.NOT_PROFITABLE
     assert f"more than {most} in registers" in plan.detail
@@ -109,7 +109,7 @@ def test_no_kernel_for_longer_rows(share, target, most):
 @needs_triton
 def test_object_code_of_a_cluster(share):
     for part, warps in ((1024, 2), (4096, 8)):
-        share(reduction.Tiling(2048, 16, part))
+        share(ReductionConfig(2048, 16, part))
         plan = plan_of(softmax_text((6, 4096), "f16"))
         code = triton_compiler.build(plan.program, "sm_90").code.decode()
         directive = ".reqnctapercluster 4\n" if part < 4096 else ""
@@ -133,16 +133,17 @@ def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
     f = Function("main", (6, 4096))
     x = f.argument((0, 1), "f32")
     text = f.finish(f.apply("arith.subf", x, f.reduce(combine, x, [1], start)))
-    share(reduction.Tiling(2048, 16, 1024))
+    share(ReductionConfig(2048, 16, 1024))
     assert f'"{form}", 4, True)' in plan_of(text).program.source
 
 
 @pytest.mark.parametrize("short", [False, True])
 def test_candidates_differ(short):
     for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
-        tried = reduction.candidates(Key("rows", "1 written" + ", 8 bits" * short, sizes))
+        problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=short)
+        tried = reduction.candidates(problem)
         shares = [reduction._shares(tiling, *sizes, subgroup=32) for tiling in tried]
-        flags = [(tiling.packed, tiling.once) for tiling in tried]
+        flags = [(tiling.packed, tiling.evict_first) for tiling in tried]
         assert len({*zip(shares, flags, strict=True)}) == len(shares)
         assert ((True, False) in flags) == (sizes[1] == 32768)
         assert ((False, True) in flags) == short
@@ -176,7 +177,7 @@ def byte_text(low, high, offset=None, cast="arith.fptosi"):
 def test_steps_of_a_byte(text, byte):
     plan = plan_of(text)
     source = plan.program.source
-    assert plan.key.form == "arith.addf, 1 read, 1 written, 8 bits"
+    assert plan.problem == ReductionProblem(4, 64, "arith.addf", 1, 1, narrow_result=True)
     assert ("library.byte(" in source) == (byte is not None)
     assert byte is None or f", {byte})" in source
 
@@ -198,7 +199,7 @@ def weighted_text():
 
 def test_what_the_registers_do_not_hold_is_loaded_late(share):
     for thread, late in ((8, False), (16, True), (32, True)):
-        share(reduction.Tiling(2048, thread, 32768))
+        share(ReductionConfig(2048, thread, 32768))
         lines = plan_of(weighted_text()).program.source.splitlines()
         weights = next(n for n, s in enumerate(lines) if "tl.load(x1" in s)
         sums = next(n for n, s in enumerate(lines) if "tl.reduce" in s)
@@ -207,14 +208,14 @@ def test_what_the_registers_do_not_hold_is_loaded_late(share):
 
 @pytest.mark.parametrize("once", [False, True])
 def test_rows_that_are_loaded_once(share, once):
-    share(reduction.Tiling(2048, 8, 32768, once=once))
+    share(ReductionConfig(2048, 8, 32768, evict_first=once))
     source = plan_of(weighted_text()).program.source
     policy = ", eviction_policy='evict_first'" if once else ""
     assert f"tl.load(x0 + row * (4096) + column{policy})\n" in source
     assert "tl.load(x1 + column)\n" in source
 
 
-PACKED = reduction.Tiling(1, 32, 32768, packed=True)
+PACKED = ReductionConfig(1, 32, 32768, packed=True)
 
 
 @needs_triton
@@ -252,7 +253,7 @@ def sums_text(dtype):
 def test_what_was_computed_of_packed_rows_is_computed_again(share):
     share(PACKED)
     plan = plan_of(sums_text("f16"))
-    assert plan.program.registers == 32
+    assert plan.program.max_registers == 32
     lines = plan.program.source.splitlines()
     named = {name: text for name, _, text in (s.strip().partition(" = ") for s in lines)}
     read = [name for name, text in named.items() if re.match(r"tl.load\(x\d \+ row", text)]
@@ -271,8 +272,8 @@ def test_what_was_computed_of_packed_rows_is_computed_again(share):
         (PACKED, (4, 1024), "f16", TARGET, True),
         (PACKED, (None, 1024), "bf16", TARGET, True),
         (dataclasses.replace(PACKED, packed=False), (4, 1024), "f16", TARGET, False),
-        (dataclasses.replace(PACKED, tile=2048), (4, 1024), "f16", TARGET, False),
-        (dataclasses.replace(PACKED, part=512), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, tile_elements=2048), (4, 1024), "f16", TARGET, False),
+        (dataclasses.replace(PACKED, max_columns_per_cta=512), (4, 1024), "f16", TARGET, False),
         (PACKED, (4, 1000), "f16", TARGET, False),
         (PACKED, (4, 1024), "f32", TARGET, False),
         (PACKED, (4, 1024), "f16", targets.parse("rocm:gfx942"), False),
@@ -281,7 +282,7 @@ def test_what_was_computed_of_packed_rows_is_computed_again(share):
 def test_which_rows_are_packed(share, tiling, sizes, dtype, target, packed):
     share(tiling, target)
     program = plan_of(softmax_text(sizes, dtype)).program
-    assert program.registers == (32 if packed else 0)
+    assert program.max_registers == (32 if packed else 0)
     assert ("library.packed(" in program.source) == packed
 
 
@@ -298,15 +299,16 @@ def test_object_code_of_packed_rows(share):
 
 @pytest.mark.parametrize(("shape", "registers"), [((2048, 32768), 32), ((16384, 8192), 0)])
 def test_measured_rows_are_packed(shape, registers):
-    assert plan_of(softmax_text(shape, "f16")).program.registers == registers
+    assert plan_of(softmax_text(shape, "f16")).program.max_registers == registers
 
 
 @pytest.mark.parametrize(
     ("sizes", "packed", "once"), [((16384, 1024), False, True), ((2048, 32768), True, False)]
 )
 def test_measured_rows_of_bytes(sizes, packed, once):
-    found = reduction._tiling(TARGET, Key("rows", "arith.addf, 1 read, 1 written, 8 bits", sizes))
-    assert (found.packed, found.once) == (packed, once)
+    problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=True)
+    found = reduction._tiling(TARGET, problem)
+    assert (found.packed, found.evict_first) == (packed, once)
 
 
 @pytest.mark.parametrize(
@@ -314,8 +316,8 @@ def test_measured_rows_of_bytes(sizes, packed, once):
     [((64, 40960), 8192, 5), ((512, 40960), 8192, 5), ((64, 20480), 4096, 5)],
 )
 def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
-    key = Key("rows", "arith.addf arith.addf, 1 read, 1 written", sizes)
-    _, width, _, shares = reduction._shares(reduction._tiling(TARGET, key), *sizes, subgroup=32)
+    problem = ReductionProblem(*sizes, "arith.addf arith.addf", 1, 1)
+    _, width, _, shares = reduction._shares(reduction._tiling(TARGET, problem), *sizes, subgroup=32)
     assert (width, shares, width * shares) == (part, ranks, sizes[1])
 
 

@@ -6,11 +6,7 @@ import torch
 
 import mlirfuse
 from benchmarks import models
-
-TARGETS = ("cuda:sm_90", "rocm:gfx942", "vulkan:ampere")
-
-OLDER = ("cuda:sm_80", "rocm:gfx1100")
-"""Other generations of the same targets."""
+from helpers import gpus
 
 MODELS = {
     "minilm": lambda: models.minilm(batch=1, tokens=32),
@@ -45,9 +41,7 @@ def _check_fired(name, report):
     assert {n: counts.get(n, 0) for n in expected} == expected
 
 
-@pytest.mark.parametrize(
-    "target", [*TARGETS, *(pytest.param(target, marks=pytest.mark.sweep) for target in OLDER)]
-)
+@pytest.mark.parametrize("target", gpus.PARAMETERS)
 def test_compiles(model, target):
     name, module, inputs = model
     fused = mlirfuse.compile(module, inputs, target=target, cache=False)

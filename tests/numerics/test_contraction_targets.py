@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.machines import GPUS
+from helpers import gpus
 from helpers.contraction_cases import beside, gated, halves, joined, split
 from helpers.dequant_cases import jax_form, torch_form
 from helpers.harness import Batch
@@ -39,7 +39,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", *GPUS])
+@pytest.mark.parametrize("target", ["cpu", *gpus.PARAMETERS])
 def test_compiles(target):
     cases = CASES if target.startswith("vulkan") else CASES + NOT_IN_SPIRV
     fired = Batch(cases=cases, pipeline=PIPELINE, target=target).compiled()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from benchmarks.machines import GPUS
+from helpers import gpus
 from helpers.harness import FLOATS, Batch, Case
 from helpers.linalg_text import Function, Tensor
 
@@ -228,7 +228,7 @@ def test_vulkan(vulkan):
         outcome.check()
 
 
-@pytest.mark.parametrize("target", GPUS)
+@pytest.mark.parametrize("target", gpus.PARAMETERS)
 def test_compiles(target):
     cases = [c for n, c in CASES.items() if n.endswith("_f32")]
     text = "\n".join(c.text for c in cases)

@@ -16,18 +16,13 @@ from mlirfuse.core import NoMatch, PassContext, Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    IndexOf,
-    delinearize,
-    linearize,
-)
+from mlirfuse.structured.expr import expressions
+from mlirfuse.structured.expr.expansion import delinearize, linearize
 from mlirfuse.structured.expr.loop_domains import common_domain, digits
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, IndexOf
 from mlirfuse.structured.expr.reshapes import step
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import attention, masks
+from mlirfuse.structured.recognize import attention, mask_analysis, masks
 from mlirfuse.support.subprocess import run_tool
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
@@ -82,17 +77,17 @@ def with_sizes(queries: int, keys: int) -> tuple[int, ...]:
 def test_rows_are_zeroed_only_where_the_mask_can_close_one(mask, queries, keys, closes):
     text, _ = write("main", with_sizes(queries, keys), mask=mask, zero=True)
     parsed = Parsed(text)
-    assert (parsed.found.closed is not None) == closes
+    assert (parsed.found.masked is not None) == closes
 
 
 def test_nothing_is_zeroed_unless_the_graph_does():
     text, _ = write("main", SMALL, mask="boolean")
-    assert Parsed(text).found.closed is None
+    assert Parsed(text).found.masked is None
 
 
 def test_a_dynamic_mask_of_indices_may_close_a_row():
     text, _ = write("main", SMALL, mask="causal", zero=True, dynamic=(M, K))
-    assert Parsed(text).found.closed is not None
+    assert Parsed(text).found.masked is not None
 
 
 def test_a_mask_over_two_row_dimensions_is_not_followed():
@@ -100,7 +95,7 @@ def test_a_mask_over_two_row_dimensions_is_not_followed():
     parsed = Parsed(write("main", SMALL, mask="causal", zero=True)[0])
     key = parsed.found.domain.dims[parsed.found.key].base
     keep = Apply("arith.cmpi", (IndexOf(0), IndexOf(2)), "0 : i64", "i1", parsed.root)
-    assert masks.closed_rows(keep, key, parsed.found.domain.size_of) is not None
+    assert mask_analysis.closed_rows(keep, key, parsed.found.domain.size_of) is not None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +109,7 @@ def test_a_mask_over_two_row_dimensions_is_not_followed():
 )
 def test_masks_of_minus_infinity_are_boolean(mask, dtype, kind):
     text, _ = write("main", SMALL, mask=mask, dtype=dtype)
-    assert masks.type_of(Parsed(text).found.mask) == kind
+    assert expressions.type_of(Parsed(text).found.mask) == kind
 
 
 @given(st.floats(allow_nan=False, width=32))
@@ -123,8 +118,8 @@ def test_bounded_constants_survive_log2e_and_swallow_scores(number):
     assert isinstance(bounded, Const)
     if number == -math.inf:
         assert bounded.number == -math.inf
-    elif number < masks.MASKED:
-        assert bounded.number == masks.MASKED
+    elif number < masks.FINITE_MASK_VALUE:
+        assert bounded.number == masks.FINITE_MASK_VALUE
         assert bounded.number * math.log2(math.e) > -3.4028234663852886e38
     else:
         assert bounded.number == number
@@ -132,8 +127,8 @@ def test_bounded_constants_survive_log2e_and_swallow_scores(number):
 
 def test_lowest_is_as_low_as_the_factor_allows():
     largest = 3.4028234663852886e38
-    assert masks.LOWEST * math.log2(math.e) > -largest
-    assert 1.05 * masks.LOWEST * math.log2(math.e) < -largest
+    assert masks.MIN_MASK_VALUE * math.log2(math.e) > -largest
+    assert 1.05 * masks.MIN_MASK_VALUE * math.log2(math.e) < -largest
 
 
 def test_a_mask_of_shared_parts_is_read_in_bounded_time():
@@ -295,8 +290,8 @@ def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
         ((1, 2, 1, 32, 16, 16, 50), "16 does not divide"),
         ((1, 2, 1, 32, 16, 24, 48), "16 does not divide"),
         ((1, 2, 1, 32, 24, 16, 48), "16 does not divide"),
-        ((1, 2, 1, 32, 16, 80, 48), "heads of more than 64"),
-        ((1, 2, 1, 32, 80, 16, 48), "heads of more than 64"),
+        ((1, 2, 1, 32, 16, 80, 48), "heads larger than 64"),
+        ((1, 2, 1, 32, 80, 16, 48), "heads larger than 64"),
     ],
 )
 def test_slow_sizes_need_the_option(loops, said):

@@ -184,4 +184,4 @@ def test_large_groups_that_do_not_lie_together(target, space, channels_last, tak
     text = group_norm_text("f", "f32", 2, 4, 2, space, channels_last=channels_last)
     (found,) = decisions(text, target)
     assert found.taken is taken
-    assert found.detail == ("" if taken else f"{2 * space} elements that do not lie together")
+    assert found.detail == ("" if taken else f"{2 * space} elements that are not contiguous")

@@ -12,8 +12,9 @@ from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.expr import expressions as ex
+from mlirfuse.structured.expr import nodes
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import norms
+from mlirfuse.structured.recognize import norm_matches, norms
 
 NORMS = "add_layer_norm_fusion,add_rms_norm_fusion,layer_norm_fusion,rms_norm_fusion"
 
@@ -136,8 +137,8 @@ def test_the_parts_of_a_layer_norm():
     assert norm.axes == (1,)
     assert norm.epsilon == pytest.approx(1e-5)
     assert norm.x == ex.start(found.arguments[0])
-    assert [ex.source(g) for g in norm.gamma] == [ex.Element(found.arguments[1], (1,))]
-    assert norm.beta == ex.Element(found.arguments[2], (1,))
+    assert [ex.source(g) for g in norm.gamma] == [nodes.Element(found.arguments[1], (1,))]
+    assert norm.beta == nodes.Element(found.arguments[2], (1,))
     assert norm.stops == set(found.arguments)
 
 
@@ -328,7 +329,7 @@ def test_a_residual_has_the_shape_of_the_sum(addends, known):
     total = f.apply("arith.addf", left, right)
     found = Found(f.finish(layer_norm(f, total, f.argument((1,), "f32"))[0]))
     assert isinstance(found.norm, norms.Norm)
-    assert (norms.residual(found.norm) is not None) is known
+    assert (norm_matches.residual(found.norm) is not None) is known
 
 
 def test_a_transpose_between_the_add_and_the_norm_stays_outside():
@@ -347,7 +348,7 @@ def test_a_doubled_tensor_is_no_residual():
     x = f.argument((0, 1), "f32")
     found = Found(f.finish(layer_norm(f, f.apply("arith.addf", x, x), f.argument((1,), "f32"))[0]))
     assert isinstance(found.norm, norms.Norm)
-    assert norms.residual(found.norm) is None
+    assert norm_matches.residual(found.norm) is None
 
 
 def test_the_pass_without_the_add_reports_what_is_nearly_a_norm():
@@ -511,7 +512,7 @@ def test_long_rows_over_two_axes_with_a_kept_sum():
     _, report = fuse(f.finish(y, total), f"{V3},layer_norm_fusion", "cuda:sm_80")
     assert report.counts() == {"layer_norm_fusion": 1}
     (refused,) = (d for d in report.decisions if d.reason is not None)
-    assert refused.detail == "kept rows of 12288 elements, the limit is 4096"
+    assert refused.detail == "buffered rows of 12288 elements, the limit is 4096"
 
 
 # --- lifetime ------------------------------------------------------------------------------------

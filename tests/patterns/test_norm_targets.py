@@ -3,7 +3,7 @@
 import pytest
 
 import mlirfuse
-from benchmarks.machines import GPUS
+from helpers import gpus
 from helpers.linalg_text import Function
 from helpers.norm_text import WRITINGS, group_norm_text, quantized, silu
 from mlirfuse.core import Reason
@@ -84,7 +84,7 @@ PROGRAMS = {
 """Pass -> functions that it fuses in the default preset."""
 
 
-@pytest.mark.parametrize("target", ["cpu", *GPUS])
+@pytest.mark.parametrize("target", ["cpu", *gpus.PARAMETERS])
 def test_compiles(target):
     text = "\n".join(f for functions in PROGRAMS.values() for f in functions)
     report = mlirfuse.compile(text, target=target, function="v3", cache=False).report
@@ -98,5 +98,5 @@ def test_compiles(target):
     several = {"group_norm", "group_norm_f16"} if vulkan else set()
     unsupported = [d for d in refused if d.reason is Reason.TARGET_UNSUPPORTED]
     assert {d.function.partition("$")[0] for d in unsupported} == several
-    assert {d.detail for d in unsupported} <= {"more than one channel a group"}
+    assert {d.detail for d in unsupported} <= {"more than one channel per group"}
     assert Reason.FELL_BACK not in {d.reason for d in refused}

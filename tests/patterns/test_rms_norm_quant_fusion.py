@@ -131,17 +131,17 @@ def test_the_range_belongs_to_the_conversion(op, taken):
         (
             {"low": "%y4 = arith.minimumf %y3, %high : f32"},
             Reason.CONSTANT_UNVERIFIED,
-            "clamped to [-inf, 127], which [-128, 127] does not hold",
+            "clamped to [-inf, 127], which exceeds [-128, 127]",
         ),
         (
             {"low": "%k = arith.constant -129.0 : f32\n    %y4 = arith.maximumf %y3, %k : f32"},
             Reason.CONSTANT_UNVERIFIED,
-            "clamped to [-129, 127], which [-128, 127] does not hold",
+            "clamped to [-129, 127], which exceeds [-128, 127]",
         ),
         (
             {"low": LESS.format("ugt", "%low, %y3")},
             Reason.CONSTANT_UNVERIFIED,
-            "clamped to [-inf, -128], which [-128, 127] does not hold",
+            "clamped to [-inf, -128], which exceeds [-128, 127]",
         ),
         (
             {
@@ -150,12 +150,12 @@ def test_the_range_belongs_to_the_conversion(op, taken):
                 "high": "%y5 = arith.addf %y4, %point : f32",
             },
             Reason.CONSTANT_UNVERIFIED,
-            "clamped to [-inf, inf], which [-128, 127] does not hold",
+            "clamped to [-inf, inf], which exceeds [-128, 127]",
         ),
         (
             {"scale": "%y1 = arith.mulf %y0, %r : f32"},
             Reason.WRONG_AXIS,
-            "scale or offset depends on axes [0]",
+            "scale or offset varies over axes [0]",
         ),
     ],
 )

@@ -8,27 +8,29 @@ from helpers.linalg_text import Function, Tensor
 from mlirfuse import targets
 from mlirfuse.core import Reason
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns.softmax_fusion import LANES, POWER_BYTES, ROWS, WORKGROUP_ROWS, tiles_of
+from mlirfuse.patterns.softmax_fusion import tiles_of
 from mlirfuse.pipelines import engine
 
 BYTES = 4
+SIZES = targets.parse("cpu:x86-64-v4").cpu_tiles
+ROWS = SIZES.softmax_rows
 
 
 @pytest.mark.parametrize("columns", [16, 100, 128, 197, 512, 1000, 1024, 2048, 4096, 8191, 50257])
 def test_tiles_keep_what_fits(columns):
-    tiles = tiles_of(columns)
-    assert tiles.lanes == (columns % LANES == 0)
+    tiles = tiles_of(columns, SIZES)
+    assert tiles.lanes == (columns % SIZES.softmax_lanes == 0)
     assert tiles.rows_per_workgroup % tiles.rows == 0
-    assert tiles.rows <= tiles.rows_per_workgroup <= WORKGROUP_ROWS
+    assert tiles.rows <= tiles.rows_per_workgroup <= SIZES.max_softmax_workgroup_rows
     if tiles.keeps_power:
-        assert tiles.rows * columns * BYTES <= POWER_BYTES
+        assert tiles.rows * columns * BYTES <= SIZES.softmax_stack_bytes
         assert tiles.rows > 1
     else:
-        assert 2 * columns * BYTES > POWER_BYTES
+        assert 2 * columns * BYTES > SIZES.softmax_stack_bytes
 
 
 def test_tiles_of_long_rows_take_few_rows_before_they_compute_again():
-    rows = {n: tiles_of(n) for n in (512, 1024, 2048, 4096)}
+    rows = {n: tiles_of(n, SIZES) for n in (512, 1024, 2048, 4096)}
     assert [rows[n].rows for n in (512, 1024, 2048)] == [ROWS, ROWS // 2, ROWS // 4]
     assert not rows[4096].keeps_power
     assert rows[4096].rows == ROWS

@@ -130,7 +130,7 @@ def test_sizes_within_their_ranges_are_taken(batched, size):
 @pytest.mark.parametrize(
     ("shapes", "said"),
     [
-        (((4, 8), (5, 8)), "axis 0 of argument 'y' is 5; expected 4, which axis 0 of argument 'x'"),
+        (((4, 8), (5, 8)), "axis 0 of argument 'y' is 5; expected 4, as axis 0 of argument 'x'"),
         (((4, 2), (4, 2)), "axis 1 of argument 'x' is 2; expected 3 to 9"),
         (((4, 10), (4, 10)), "axis 1 of argument 'x' is 10; expected 3 to 9"),
     ],
@@ -214,7 +214,7 @@ def test_a_file_has_no_model_to_compile(tmp_path):
 
 
 def test_programs_for_other_shapes_are_limited(monkeypatch):
-    monkeypatch.setattr("mlirfuse.runtime.guards.MOST_PROGRAMS", 2)
+    monkeypatch.setattr("mlirfuse.runtime.guards.MAX_PROGRAMS", 2)
     compiled = []
 
     def compile_for(given):
@@ -223,7 +223,7 @@ def test_programs_for_other_shapes_are_limited(monkeypatch):
 
     guard = Guard("recompile", None, compile_for)
     for number in (1, 2, 1, 3, 1, 2):
-        assert guard.answer(CallError("no"), (number,), {}) == (number,)
+        assert guard.handle(CallError("no"), (number,), {}) == (number,)
     assert compiled == [(1,), (2,), (3,), (2,)]
 
 

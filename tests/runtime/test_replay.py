@@ -14,7 +14,7 @@ import torch
 
 import mlirfuse
 from mlirfuse.core import UsageError
-from mlirfuse.runtime import cupti_trace, replay
+from mlirfuse.runtime import cuda_driver, cupti_trace, graph_nodes, replay
 from mlirfuse.runtime.cupti_trace import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
 
 DOUBLE, ADD = 1, 2
@@ -26,7 +26,7 @@ def floats(address):
 
 
 def run(function, parameters):
-    """What a kernel does."""
+    """Runs a kernel on the host."""
     pointers = [int.from_bytes(p, "little") for p in parameters]
     if function == DOUBLE:
         source, target = map(floats, pointers)
@@ -166,7 +166,7 @@ class Stream:
 
 
 class Program:
-    """What iree-runtime is to replay: its commands go to the recorder, and are done."""
+    """A program of iree-runtime: its commands go to the recorder, and run."""
 
     def __init__(self, driver, body):
         self.driver = driver
@@ -186,7 +186,7 @@ class Program:
         if self.recorder is not None:
             self.recorder.commands.append(command)
             self.recorder.streams.add(7)
-        node = replay._node(command)
+        node = graph_nodes.make_node(command)
         node.add(graph := [], [])
         graph[0]()
 
@@ -216,10 +216,10 @@ def driver(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
     found.stream = Stream(1)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: found.stream)
-    monkeypatch.setattr(replay, "_last", [])
-    replay._driver.cache_clear()
+    monkeypatch.setattr(replay, "_last_stream", [])
+    cuda_driver.driver.cache_clear()
     yield found
-    replay._driver.cache_clear()
+    cuda_driver.driver.cache_clear()
 
 
 @pytest.fixture
@@ -408,7 +408,7 @@ def changes(program, x):
         (lambda program, x: [program.allocate()], "no commands"),
     ],
 )
-def test_what_cannot_be_replayed(program, driver, body, reason):
+def test_programs_that_cannot_be_replayed(program, driver, body, reason):
     with pytest.raises(NotRecorded, match=reason):
         replay.Graph(program(body), [aligned(A)])
 
@@ -436,7 +436,7 @@ def test_graphs_follow_each_other_on_whatever_stream(program, driver):
     graph.launch([aligned(A), aligned(B)])
     graph.launch([aligned(A), aligned(B)])
     assert second.waited == [1]
-    with replay.alone():
+    with replay.exclusive():
         assert second.waited == [1, "host"]
 
 
@@ -466,13 +466,13 @@ def halves(program, x, y):
 
 def test_a_graph_for_each_signature(program, driver, monkeypatch):
     made = program(halves)
-    graphs = functools.partial(replay.Graphs("model"), made)
+    graphs = functools.partial(replay.GraphCache("model"), made)
     x, y = on_gpu(A), on_gpu(B)
     assert torch.equal(graphs([x, y])[0], 2 * A + B)
     assert torch.equal(graphs([x[:4], y])[0], 2 * B)
     assert torch.equal(graphs([y, x])[0], 2 * B + A)
     assert made.calls == 4
-    monkeypatch.setattr(replay, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(replay, "MAX_GRAPHS", 2)
     graphs([x.reshape(2, 4), y])  # in the place of [x[:4], y]
     graphs([x, y])
     assert made.calls == 6
@@ -482,7 +482,7 @@ def test_a_graph_for_each_signature(program, driver, monkeypatch):
 
 def test_calls_without_a_graph_say_why_once(program, driver, caplog):
     made = program(reads_host)
-    graphs = functools.partial(replay.Graphs("model"), made)
+    graphs = functools.partial(replay.GraphCache("model"), made)
     with caplog.at_level(logging.WARNING, "mlirfuse.runtime"):
         for _ in range(2):
             assert graphs([on_gpu(A)]) is None
@@ -498,7 +498,7 @@ def test_calls_without_a_graph_say_why_once(program, driver, caplog):
 
 def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
     made = program(two_steps)
-    graphs = functools.partial(replay.Graphs("model"), made)
+    graphs = functools.partial(replay.GraphCache("model"), made)
     given = [on_gpu(A), on_gpu(B)]
 
     @contextlib.contextmanager
@@ -513,7 +513,7 @@ def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
 
 
 def test_graphs_end_before_their_program_goes(program, driver):
-    graphs = replay.Graphs("model")
+    graphs = replay.GraphCache("model")
     graphs.close()
     assert not driver.stream.waited
     graphs(program(two_steps), [on_gpu(A), on_gpu(B)])
@@ -522,15 +522,15 @@ def test_graphs_end_before_their_program_goes(program, driver):
     assert not graphs._graphs
 
 
-# --- what CUPTI tells ----------------------------------------------------------------------------
+# --- CUPTI's reports ----------------------------------------------------------------------------
 
 
-def told(recorder, name, parameters, site=0):
+def report(recorder, name, parameters, site=0):
     data = cupti_trace._Callback(site=site, function=name, parameters=ctypes.addressof(parameters))
-    recorder.take(None, 1, 0, ctypes.pointer(data))
+    recorder.on_api_call(None, 1, 0, ctypes.pointer(data))
 
 
-def test_commands_as_cupti_tells_them(monkeypatch):
+def test_commands_as_cupti_reports_them(monkeypatch):
     monkeypatch.setattr(
         cupti_trace,
         "_parameters",
@@ -542,16 +542,16 @@ def test_commands_as_cupti_tells_them(monkeypatch):
     launched = cupti_trace._Launched(
         9, (1, 2, 3), (32, 1, 1), 64, 7, ctypes.cast(places, ctypes.POINTER(ctypes.c_void_p))
     )
-    told(recorder, b"cuLaunchKernel", launched)
-    told(recorder, b"cuLaunchKernel", launched, site=1)  # on the way out
-    told(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, 7))
+    report(recorder, b"cuLaunchKernel", launched)
+    report(recorder, b"cuLaunchKernel", launched, site=1)  # on the way out
+    report(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, 7))
     host = ctypes.create_string_buffer(b"abcd", 4)
-    told(recorder, b"cuMemcpyHtoDAsync_v2", cupti_trace._Copied(1, ctypes.addressof(host), 4, 7))
+    report(recorder, b"cuMemcpyHtoDAsync_v2", cupti_trace._Copied(1, ctypes.addressof(host), 4, 7))
     for width in (1, 2, 4):
         width_of, layout = cupti_trace._FILLS[f"cuMemsetD{8 * width}Async"]
         assert width_of == width
-        told(recorder, b"cuMemsetD%dAsync" % (8 * width), layout(1, 255, 6, 7))
-    told(recorder, b"cuEventRecord", ctypes.c_int())
+        report(recorder, b"cuMemsetD%dAsync" % (8 * width), layout(1, 255, 6, 7))
+    report(recorder, b"cuEventRecord", ctypes.c_int())
     recorder.check()
     launch = Launch(9, (1, 2, 3), (32, 1, 1), 64, (b"\x34\x12" + bytes(6), b"\x05\0\0\0"))
     assert recorder.commands == [
@@ -568,7 +568,7 @@ def test_commands_as_cupti_tells_them(monkeypatch):
 )
 def test_commands_that_are_not_issued_again(name):
     recorder = Recorder()
-    told(recorder, name, cupti_trace._Copied())
+    report(recorder, name, cupti_trace._Copied())
     with pytest.raises(NotRecorded, match=f"uses {name.decode().removesuffix('_v2')}"):
         recorder.check()
 
@@ -576,7 +576,7 @@ def test_commands_that_are_not_issued_again(name):
 def test_commands_of_somebody_else():
     recorder = Recorder()
     for stream in (7, 8):
-        told(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, stream))
+        report(recorder, b"cuMemcpyAsync", cupti_trace._Copied(1, 2, 3, stream))
     with pytest.raises(Busy, match="another thread"):
         recorder.check()
 
@@ -584,7 +584,7 @@ def test_commands_of_somebody_else():
 def test_no_cupti(monkeypatch):
     monkeypatch.setattr(cupti_trace, "_LIBRARIES", ("libnothere.so.1",))
     with (
-        pytest.raises(NotRecorded, match=r"CUPTI is not there \(libnothere"),
+        pytest.raises(NotRecorded, match=r"CUPTI is not installed \(libnothere"),
         cupti_trace.recorded(),
     ):
         pass

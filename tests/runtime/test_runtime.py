@@ -14,7 +14,7 @@ import pytest
 
 import mlirfuse
 from mlirfuse.core import CallError, MlirfuseError, UsageError
-from mlirfuse.runtime import arrays, devices, manifest, module, pytree
+from mlirfuse.runtime import abi, devices, exchange, manifest, module, pytree
 from mlirfuse.support.subprocess import find_tool, run_tool
 
 MANY = """
@@ -217,13 +217,13 @@ def test_torch_layouts(add, layout):
 
 def test_aligned_memory_is_shared_and_other_memory_is_not(add, monkeypatch):
     uploads = []
-    upload = arrays.Exchange._upload
+    upload = exchange.Exchange._upload
 
     def record(self, raw, *rest):
         uploads.append(raw)
         return upload(self, raw, *rest)
 
-    monkeypatch.setattr(arrays.Exchange, "_upload", record)
+    monkeypatch.setattr(exchange.Exchange, "_upload", record)
     x = aligned(np.ones((512, 512), np.float32))
     add(x, x)
     assert not uploads
@@ -269,14 +269,14 @@ def test_results_can_be_written_and_do_not_change_the_program():
 
 
 def test_memory_that_is_shared_lives_as_long_as_the_call(add):
-    exchange = arrays.Exchange("local-task", devices.open_device("local-task"), "numpy")
+    sender = exchange.Exchange("local-task", devices.open_device("local-task"), "numpy")
     x = aligned(np.ones((4, 4), np.float32))
     owner = weakref.ref(x.base)
-    view = exchange.send(x)
+    view = sender.send(x)
     del x
     gc.collect()
     assert owner() is not None
-    del view, exchange
+    del view, sender
     gc.collect()
     assert owner() is None
 
@@ -768,7 +768,7 @@ def test_running_with_numpy_imports_no_framework(add, tmp_path):
     ],
 )
 def test_declarations(text, types):
-    assert module._parameters(text) == types
+    assert abi.declared_types(text) == types
 
 
 @pytest.mark.parametrize(
@@ -781,14 +781,14 @@ def test_declarations(text, types):
     ],
 )
 def test_types(text, spec):
-    assert str(module._spec(text, "")) == spec
+    assert str(abi.tensor_spec(text)) == spec
 
 
 def test_a_result_that_iree_took_back_is_an_error(add, monkeypatch):
     def receive(*_):
         raise RuntimeError("Could not map memory: transient buffer has not been committed")
 
-    monkeypatch.setattr(arrays.Exchange, "receive", receive)
+    monkeypatch.setattr(exchange.Exchange, "receive", receive)
     x = np.ones((512, 512), np.float32)
     with pytest.raises(MlirfuseError, match="the call failed: Could not map memory"):
         add(x, x)

@@ -1,4 +1,4 @@
-"""`mlirfuse-bisect` names exactly the rewrite with the planted mistake, and shows it alone."""
+"""`mlirfuse-bisect` names exactly the rewrite with the planted mistake, and outlines it."""
 
 import math
 import os
@@ -33,17 +33,17 @@ def workplace(tmp_path, monkeypatch):
 
 
 def lines_of(stage, model=None):
-    """Numbers of the lines of the model that write the stage's values."""
+    """Lines of the model that define the stage's values, counted from 1."""
     lines = (model or planted.model(STAGES)).splitlines()
     return {n for n, text in enumerate(lines, 1) if re.search(rf"%[sxy]{stage} = ", text)}
 
 
-def places(said):
-    return {int(n) for n in re.findall(r"^  model\.mlir:(\d+):\d+: \w", said, re.MULTILINE)}
+def places(output):
+    return {int(n) for n in re.findall(r"^  model\.mlir:(\d+):\d+: \w", output, re.MULTILINE)}
 
 
 def search(failure, *, model=None, stages=STAGES, **settings):
-    """Looks for what fails; returns the culprits' lines, the finding and the search."""
+    """Bisects; returns the culprits' lines, the finding and the search."""
     options = FusionOptions(**settings.pop("options", {}))
     text = model or planted.model(stages)
     with open_model(text, target="cpu", options=options) as work:
@@ -63,15 +63,15 @@ def search(failure, *, model=None, stages=STAGES, **settings):
 def test_exactly_the_planted_rewrite_is_named(monkeypatch, capsys, mistake, kind):
     planted.plant(monkeypatch, mistake, 2)
     assert bisect_main(["model.mlir", f"--failure={kind}", "-o", "found"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""  # no progress where it is not a terminal
-    (match,) = re.findall(r"^match:  (\d+) in main$", said.out, re.MULTILINE)
-    assert re.findall(r"^pass:   (.*)$", said.out, re.MULTILINE) == [planted.GROUPS]
-    assert places(said.out) == lines_of(2)
-    assert f" --disable-pass={planted.GROUPS}@match={match}\n" in said.out
-    assert "shown:  found/reproduce.sh (this match alone)\n" in said.out
+    shown = capsys.readouterr()
+    assert shown.err == ""  # no progress where it is not a terminal
+    (match,) = re.findall(r"^match:  (\d+) in main$", shown.out, re.MULTILINE)
+    assert re.findall(r"^pass:   (.*)$", shown.out, re.MULTILINE) == [planted.GROUPS]
+    assert places(shown.out) == lines_of(2)
+    assert f" --disable-pass={planted.GROUPS}@match={match}\n" in shown.out
+    assert "repro:  found/reproduce.sh (this match alone)\n" in shown.out
     assert (Path("found", "before.mlir").read_text()).count("linalg.generic") == 2
-    compiles = int(re.search(r"4 rewrites, (\d+) programs compiled$", said.out)[1])
+    compiles = int(re.search(r"4 rewrites, (\d+) programs compiled$", shown.out)[1])
     assert compiles <= 3 + math.ceil(math.log2(STAGES))
 
 
@@ -86,8 +86,8 @@ def test_a_slice_that_is_off_by_one_is_found_by_its_pass_first(monkeypatch):
     assert found.rewrites == 6
     assert found.compiles <= 3 + 1 + 2
     with open_model(model, target="cpu", options=FusionOptions(**switches)) as work:
-        case = Bisect(work, Failure(kind="numbers")).reduce(culprit)
-    assert case.alone
+        reproducer = Bisect(work, Failure(kind="numbers")).reduce(culprit)
+    assert reproducer.alone
 
 
 def test_two_mistakes_are_both_found(monkeypatch):
@@ -134,15 +134,15 @@ def test_a_command_decides(monkeypatch):
 def test_an_interrupted_search_goes_on(monkeypatch, tmp_path):
     planted.plant(monkeypatch, planted.uncompilable, 1)
     failure, state = Failure(kind="compile"), tmp_path / "state.json"
-    said = []
+    logged = []
 
     def interrupt(text):
-        said.append(text)
-        if len(said) == 3:
+        logged.append(text)
+        if len(logged) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(failure, state=state, say=interrupt)
+        search(failure, state=state, log=interrupt)
     half = state.read_text()
     lines, found, made = search(failure, state=state)
     assert made.known == 3
@@ -184,18 +184,18 @@ def test_the_script_shows_the_failure_with_the_tools_alone(name, kind):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr[:2000]
 
-    code, said = run("mlirfuse-bisect", "model.mlir", f"--failure={kind}", "-o", "found", *words)
-    assert code == 0, said
-    assert places(said) == lines_of(1, planted.model(2))
-    code, said = run("found/reproduce.sh")
-    assert code == 0, said
+    code, output = run("mlirfuse-bisect", "model.mlir", f"--failure={kind}", "-o", "found", *words)
+    assert code == 0, output
+    assert places(output) == lines_of(1, planted.model(2))
+    code, output = run("found/reproduce.sh")
+    assert code == 0, output
     if kind == "slower":  # nor is the sound one faster than a busy machine allows to say
         return
     script = Path("found/reproduce.sh")
     script.write_text(script.read_text().replace(words[0], "").replace("planted_", "reduction_"))
     script.write_text(script.read_text().replace(f"reduction_{name}_fusion", planted.GROUPS))
-    code, said = run("found/reproduce.sh")
-    assert code == 1, said
+    code, output = run("found/reproduce.sh")
+    assert code == 1, output
 
 
 @pytest.mark.parametrize(
@@ -212,17 +212,17 @@ def test_noise_in_one_race_makes_no_culprit(monkeypatch, races, bad):
     with open_model(planted.model(1), target="cpu", options=FusionOptions()) as work:
         made = Bisect(work, Failure(kind="slower"))
         grouped = made._grouped(0, ())
-        verdict = made.judge.judge(made.subject, grouped.path, hinted=grouped.hinted)
+        verdict = made.oracle.verdict(made.subject, grouped.path, hinted=grouped.hinted)
     assert verdict.bad is bad
     assert not races
 
 
-def test_a_model_that_does_not_fail_is_said_so():
+def test_a_model_that_does_not_fail_is_an_error():
     with pytest.raises(MlirfuseError, match="the model does not fail with its 2 rewrites"):
         search(Failure(kind="compile"), stages=2)
 
 
-def test_a_failure_that_is_not_ours_is_said_so():
+def test_a_failure_without_rewrites_is_an_error():
     command = f"{sys.executable} -c raise(SystemExit(1)) %s"
     with pytest.raises(MlirfuseError, match="fails without any rewrite: no pass of ours is at f"):
         search(Failure(kind="command", command=command), stages=2)
@@ -235,7 +235,7 @@ def test_a_program_that_fails_in_another_way_ends_the_search(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         ([], "MODEL is missing"),
         (["model.mlir"], "give --failure=compile|crash|numbers|slower or --command"),
@@ -249,11 +249,11 @@ def test_a_program_that_fails_in_another_way_ends_the_search(monkeypatch):
         (["absent.mlir", "--failure=crash"], "cannot read absent.mlir: No such file"),
     ],
 )
-def test_wrong_usage_is_one_line(argv, said, capsys):
+def test_wrong_usage_is_one_line(argv, message, capsys):
     assert bisect_main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("mlirfuse-bisect: error: ")
-    assert said in line
+    assert message in line
 
 
 def test_inputs_are_read_as_by_mlirfuse_run(monkeypatch, capsys):

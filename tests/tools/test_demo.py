@@ -1,4 +1,4 @@
-"""The main job, on short sentences."""
+"""The demo, on short sentences."""
 
 import re
 

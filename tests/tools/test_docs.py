@@ -13,6 +13,8 @@ import pytest
 from helpers.pages import ROOT, generate
 from mlirfuse.patterns import PASSES
 
+REPOSITORY = "https://github.com/mlirfuse/mlirfuse"
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune")
 
@@ -42,10 +44,13 @@ def anchors(path):
 def test_links_resolve(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        if link.startswith("https://"):
+        # PyPI shows the README alone: its links are absolute, and are those of files here.
+        ours = re.match(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/main/(.+)", link)
+        if ours is None and link.startswith("https://"):
             continue
-        name, _, anchor = link.partition("#")
-        target = (page.parent / name).resolve() if name else page
+        assert ours or page.name != "README.md", f"{link} does not work on PyPI"
+        name, _, anchor = (ours[1] if ours else link).partition("#")
+        target = ((ROOT if ours else page.parent) / name).resolve() if name else page
         assert target.exists(), f"{page.name}: {link}"
         assert ROOT in target.parents, f"{page.name}: {link}"
         if anchor:
@@ -65,6 +70,7 @@ def command(name):
 
 def test_ci_runs_the_steps_of_the_test_command():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    script = script.replace("pytest --durations=25 ||", "pytest ||")
     lines = [line.removesuffix(" || status=1") for line in script.splitlines()]
     steps = command("test").split(" && ")
     assert steps[-1] == ".venv/bin/pytest"

@@ -85,10 +85,10 @@ def test_a_short_program_is_called_more_often(monkeypatch):
         assert fused_vs_stock.race(programs, [], None, compiler) == [seconds[p] for p in programs]
         return calls[::2]
 
-    assert repeats("short", "long") == [fused_vs_stock.REPEAT] * fused_vs_stock.ROUNDS
-    enough = round(fused_vs_stock.SECONDS / 1e-3)
-    assert repeats("short", "none") == [fused_vs_stock.REPEAT, enough, enough]
-    assert repeats("none", "none") == [fused_vs_stock.REPEAT, *[fused_vs_stock.MOST] * 2]
+    assert repeats("short", "long") == [fused_vs_stock.MIN_CALLS] * fused_vs_stock.ROUNDS
+    enough = round(fused_vs_stock.MIN_SECONDS / 1e-3)
+    assert repeats("short", "none") == [fused_vs_stock.MIN_CALLS, enough, enough]
+    assert repeats("none", "none") == [fused_vs_stock.MIN_CALLS, *[fused_vs_stock.MAX_CALLS] * 2]
 
 
 def test_a_model_without_fusions_is_not_measured(monkeypatch):

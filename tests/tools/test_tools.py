@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from mlirfuse.core import MlirfuseError, Numerics, UsageError
+from mlirfuse.options import switches
 from mlirfuse.patterns import PASSES
 from mlirfuse.runtime import inputs
 from mlirfuse.tools import files, sections, values
@@ -212,7 +213,7 @@ def test_list_passes_imports_no_framework():
 # Help.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bisect", "tune"])
 def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -224,6 +225,18 @@ def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     assert "\nexamples:\n  mlirfuse-" in text
     assert "exit codes: 0 done" in text
     assert text.count("\n\n") >= 4
+
+
+@pytest.mark.parametrize("tool", ["opt", "compile", "bisect"])
+def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
+    main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = "".join(capsys.readouterr().out.split())
+    for switch in switches():
+        text = f"{switch.plain_summary} (e.g. {switch.example})"
+        assert f"{switch.flag}[=off]" in shown or f"{switch.flag}={switch.metavar}" in shown
+        assert "".join(text.split()) in shown
 
 
 @pytest.mark.parametrize("tool", ["opt", "compile", "run"])

@@ -52,8 +52,8 @@ def test_rates_can_be_off_and_forgotten(monkeypatch, capsys):
     assert "MLIRFUSE_RATES=off leaves no place" in capsys.readouterr().err
     assert main(["--reset"]) == 0
     assert main(["--reset"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said == ["cpu has its built-in rates again", "cpu had no measured rates"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == ["cpu has its built-in rates again", "cpu had no measured rates"]
     assert targets.parse("cpu").bandwidth != 2.0e10
 
 
@@ -79,33 +79,33 @@ def test_an_unwritable_place_is_an_error(tmp_path, monkeypatch, capsys):
 
 
 def called_once(programs):
-    """Every program runs; the times are given, since those of a busy machine may make no sense."""
+    """Runs every program; the times are fixed, since those of a busy machine may be wrong."""
     for program in programs:
         program(np.float32(0.5))
     return [1.0e-3, 9.0e-3]
 
 
 def test_calibrate_measures_every_rate_of_the_model(monkeypatch, capsys):
-    monkeypatch.setattr(calibrate, "COPIED", 1 << 20)
-    monkeypatch.setattr(calibrate, "COMPUTED", 1 << 16)
+    monkeypatch.setattr(calibrate, "COPY_ELEMENTS", 1 << 20)
+    monkeypatch.setattr(calibrate, "VECTOR_ELEMENTS", 1 << 16)
     monkeypatch.setattr(calibrate, "MATMUL_SIZES", {"cpu": 256})
     monkeypatch.setattr(calibrate, "_best", called_once)
     assert main(["--calibrate", "--verbose"]) == 0
     printed = capsys.readouterr()
     kept = json.loads(rates.path().read_text())["cpu"]["rates"]
-    products = {f"matmul_rate.{kind}" for kind in calibrate.MATMUL_TYPES}
-    assert set(kept) == {"launch_us", "bandwidth", "vector_rate", "special_rate"} | products
+    matmuls = {f"matmul_rate.{kind}" for kind in calibrate.MATMUL_TYPES}
+    assert set(kept) == {"launch_us", "bandwidth", "vector_rate", "special_rate"} | matmuls
     assert all(rate > 0 for rate in kept.values())
     assert "mlirfuse-tune --calibrate" in printed.out
     assert printed.err.count("\n") == len(kept)
 
 
-def test_times_that_make_no_sense_are_an_error(monkeypatch, capsys):
+def test_inconsistent_times_are_an_error(monkeypatch, capsys):
     tries = []
     monkeypatch.setattr(calibrate, "_best", lambda programs: tries.append(1) or [1.0e-3] * 2)
     assert main(["--calibrate"]) == 1
-    assert "320 steps took no longer than 64; other processes" in capsys.readouterr().err
-    assert len(tries) == calibrate.TRIES
+    assert "320 dispatches took no longer than 64; other processes" in capsys.readouterr().err
+    assert len(tries) == calibrate.MAX_TRIES
 
 
 def test_wrong_usage(capsys):

@@ -10,7 +10,8 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.expr import upstream_math
-from mlirfuse.structured.expr.expressions import Element, define, start
+from mlirfuse.structured.expr.expressions import define, start
+from mlirfuse.structured.expr.nodes import Element
 from mlirfuse.structured.ir import analysis_cache, ops
 
 PATTERNS = Path(__file__).parents[2] / "lit_tests" / "patterns"
@@ -42,12 +43,12 @@ def outermost(op):
 
 def fresh(ask, op):
     """What the function answers of an op that nothing is known of."""
-    known, keeps = analysis_cache._shared.facts, analysis_cache._shared.keeps
-    analysis_cache._shared.facts = analysis_cache._shared.keeps = None
+    known, keeps = analysis_cache._shared.cache, analysis_cache._shared.of_ops
+    analysis_cache._shared.cache = analysis_cache._shared.of_ops = None
     try:
         return ask(op)
     finally:
-        analysis_cache._shared.facts, analysis_cache._shared.keeps = known, keeps
+        analysis_cache._shared.cache, analysis_cache._shared.of_ops = known, keeps
 
 
 def wrong_facts(known, module):
@@ -133,32 +134,32 @@ def asked(decorate):
     return asks, name_of
 
 
-@pytest.mark.parametrize("decorate", [analysis_cache.kept, analysis_cache.remembered])
+@pytest.mark.parametrize("decorate", [analysis_cache.per_op, analysis_cache.until_change])
 def test_outside_a_run_nothing_is_kept(decorate, two):
     asks, name_of = asked(decorate)
     assert name_of(two[0]) == name_of(two[0]) == "linalg.generic"
     assert len(asks) == 2
 
 
-@pytest.mark.parametrize("decorate", [analysis_cache.kept, analysis_cache.remembered])
+@pytest.mark.parametrize("decorate", [analysis_cache.per_op, analysis_cache.until_change])
 def test_an_answer_is_given_once_in_a_run(decorate, two):
     asks, name_of = asked(decorate)
     for _ in range(2):
-        with analysis_cache.remembering():
+        with analysis_cache.run_scope():
             name_of(two[0])
             name_of(two[0])
     assert len(asks) == 2
 
 
 @pytest.mark.parametrize(
-    ("decorate", "kept"), [(analysis_cache.kept, 1), (analysis_cache.remembered, 0)]
+    ("decorate", "kept"), [(analysis_cache.per_op, 1), (analysis_cache.until_change, 0)]
 )
 def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
     asks, name_of = asked(decorate)
-    with analysis_cache.remembering():
+    with analysis_cache.run_scope():
         for op in two:
             name_of(op)
-        with analysis_cache.changing([two[0]]):
+        with analysis_cache.rewriting([two[0]]):
             name_of(two[1])
         before = len(asks)
         for op in two:
@@ -167,19 +168,19 @@ def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
 
 
 def test_while_a_rewrite_runs_nothing_new_is_kept(two):
-    asks, name_of = asked(analysis_cache.kept)
-    with analysis_cache.remembering():
-        with analysis_cache.changing([two[1]]):
+    asks, name_of = asked(analysis_cache.per_op)
+    with analysis_cache.run_scope():
+        with analysis_cache.rewriting([two[1]]):
             name_of(two[0])
         name_of(two[0])
     assert len(asks) == 2
 
 
 def test_a_change_of_which_nothing_is_said_ends_everything(two):
-    asks, name_of = asked(analysis_cache.kept)
-    with analysis_cache.remembering():
+    asks, name_of = asked(analysis_cache.per_op)
+    with analysis_cache.run_scope():
         name_of(two[0])
-        with analysis_cache.changing(None):
+        with analysis_cache.rewriting(None):
             pass
         name_of(two[0])
     assert len(asks) == 2
@@ -187,13 +188,13 @@ def test_a_change_of_which_nothing_is_said_ends_everything(two):
 
 def test_a_step_ends_with_its_op_and_with_the_op_of_its_loops(two):
     first, last = two
-    with analysis_cache.remembering():
+    with analysis_cache.run_scope():
         known = analysis_cache.current()
         element = start(last.results[0])
         define(element)
         define(Element(first.results[0], element.index))
         steps = len(known.steps)
-        with analysis_cache.changing([first]):
+        with analysis_cache.rewriting([first]):
             assert len(known.settled) < steps
         assert len(known.steps) == steps - 1
         assert known.settled == {}

@@ -480,7 +480,7 @@ def test_a_pass_that_leaves_invalid_ir_is_named(untouched, toy):
 
 def test_a_pass_that_changed_nothing_is_not_verified(monkeypatch):
     module = parse(pairs(1).replace("math.sqrt", "math.log"))
-    monkeypatch.setattr(engine._Run, "_verify", lambda self, name: pytest.fail(name))
+    monkeypatch.setattr(engine.PipelineRun, "_verify", lambda self, name: pytest.fail(name))
     assert run(module)[1].counts() == {}
 
 

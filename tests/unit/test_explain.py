@@ -12,7 +12,7 @@ from helpers.explained import HOSTILE, REFUSED, decision, report
 from mlirfuse import explain
 from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
 from mlirfuse.explain import locations, page, plain
-from mlirfuse.options import FusionOptions
+from mlirfuse.options import FusionOptions, switches
 
 # --- text --------------------------------------------------------------------------------------
 
@@ -246,6 +246,7 @@ def test_page_has_the_whole_report(tmp_path):
     found = data_of(written(tmp_path, entry, title="net", timings={"stock": 2.0, "fused": 1.0}))
     assert found["title"] == "net"
     assert found["options"] == [{"name": "numerics", "value": "any", "default": "reassociating"}]
+    assert found["switches"] == {switch.name: switch.plain_summary for switch in switches()}
     assert found["decisions"] == entry.to_dict()["decisions"]
     assert found["timings"] == {"stock": 2.0, "fused": 1.0}
     assert found["speedups"] == {"stock": 1.0, "fused": 2.0}
@@ -274,7 +275,7 @@ def test_page_shows_ir_without_locations_and_cuts_what_is_too_long(tmp_path):
     body = '%1 = "a.b"(%0) : (i1) -> i1'
     located = f'{body} loc(callsite("x"("f)":1:2) at #loc3))\n#loc3 = loc("g":1:1)\n}}\n'
     assert data_of(written(tmp_path, report(), before=located))["before"] == f"{body}\n}}\n"
-    long = "x" * (page._IR_CHARACTERS + 5)
+    long = "x" * (page._MAX_IR_CHARACTERS + 5)
     assert data_of(written(tmp_path, report(), before=long))["before"].endswith(
         "// cut: 5 more characters\n"
     )
@@ -293,8 +294,8 @@ def test_difference_ignores_renumbering():
 
 
 def test_difference_of_long_modules_is_not_computed():
-    lines = page.difference("x\n" * page._DIFF_LINES, "y\n")
-    assert lines == [f"@@ too long to compare: {page._DIFF_LINES} lines before, 1 after @@"]
+    lines = page.difference("x\n" * page._MAX_DIFF_LINES, "y\n")
+    assert lines == [f"@@ too long to compare: {page._MAX_DIFF_LINES} lines before, 1 after @@"]
 
 
 @pytest.mark.parametrize("name", ["", "missing/report.html", "file/report.html", "folder"])

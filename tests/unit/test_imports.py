@@ -9,6 +9,10 @@ import mlirfuse
 ROOT = Path(mlirfuse.__file__).parent
 
 LAYERS = (
+    "errors",
+    "reasons",
+    "fusion_pass",
+    "report",
     "core",
     "support",
     "marks",

@@ -1,4 +1,4 @@
-"""No test module imports another one: what they share is in tests/helpers."""
+"""Test modules share tests/helpers alone; a default run leaves sweeps out."""
 
 import ast
 from pathlib import Path
@@ -28,3 +28,20 @@ def test_names_of_test_modules_are_unique():
 
 def test_helpers_hold_no_tests():
     assert not [path for path in (TESTS / "helpers").rglob("*.py") if path.stem in TEST_MODULES]
+
+
+def test_a_default_run_has_no_test_of_a_sweep(request):
+    config = request.config
+    marks = {m.partition(":")[0] for m in config.getini("markers") if "not in CI" in m}
+    assert marks == {"slow", "sweep"}
+    addopts = config.getini("addopts")
+    chosen = addopts[addopts.index("-m") + 1]
+    assert chosen == " and ".join(f"not {mark}" for mark in sorted(marks, reverse=True))
+    if config.option.markexpr == chosen:
+        collected = [
+            item
+            for item in request.session.items
+            for mark in item.iter_markers()
+            if mark.name in marks
+        ]
+        assert not collected

@@ -7,7 +7,16 @@ import tomllib
 import pytest
 
 from mlirfuse.core import FusionPass, Kind, UsageError
-from mlirfuse.options import FEATURES, FusionOptions, Selector, scoped, switch_names
+from mlirfuse.options import (
+    FEATURES,
+    FusionOptions,
+    Selector,
+    scoped,
+    spelled,
+    switch_names,
+    switches,
+)
+from mlirfuse.patterns import PASSES
 
 
 def entry(name, *aliases, kind=Kind.PRODUCER_CONSUMER):
@@ -363,3 +372,28 @@ def test_switches_give_the_options_back():
         FusionOptions(**{name.replace("-", "_"): text for name, text in given.items()}) == options
     )
     assert FusionOptions().to_switches() == []
+
+
+# The texts.
+
+
+def test_every_switch_has_a_text():
+    assert [switch.name for switch in switches()] == list(switch_names())
+    for switch in switches():
+        assert switch.metavar, switch.name
+        assert switch.example, switch.name
+        assert len(switch.summary) > 10, switch.name
+        assert switch.summary.count("`") % 2 == 0, switch.name
+        assert switch.summary[-1] not in ".;,", switch.name
+
+
+@pytest.mark.parametrize("switch", switches(), ids=lambda switch: switch.name)
+def test_the_example_of_a_switch_is_a_value_of_it(switch, monkeypatch):
+    monkeypatch.setattr("mlirfuse.patterns.PASSES", PASSES)
+    field = FusionOptions.__dataclass_fields__[switch.name]
+    given = [switch.example] if isinstance(switch.default, tuple) else switch.example
+    assert field.metadata["read"](given) != switch.default
+
+
+def test_values_are_spelled_as_they_are_read():
+    assert [spelled(value) for value in (True, False, ("a", "b"), 3)] == ["on", "off", "a,b", "3"]

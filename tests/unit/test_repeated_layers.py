@@ -1,4 +1,4 @@
-"""Runs on a few of many like layers say the same as runs on all."""
+"""A run on representatives of repeated layers equals a run on all layers."""
 
 import dataclasses
 import re
@@ -10,7 +10,8 @@ from mlirfuse import targets
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.pipelines.repeated_layers import detect, shorten
-from mlirfuse.pipelines.repeated_layers.replicate import unfold
+from mlirfuse.pipelines.repeated_layers.op_parts import block_ops
+from mlirfuse.pipelines.repeated_layers.replicate import replicate
 from mlirfuse.structured.ir import ops
 
 COUNT = 7
@@ -38,7 +39,7 @@ WEIGHTS = """
   %w@ = arith.constant dense_resource<weight@> : tensor<64x64xf32>
 """
 
-# An RMS norm, a product, its activation and a residual sum: groups end in the next layer, too.
+# An RMS norm, a matmul, its activation and a residual sum: groups end in the next layer, too.
 LAYER = """
   %sum@ = linalg.generic {indexing_maps = [#rows, #row],
       iterator_types = ["parallel", "reduction"]}
@@ -113,11 +114,11 @@ def run(module, options, target="cpu:x86-64-v4", observer=None):
 
 
 def short_run(module):
-    """A run on the short module: the folding, the grouped module, report and what was decided."""
-    short = shorten.fold(module, engine.clone)
+    """A run on the short module: itself, the grouped module, the report and the records."""
+    short = shorten.shorten(module, engine.clone)
     target, options = targets.parse("cpu:x86-64-v4"), FusionOptions()
-    state = engine._Run.of(short.module, target, options, None, None)
-    return short, *state.passes(None), state.made
+    work = engine.PipelineRun.of(short.module, target, options, None, None)
+    return short, *work.passes(None), work.state.records
 
 
 # --- layers -----------------------------------------------------------------------------------
@@ -192,29 +193,29 @@ def parameters(source):
     ],
     ids=["named", "parameters", "lines", "search", "norms"],
 )
-def test_it_is_the_same_as_a_run_on_all(source, switches, target):
+def test_replication_equals_a_run_on_all(source, switches, target):
     module, options = ir.Module.parse(source), FusionOptions.resolve(**switches)
-    told = []
-    done = engine._folded(module, targets.parse(target), options, told.append)
+    listened = []
+    done = engine.run_on_representatives(module, targets.parse(target), options, listened.append)
     assert done is not None
     grouped, report = run(module, options, target, observer=lambda *_: lambda: None)
     assert printed(done[0]) == printed(grouped)
     assert done[1].decisions == report.decisions
     assert done[1].counts() == report.counts()
-    assert told == done[1].passes
+    assert listened == done[1].passes
 
 
 def test_a_search_that_orders_by_the_layers_names_is_run_on_all():
     module, options = ir.Module.parse(text()), FusionOptions.resolve(**SEARCH)
-    assert engine._folded(module, targets.parse("cpu"), options, None) is None
+    assert engine.run_on_representatives(module, targets.parse("cpu"), options, None) is None
 
 
-def test_what_is_from_three_layers_is_not_understood():
-    short = shorten.fold(ir.Module.parse(text()), engine.clone)
-    places = {short.layer(o.location): o.location for o in shorten.held_in(short.module, "main")}
-    assert set(places) == {None, 0, 1, 2, shorten.KEPT}
+def test_a_location_of_three_layers_is_not_replicable():
+    short = shorten.shorten(ir.Module.parse(text()), engine.clone)
+    places = {short.layer(o.location): o.location for o in block_ops(short.module, "main")}
+    assert set(places) == {None, 0, 1, 2, shorten.REPRESENTATIVES}
     assert short.layer(ir.Location.fused([places[1], places[2]])) == 2
-    with pytest.raises(shorten.Uneven):
+    with pytest.raises(shorten.NotReplicable):
         short.layer(ir.Location.fused([places[0], places[1], places[2]]))
 
 
@@ -223,7 +224,7 @@ def test_each_layer_keeps_its_weights_and_lines(source):
     grouped, report = run(ir.Module.parse(source), FusionOptions())
     assert "weight_packing_rewrite" in report.counts()
     shown = printed(grouped)
-    assert shorten.ops.OWN_NAME not in shown
+    assert shorten.ops.INTERNAL_NAME_PREFIX not in shown
     packed = re.findall(r"\bweight(\d)\b", shown)
     assert packed == [str(n) for n in range(COUNT)]
     read = re.findall(r"global.load immutable @(packed_weight\w*)", shown)
@@ -241,7 +242,7 @@ def test_ops_without_a_location_have_no_name():
     source = re.sub(r' loc\(".*?"[:\d]*\)', " loc(unknown)", text())
     module = ir.Module.parse(source)
     options = FusionOptions.resolve(**SEARCH)
-    done = engine._folded(module, targets.parse("cpu"), options, None)
+    done = engine.run_on_representatives(module, targets.parse("cpu"), options, None)
     assert done is not None
     assert {name for d in done[1].decisions for name in d.ops} == {"-"}
     assert "linalg.generic reads the group and feeds it" in {d.detail for d in done[1].decisions}
@@ -259,40 +260,45 @@ def test_ops_without_a_location_have_no_name():
     ],
     ids=str,
 )
-def test_what_tells_layers_apart_is_run_on_all(switches):
+def test_switches_that_distinguish_layers_run_on_all(switches):
     module, options = ir.Module.parse(text()), FusionOptions.resolve(**switches)
-    assert engine._folded(module, targets.parse("cpu"), options, None) is None
+    assert engine.run_on_representatives(module, targets.parse("cpu"), options, None) is None
 
 
 @pytest.mark.parametrize("layer", [1, 2, 4])
-def test_what_reads_an_inner_layer_needs_all(layer):
+def test_a_user_of_an_inner_layer_needs_all(layer):
     module = ir.Module.parse(text(out=layer))
-    assert shorten.fold(module, engine.clone) is None
+    assert shorten.shorten(module, engine.clone) is None
 
 
 def test_few_layers_are_not_cut(monkeypatch):
-    monkeypatch.setattr(shorten, "FEWEST", COUNT)
-    assert shorten.fold(ir.Module.parse(text()), engine.clone) is None
+    monkeypatch.setattr(shorten, "MIN_LAYERS", COUNT)
+    assert shorten.shorten(ir.Module.parse(text()), engine.clone) is None
 
 
-# --- what is not alike ------------------------------------------------------------------------
+# --- differences between layers ----------------------------------------------------------------
 
 
-def test_what_is_alike_is_told_of_all():
+def test_equal_layers_are_replicated():
     module = ir.Module.parse(text())
-    assert unfold(*short_run(module))
+    assert replicate(*short_run(module))
 
 
 @pytest.mark.parametrize("change", ["lacks", "twice", "detail", "far"])
-def test_a_decision_that_is_another_in_one_layer(change):
-    short, grouped, report, made = short_run(ir.Module.parse(text()))
-    place = [short.layer(m.places[-1]) for m in made].index(0)
-    other = dataclasses.replace(made[place].decision, detail="other")
-    instead = {"lacks": [], "twice": [made[place]] * 2}
-    instead["detail"] = [dataclasses.replace(made[place], decision=other)]
-    far = next(m for m in made if short.layer(m.places[-1]) == 2)
-    instead["far"] = [made[place], dataclasses.replace(far, places=far.places + made[place].places)]
-    assert not unfold(short, grouped, report, [*made[:place], *instead[change], *made[place + 1 :]])
+def test_a_decision_that_differs_in_one_layer(change):
+    short, grouped, report, records = short_run(ir.Module.parse(text()))
+    place = [short.layer(m.places[-1]) for m in records].index(0)
+    other = dataclasses.replace(records[place].decision, detail="other")
+    instead = {"lacks": [], "twice": [records[place]] * 2}
+    instead["detail"] = [dataclasses.replace(records[place], decision=other)]
+    far = next(m for m in records if short.layer(m.places[-1]) == 2)
+    instead["far"] = [
+        records[place],
+        dataclasses.replace(far, places=far.places + records[place].places),
+    ]
+    assert not replicate(
+        short, grouped, report, [*records[:place], *instead[change], *records[place + 1 :]]
+    )
 
 
 CHANGES = [
@@ -308,9 +314,9 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_op_that_is_another_in_one_layer(change):
-    short, grouped, report, made = short_run(ir.Module.parse(text()))
-    block = shorten.held_in(grouped, "main")
+def test_an_op_that_differs_in_one_layer(change):
+    short, grouped, report, records = short_run(ir.Module.parse(text()))
+    block = block_ops(grouped, "main")
     weights = [op for op in block if short.place(op) in short.layers.weights]
     held = [
         [op for op in block if short.layer(op.location) == n and op not in weights]
@@ -346,4 +352,4 @@ def test_an_op_that_is_another_in_one_layer(change):
         reader.operands[number] = next(v for v in same if short.layer(v.owner.location) == 0)
         if change == "operand":
             reader.operands[0] = reader.operands[1]
-    assert not unfold(short, grouped, report, made)
+    assert not replicate(short, grouped, report, records)

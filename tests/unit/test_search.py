@@ -10,7 +10,7 @@ from helpers.shuffled import shuffle
 from mlirfuse import targets
 from mlirfuse.core import MustFuseError, Reason, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.patterns.reduction_fusion import DEEPEST
+from mlirfuse.patterns.reduction_fusion import MAX_DEPENDENT_REDUCTIONS
 from mlirfuse.pipelines import engine
 
 M, N = 16, 24
@@ -148,14 +148,14 @@ def test_reductions_that_wait_for_each_other_are_limited():
     """IREE takes a minute for fourteen: each is computed again for all that reads it."""
     f = Function("f", (M, N))
     value = f.argument((0, 1), "f32")
-    for _ in range(DEEPEST + 2):
+    for _ in range(MAX_DEPENDENT_REDUCTIONS + 2):
         value = f.apply("arith.subf", value, f.reduce("arith.addf", value, (1,)))
     _, report = run(f.finish(value))
     sizes = [len(ops) for _, ops in groups(report)]
-    assert sum(sizes) == 2 * (DEEPEST + 2)
+    assert sum(sizes) == 2 * (MAX_DEPENDENT_REDUCTIONS + 2)
     assert len(sizes) == 2
     said = {d.detail for d in report.decisions if d.reason is Reason.TOO_MANY_OPS}
-    assert said == {f"more than {DEEPEST} reductions one after the other"}
+    assert said == {f"more than {MAX_DEPENDENT_REDUCTIONS} reductions one after the other"}
 
 
 def test_the_worth_of_a_group_is_in_its_decision():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from benchmarks.machines import GPUS
+from helpers import gpus
 from mlirfuse import targets
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.targets import cuda, rocm, vulkan
@@ -109,14 +109,14 @@ def test_says_where_its_rates_come_from(name):
     assert (target.shared_memory is None) == (target.name == "cpu")
 
 
-@pytest.mark.parametrize("spec", ["cpu:generic", "cuda:sm_86", "cuda:sm_89", *GPUS])
+@pytest.mark.parametrize("spec", ["cpu:generic", *gpus.PARAMETERS])
 def test_compiles(spec):
     program = mlirfuse.compile(PROGRAM, target=spec, cache=False)
     assert program.report.target == spec
     assert program.report.dispatches["fused"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "spec",
     [f"{m.__name__.split('.')[-1]}:{a}" for m in (cuda, rocm, vulkan) for a in m.RATES],

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.gpu.check.attentions import ATTENTIONS
+from benchmarks.gpu.check.attention import ATTENTIONS
 from benchmarks.gpu.check.case import Case, Chance, Form
-from benchmarks.gpu.check.images import CONVOLUTIONS, POOLINGS
-from benchmarks.gpu.check.products import PRODUCTS
+from benchmarks.gpu.check.convolutions import CONVOLUTIONS, POOLINGS
+from benchmarks.gpu.check.matmuls import MATMULS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
 from mlirfuse.core import UsageError, nearest
 
 KERNELS: Mapping[str, Mapping[str, Form]] = {
     "row_triton_kernel": ROW,
-    "matmul_triton_kernel": PRODUCTS,
+    "matmul_triton_kernel": MATMULS,
     "conv_triton_kernel": CONVOLUTIONS,
     "pool_triton_kernel": POOLINGS,
     "attention_triton_kernel": ATTENTIONS,
@@ -27,35 +27,37 @@ FORMS: Mapping[str, tuple[str, Form]] = {
 }
 
 TABLE = "cases.json"
-"""File beside programs that says which cases they hold."""
+"""File next to the programs that lists their cases."""
 
 
 def case(name: str, seed: int, *, small: bool = False) -> Case:
-    """The case of a name, `FORM_NUMBER`.
+    """The case of a name, `FORM_ORDINAL`.
 
     Raises:
-      UsageError: no form is called so.
+      UsageError: there is no such form.
     """
-    form, _, number = name.rpartition("_")
-    if form not in FORMS or not number.isdecimal():
+    form, _, ordinal = name.rpartition("_")
+    if form not in FORMS or not ordinal.isdecimal():
         raise UsageError(f"no case is called '{name}'{nearest(form, FORMS)}")
     kernel, make = FORMS[form]
-    return Case(form, int(number), kernel, make(Chance(seed, form, int(number), small=small)))
+    return Case(form, int(ordinal), kernel, make(Chance(seed, form, int(ordinal), small=small)))
 
 
 def names(count: int, words: Sequence[str] = ()) -> list[str]:
-    """Names of at most so many cases, the forms in turns.
+    """Names of cases, with the forms in rotation.
 
     Args:
-      count: of all cases together.
-      words: a form, or the pass that it is of, has one of them in its name; all without words.
+      count: number of cases.
+      words: selects forms with one of them in the name of the form or its pass; all if empty.
     """
     low = [word.lower() for word in words]
     chosen = [
-        form for form, (kernel, _) in FORMS.items() if not low or _said(f"{form} {kernel}", low)
+        form
+        for form, (kernel, _) in FORMS.items()
+        if not low or _has_one_of(f"{form} {kernel}", low)
     ]
     return [f"{chosen[n % len(chosen)]}_{n // len(chosen)}" for n in range(count if chosen else 0)]
 
 
-def _said(text: str, words: Sequence[str]) -> bool:
+def _has_one_of(text: str, words: Sequence[str]) -> bool:
     return any(word in text for word in words)

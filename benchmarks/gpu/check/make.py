@@ -1,4 +1,4 @@
-"""Compiles cases, some to a program, and writes down which kernels the programs hold."""
+"""Compiles cases, several to a program, and records the kernels that the programs have."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from mlirfuse.support.atomic_file import replacing
 
 TARGET = "cuda:sm_90"
 
-TOGETHER = 8
-"""Cases of a program: what a program costs beside them is paid once."""
+CASES_PER_PROGRAM = 8
+"""Cases of a program, which share its fixed costs."""
 
-SECONDS = 600.0
-"""That a step of the compiler may take."""
+TIMEOUT_SECONDS = 600.0
+"""Time limit of each step of the compiler."""
 
 EXAMPLES = (7, 11, 13, 17)
-"""What dynamic sizes are when a case is exported."""
+"""Values of dynamic sizes in the export of a case."""
 
-MOST_DYNAMIC = 1 << 20
+MAX_DYNAMIC_SIZE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made:
-    """What became of a case.
+    """The outcome of a case's compilation.
 
     Attributes:
-      name: of the case.
-      kernel: the pass that has to take it.
-      program: file that has it as a function of its name; empty when there is none.
-      said: why its kernel is not there; empty when it is.
+      name: name of the case.
+      kernel: name of the pass that must take it.
+      program: file name of the program with its function; empty if there is none.
+      said: reason why its kernel is missing; empty if it is there.
     """
 
     name: str
@@ -72,24 +72,24 @@ class Program(torch.nn.Module):  # type: ignore[misc]
 def make(
     names: Sequence[str], folder: Path, seed: int, *, target: str = TARGET, jobs: int = 1
 ) -> list[Made]:
-    """Compiles cases into a folder, with a table of what is there.
+    """Compiles cases into a folder, with a table of its cases.
 
     Args:
-      names: of the cases.
-      folder: for programs; its table is written anew.
-      seed: of the random choices.
-      target: what is compiled for.
-      jobs: processes.
+      names: names of the cases.
+      folder: folder of the programs; its table is replaced.
+      seed: seed of the random choices.
+      target: target of the programs.
+      jobs: number of processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    groups = [names[n : n + TOGETHER] for n in range(0, len(names), TOGETHER)]
+    groups = [names[n : n + CASES_PER_PROGRAM] for n in range(0, len(names), CASES_PER_PROGRAM)]
     made: list[Made] = []
-    # New processes: those that are forked would share the threads of PyTorch and IREE.
+    # Spawned processes: forked ones would share the threads of PyTorch and IREE.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
         waiting = [
-            pool.submit(_make, group, folder / f"{number:03}.vmfb", seed, target)
-            for number, group in enumerate(groups)
+            pool.submit(_make, group, folder / f"{index:03}.vmfb", seed, target)
+            for index, group in enumerate(groups)
         ]
         for done in concurrent.futures.as_completed(waiting):
             found, seconds = done.result()
@@ -130,26 +130,26 @@ def _make(names: Sequence[str], path: Path, seed: int, target: str) -> tuple[lis
 
 
 def _compiled(cases: Sequence[Case], texts: dict[str, str], path: Path, target: str) -> list[Made]:
-    """Compiles cases together, or apart where that fails."""
+    """Compiles cases in one program, or in separate ones if that fails."""
     if not cases:
         return []
     try:
         with every_kernel_pays():
             program = mlirfuse.compile(
-                joined([texts[case.name] for case in cases]),
+                merged_module([texts[case.name] for case in cases]),
                 target=target,
                 function=cases[0].name,
                 enable_feature=["kernels"],
-                timeout=SECONDS,
+                timeout=TIMEOUT_SECONDS,
                 cache=False,
             )
     except MlirfuseError as error:
         if len(cases) == 1:
             return [Made(cases[0].name, cases[0].kernel, said=_line(error))]
         made = []
-        for number, case in enumerate(cases):
-            beside = path.with_name(f"{path.stem}_{number}{path.suffix}")
-            made += _compiled([case], texts, beside, target)
+        for index, case in enumerate(cases):
+            own_path = path.with_name(f"{path.stem}_{index}{path.suffix}")
+            made += _compiled([case], texts, own_path, target)
         return made
     program.save(path)
     return [
@@ -159,14 +159,14 @@ def _compiled(cases: Sequence[Case], texts: dict[str, str], path: Path, target: 
 
 @contextlib.contextmanager
 def every_kernel_pays() -> Iterator[None]:
-    """Has kernels built of sizes, too, for which IREE's code is as fast."""
+    """Builds kernels also for sizes for which IREE's code is as fast."""
     faster = lookup.Baseline("", {}, iree_us=2.0, kernel_us=1.0)
     with mock.patch.object(lookup, "baseline", return_value=faster):
         yield
 
 
 def refusal(report: Report, case: Case) -> str:
-    """Why a case has not the kernel that it is to check; empty when it has."""
+    """Reason why a case lacks its kernel; empty if it has it."""
     own = [d for d in report.decisions if d.function == case.name]
     if any(d.taken and d.pass_name == case.kernel for d in own):
         return ""
@@ -176,17 +176,17 @@ def refusal(report: Report, case: Case) -> str:
 
 
 def written(case: Case) -> str:
-    """A case as the text of a function of its name."""
+    """MLIR text of a case, a function of its name."""
     work = case.work
     if work.text:
         return work.text.replace("@main", f"@{case.name}")
     dynamic = sorted({s for given in work.inputs for s in given.shape if isinstance(s, str)})
     sizes = dict(zip(dynamic, EXAMPLES, strict=False))
     arguments = tuple(
-        torch.zeros(resolved(given.shape, sizes), dtype=DTYPES[work.dtype_of(number)])
-        for number, given in enumerate(work.inputs)
+        torch.zeros(resolved(given.shape, sizes), dtype=DTYPES[work.dtype_of(index)])
+        for index, given in enumerate(work.inputs)
     )
-    known = {name: torch.export.Dim(name, min=1, max=MOST_DYNAMIC) for name in dynamic}
+    known = {name: torch.export.Dim(name, min=1, max=MAX_DYNAMIC_SIZE) for name in dynamic}
     shapes = tuple(
         {axis: known[s] for axis, s in enumerate(given.shape) if isinstance(s, str)}
         for given in work.inputs
@@ -196,18 +196,18 @@ def written(case: Case) -> str:
         arguments,
         dynamic_shapes={"arguments": shapes} if dynamic else None,
         function=case.name,
-        timeout=SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     with imported.workdir or contextlib.nullcontext(), ir.Context():
         text = str(ir.Module.parse(imported.path.read_bytes()))
     if any(given.dtype == "i4" for given in work.inputs):
-        # PyTorch has no i4: where it is meant, all integers of a program that was given as i8 are.
+        # PyTorch has no i4: in such a program all i8 stand for i4.
         text = re.sub(r"(?<![\w.])i8\b|(?<=x)i8(?=>)", "i4", text)
     return text
 
 
-def joined(texts: Sequence[str]) -> str:
-    """One module with the functions of several."""
+def merged_module(texts: Sequence[str]) -> str:
+    """One module with the functions of several texts."""
     with ir.Context(), ir.Location.unknown():
         whole = ir.Module.create()
         for text in texts:

@@ -1,4 +1,4 @@
-"""The section of docs/reliability.md on what ran on a device, from results/gpu_check.json."""
+"""The section of docs/reliability.md on kernels on a device, from results/gpu_check.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 RESULTS = "gpu_check.json"
-"""Name of the file with the newest run."""
+"""File name of the newest run."""
 
 DTYPES = ("f16", "bf16", "f32")
 
@@ -15,10 +15,10 @@ EXPLAINED = {
     "bias_gelu_residual_2": "IREE's importer of PyTorch has 0.797724 for the root of 2/pi in a GELU"
     " by tanh, which results in f32 show; stock IREE on the CPU is as far off"
 }
-"""Case that failed -> why it is no mistake of a kernel."""
+"""Failed case -> the reason why it is no error of a kernel."""
 
 _RUNNING = ("iree-base-runtime", "torch", "cuda")
-"""What of the device's machine a program and its reference run with."""
+"""Packages of the device's machine that programs and references run with."""
 
 REPEAT = "python -m benchmarks gpu_check"
 
@@ -31,23 +31,23 @@ def section(found: Mapping[str, Any]) -> list[str]:
     versions = {**found["compiled_with"], **{n: found["run_with"].get(n, "") for n in _RUNNING}}
     device = found["run_with"].get("device", "no device")
     with_versions = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-    said = (
+    summary = (
         f"`{REPEAT}`, {found['date']}, seed {found['seed']}: {len(cases)} random programs of"
         f" {forms} forms, each with the kernel that it is for, compiled for `{found['target']}` and"
         f" called {_sum(cases, 'calls')} times on one {device}, in {found['seconds']} s"
         f" ({with_versions}). Sizes are 1, odd, primes, powers of two and their neighbours, and"
         f" those of models; programs of dynamic sizes are called with several; rows hold infinities"
         f" and NaN, masks hide whole rows. Each element of a result is compared with float64: an"
-        f" error counts beside its own magnitude and the root mean square of all. A second call"
+        f" error is relative to its magnitude plus the root mean square of all. A second call"
         f" starts with NaN in the memory of the results, and must give the same bits; so must a"
         f" third, replayed as a CUDA graph, {_sum(cases, 'written')} of which wrote between guards"
-        f" that stayed whole. Arguments must not change. Integers are in the columns of the type"
+        f" that stayed intact. Arguments must not change. Integers are in the columns of the type"
         f" that they are scaled in."
     )
     rows = [_row(f"`{kernel}`", [c for c in cases if c["kernel"] == kernel]) for kernel in kernels]
     return [
         "## Kernels on a device\n",
-        *textwrap.wrap(said, 100, break_on_hyphens=False),
+        *textwrap.wrap(summary, 100, break_on_hyphens=False),
         "",
         f"| kernel | programs | {' | '.join(DTYPES)} | dynamic | calls | largest error | failed |",
         "| --- |" + " ---: |" * (len(DTYPES) + 5),
@@ -55,7 +55,7 @@ def section(found: Mapping[str, Any]) -> list[str]:
         _row("all", cases),
         "",
         *_failures(cases),
-        "The largest error is that of what is allowed: 0.6 % in f16, 4 % in bf16, 2e-5 in f32.",
+        "The largest error is relative to the tolerance: 0.6 % in f16, 4 % in bf16, 2e-5 in f32.",
     ]
 
 
@@ -63,8 +63,8 @@ def _row(name: str, cases: Sequence[Mapping[str, Any]]) -> str:
     types = [sum(case["dtype"] == dtype for case in cases) for dtype in DTYPES]
     dynamic = sum("dynamic" in case["form"] for case in cases)
     failed = sum(bool(case["said"]) for case in cases)
-    right = [case["error"] for case in cases if not case["said"]]
-    cells = [len(cases), *types, dynamic, _sum(cases, "calls"), f"{max(right, default=0):.2f}"]
+    errors = [case["error"] for case in cases if not case["said"]]
+    cells = [len(cases), *types, dynamic, _sum(cases, "calls"), f"{max(errors, default=0):.2f}"]
     return f"| {name} | {' | '.join(map(str, cells))} | {failed} |"
 
 

@@ -1,4 +1,4 @@
-"""A program on a device, called with tensors of PyTorch, and what its calls are checked for."""
+"""Programs on a device, called with tensors of PyTorch, and the checks of their calls."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mlirfuse.runtime.cupti_trace import NotRecorded
 from mlirfuse.runtime.replay import Graph
 
 POISON = 0xFF
-"""Of every byte of memory for results: NaN in all types of floating point, -1 of integers."""
+"""Initial value of bytes of results: NaN in all floating-point types, -1 of integers."""
 
-GUARD = 4096
-"""Bytes on both sides of a result's memory that nobody may write to."""
+GUARD_BYTES = 4096
+"""Size of the guards before and after a result's memory, which must stay unchanged."""
 
-GUARDED = 0xA5
-"""What they hold."""
+GUARD_VALUE = 0xA5
+"""Value of the guards' bytes."""
 
 HOST, CUDA = 1, 2
-"""DLPack's numbers of kinds of devices."""
+"""Device types of DLPack."""
 
 
 class Program(abc.ABC):
     """A function that is called with tensors."""
 
     def passed(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The arguments as the program takes them."""
+        """The arguments in the program's representation."""
         return list(arguments)
 
     @abc.abstractmethod
@@ -41,14 +41,14 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def write(self, passed: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-        """Has results written to memory of the caller's.
+        """Lets the program write results to memory of the caller.
 
         Args:
           passed: the arguments.
-          out: for the results.
+          out: tensors for the results.
 
         Returns:
-          Whether it could be: the program's commands can be replayed with other addresses.
+          Whether this is possible: the program's commands can be replayed with other addresses.
         """
 
 
@@ -59,10 +59,10 @@ class Loaded(Program):
         """Loads a program.
 
         Args:
-          image: the file's bytes.
-          name: of the function.
-          uri: of the device, `cuda` or `local-task`.
-          dtypes: element types of its arguments.
+          image: bytes of the file.
+          name: name of the function.
+          uri: URI of the device, `cuda` or `local-task`.
+          dtypes: element types of the arguments.
         """
         import iree.runtime as rt
 
@@ -81,7 +81,7 @@ class Loaded(Program):
             raise MlirfuseError(f"the program has no function {name}")
 
     def passed(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The arguments as bytes: IREE takes neither bf16 nor i4 through DLPack."""
+        """The arguments as bytes: IREE imports neither bf16 nor i4 through DLPack."""
         self._shapes = [tuple(tensor.shape) for tensor in arguments]
         raw = [_bytes(tensor.contiguous()) for tensor in arguments]
         return [
@@ -117,7 +117,7 @@ class Loaded(Program):
         return torch.from_dlpack(capsule).view(dtype).reshape(shape)
 
     def write(self, passed: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
-        """Has a CUDA graph of the call's commands write to the caller's memory."""
+        """Replays the call as a CUDA graph that writes to the caller's memory."""
         if self._kind != CUDA:
             return False
         try:
@@ -130,20 +130,20 @@ class Loaded(Program):
 
 
 def packed(raw: Tensor) -> Tensor:
-    """Bytes of i4, two to a byte, the first in the lower bits."""
+    """Packs i4, two to a byte, the first in the lower bits."""
     low, high = raw[0::2] & 15, raw[1::2] & 15
     return low | high << 4
 
 
 def element_type(dtype: str) -> int:
-    """IREE's number of an element type."""
+    """iree-runtime's code of an element type."""
     import iree.runtime as rt
 
     return int(getattr(rt.HalElementType, _TYPES[dtype]))
 
 
 def torch_type(element: Any) -> torch.dtype:
-    """PyTorch's element type of IREE's number."""
+    """PyTorch's element type for iree-runtime's code."""
     import iree.runtime as rt
 
     known = {
@@ -155,8 +155,8 @@ def torch_type(element: Any) -> torch.dtype:
         "INT_32": torch.int32,
         "SINT_32": torch.int32,
     }
-    numbers = {int(getattr(rt.HalElementType, name)): dtype for name, dtype in known.items()}
-    return numbers[int(element)]
+    codes = {int(getattr(rt.HalElementType, name)): dtype for name, dtype in known.items()}
+    return codes[int(element)]
 
 
 _TYPES = {
@@ -172,29 +172,29 @@ _TYPES = {
 
 def load(case: Case, path: Path, uri: str) -> Loaded:
     """A case's function of a program."""
-    dtypes = [case.work.dtype_of(number) for number in range(len(case.work.inputs))]
+    dtypes = [case.work.dtype_of(index) for index in range(len(case.work.inputs))]
     return Loaded(path.read_bytes(), case.name, uri, dtypes)
 
 
-# --- what is checked -----------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------
 
 
 def check(case: Case, program: Program, device: str, *, replayed: bool = True) -> dict[str, Any]:
     """Calls a program with each of the case's sizes.
 
     Returns:
-      `error`: the largest, over what is allowed; `calls`; `written`: how many of them wrote into
-      memory between guards; `said`: what is wrong, empty when nothing is.
+      `error`: maximum error over the tolerance; `calls`: number of calls; `written`: number of
+      calls that wrote to memory between guards; `said`: message of the failure, or empty.
     """
-    worst, guarded, wrong = 0.0, 0, ""
+    worst, guarded, failure = 0.0, 0, ""
     for sizes in case.work.sizes:
-        error, could, said = _check_call(case, program, device, sizes, replayed=replayed)
+        error, could, message = _check_call(case, program, device, sizes, replayed=replayed)
         worst, guarded = max(worst, error), guarded + could
-        if said:
+        if message:
             shown = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            wrong = f"{shown}: {said}" if shown else said
+            failure = f"{shown}: {message}" if shown else message
             break
-    return {"error": worst, "calls": len(case.work.sizes), "written": guarded, "said": wrong}
+    return {"error": worst, "calls": len(case.work.sizes), "written": guarded, "said": failure}
 
 
 def _check_call(
@@ -206,34 +206,34 @@ def _check_call(
     del arguments
     before = [t.clone() for t in passed]
     found = program.call(passed)
-    error, said = compared(found, expected, case)
-    if said:
-        return error, False, said
+    error, message = compared(found, expected, case)
+    if message:
+        return error, False, message
     first = [t.clone() for t in found]
-    # The next call gets this memory again, and has to write to all of it.
+    # The next call gets this memory again, and must write all of it.
     for result in found:
         _bytes(result).fill_(POISON)
     _wait(device)
     del found
     again = program.call(passed)
-    said = _other_bits(again, first, "a second call over NaN")
+    message = _other_bits(again, first, "a second call over NaN")
     del again
     could = False
-    if not said and replayed:
-        places = [Place(result) for result in first]
-        could = program.write(passed, [place.result for place in places])
+    if not message and replayed:
+        buffers = [GuardedBuffer(result) for result in first]
+        could = program.write(passed, [buffer.result for buffer in buffers])
         if could:
-            said = _other_bits([p.result for p in places], first, "a replayed call over NaN")
-            outside = [n for n, place in enumerate(places) if not place.intact()]
-            said = said or (f"result {outside[0]}: written outside of it" if outside else "")
+            message = _other_bits([b.result for b in buffers], first, "a replayed call over NaN")
+            outside = [n for n, buffer in enumerate(buffers) if not buffer.intact()]
+            message = message or (f"result {outside[0]}: written outside of it" if outside else "")
     changed = [n for n, (a, b) in enumerate(zip(passed, before, strict=True)) if _differ(a, b)]
-    if changed and not said:
-        said = f"argument {changed[0]} was written to"
-    return error, could, said
+    if changed and not message:
+        message = f"argument {changed[0]} was written to"
+    return error, could, message
 
 
-class Place:
-    """Memory for a result, full of NaN, in the middle of memory that nobody may write to.
+class GuardedBuffer:
+    """Memory for a result, filled with NaN, between guards.
 
     Attributes:
       result: the tensor.
@@ -242,46 +242,46 @@ class Place:
     def __init__(self, like: Tensor) -> None:
         size = like.nbytes
         self._whole = torch.full(
-            (size + 2 * GUARD,), GUARDED, dtype=torch.uint8, device=like.device
+            (size + 2 * GUARD_BYTES,), GUARD_VALUE, dtype=torch.uint8, device=like.device
         )
-        self._inside = slice(GUARD, GUARD + size)
+        self._inside = slice(GUARD_BYTES, GUARD_BYTES + size)
         self._whole[self._inside] = POISON
         self.result = self._whole[self._inside].view(like.dtype).view(like.shape)
 
     def intact(self) -> bool:
-        """Whether nobody wrote around the result."""
-        sides = self._whole[: self._inside.start], self._whole[self._inside.stop :]
-        return all(bool((side == GUARDED).all()) for side in sides)
+        """Whether the guards are unchanged."""
+        guards = self._whole[: self._inside.start], self._whole[self._inside.stop :]
+        return all(bool((guard == GUARD_VALUE).all()) for guard in guards)
 
 
 def compared(found: Sequence[Tensor], expected: Sequence[Tensor], case: Case) -> tuple[float, str]:
-    """The largest error over what is allowed, and what is wrong.
+    """The maximum error over the tolerance, and a message; an empty one if it is at most 1.
 
-    An element may be off by the tolerance times its magnitude and the root mean square of all: the
-    largest of a softmax or a norm says nothing of the others.
+    The tolerance of an element is relative to its magnitude plus the root mean square of all, since
+    the largest element of a softmax or a norm does not bound the others' errors.
     """
     if len(found) != len(expected):
         return math.inf, f"{len(found)} results; expected {len(expected)}"
     worst = 0.0
-    for number, (ours, exact) in enumerate(zip(found, expected, strict=True)):
+    for index, (ours, exact) in enumerate(zip(found, expected, strict=True)):
         if ours.shape != exact.shape:
             shapes = f"{tuple(ours.shape)}; expected {tuple(exact.shape)}"
-            return math.inf, f"result {number} is {shapes}"
+            return math.inf, f"result {index} is {shapes}"
         error = error_of(ours, exact.double(), tolerance_of(case, ours.dtype), case.work.step)
         at = int(error.argmax())
         worst = max(worst, float(error[at]))
         if not worst <= 1.0:
             got, want = float(ours.reshape(-1)[at]), float(exact.reshape(-1)[at])
-            many = int((error > 1.0).sum())
+            count = int((error > 1.0).sum())
             return worst, (
-                f"result {number} of {tuple(ours.shape)}: {many} wrong, element {at} is {got:g};"
+                f"result {index} of {tuple(ours.shape)}: {count} wrong, element {at} is {got:g};"
                 f" expected {want:g}"
             )
     return worst, ""
 
 
 def error_of(ours: Tensor, exact: Tensor, tolerance: float, step: float = 0.0) -> Tensor:
-    """Each element's error over what is allowed; infinite where only one is finite or NaN."""
+    """Error of each element over its tolerance; infinite where only one value is finite or NaN."""
     ours, exact = ours.double().reshape(-1), exact.reshape(-1)
     finite = torch.isfinite(exact)
     kept = torch.where(finite, exact, 0.0)
@@ -294,20 +294,20 @@ def error_of(ours: Tensor, exact: Tensor, tolerance: float, step: float = 0.0) -
 
 
 def tolerance_of(case: Case, dtype: torch.dtype) -> float:
-    """Of a result of that type."""
+    """Relative tolerance of a result."""
     if case.work.tolerance:
         return case.work.tolerance
     return TOLERANCES[case.work.dtype]
 
 
-def _other_bits(found: Sequence[Tensor], first: Sequence[Tensor], what: str) -> str:
-    for number, (ours, before) in enumerate(zip(found, first, strict=True)):
+def _other_bits(found: Sequence[Tensor], first: Sequence[Tensor], call: str) -> str:
+    for index, (ours, before) in enumerate(zip(found, first, strict=True)):
         if _differ(ours, before):
             elements = ours.element_size()
-            places = (_bytes(ours) != _bytes(before)).view(-1, elements).any(1).nonzero()
+            changed = (_bytes(ours) != _bytes(before)).view(-1, elements).any(1).nonzero()
             return (
-                f"result {number} of {tuple(ours.shape)}: {what} left {len(places)} other elements,"
-                f" the first at {int(places[0])}"
+                f"result {index} of {tuple(ours.shape)}: {call} left {len(changed)} other elements,"
+                f" the first at {int(changed[0])}"
             )
     return ""
 

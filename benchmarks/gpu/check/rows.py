@@ -21,11 +21,11 @@ from benchmarks.gpu.check.case import (
     wide,
 )
 
-MOST = 1 << 22
-"""Elements of a tensor, but for those of real sizes."""
+MAX_ELEMENTS = 1 << 22
+"""Maximum size of a tensor in elements, except for those of models."""
 
 MEASURED_WIDTHS = (1024, 4096, 8192, 32768)
-"""Columns for which tilings were measured."""
+"""Row lengths with measured configurations."""
 
 QUANTIZATION = 30.0
 
@@ -33,9 +33,15 @@ EPSILON = 1e-5
 
 
 def shape_of(chance: Chance, *, columns: int = 2, rows: int = 1) -> tuple[int, ...]:
-    """Rows in one to three dimensions, and columns, at least so many."""
+    """A random shape: rows in one to three dimensions, and columns.
+
+    Args:
+      chance: source of the choices.
+      columns: minimum number of columns.
+      rows: minimum number of rows.
+    """
     columns = chance.size(9000, columns)
-    rows = chance.size(max(rows, min(3000, MOST // columns)), rows)
+    rows = chance.size(max(rows, min(3000, MAX_ELEMENTS // columns)), rows)
     if chance.likely(0.7):
         return rows, columns
     outer = chance.size(9)
@@ -45,7 +51,7 @@ def shape_of(chance: Chance, *, columns: int = 2, rows: int = 1) -> tuple[int, .
 
 
 def spelled(*shapes: tuple[int | str, ...]) -> str:
-    """Shapes for people."""
+    """Shapes as text."""
     return ", ".join("x".join(map(str, shape)) for shape in shapes)
 
 
@@ -56,18 +62,18 @@ def _kind(chance: Chance) -> Any:
 def softmax(chance: Chance) -> Work:
     shape, kind = shape_of(chance, rows=4), _kind(chance)
     dtype = chance.dtype(*FLOATS)
-    # In f32 a softmax is one op, which is no group: IREE computes it.
+    # A softmax in f32 is one op, which forms no group: IREE compiles it.
     scaled = dtype == "f32"
 
     def program(x: Tensor) -> Tensor:
         return F.softmax(x * 0.5 if scaled else x, -1)
 
-    said = f"{spelled(shape)} {kind}{', scaled' if scaled else ''}"
-    return Work(program, (Input(shape, kind),), dtype, said)
+    description = f"{spelled(shape)} {kind}{', scaled' if scaled else ''}"
+    return Work(program, (Input(shape, kind),), dtype, description)
 
 
 def masked_softmax(chance: Chance) -> Work:
-    """Of scaled scores with a mask that some of the dimensions share."""
+    """Softmax of scaled scores with a mask that is broadcast along some dimensions."""
     batch, heads, rows = chance.size(5), chance.size(9), chance.size(300)
     columns = chance.size(2100, 2)
     shape = (batch, heads, rows, columns)
@@ -80,8 +86,8 @@ def masked_softmax(chance: Chance) -> Work:
         return F.softmax(scores, -1)
 
     given = Input(mask, "mask", "i1") if boolean else Input(mask, "bias")
-    said = f"{spelled(shape, mask)} {'boolean' if boolean else 'added'}"
-    return Work(program, (Input(shape), given), chance.dtype(), said)
+    description = f"{spelled(shape, mask)} {'boolean' if boolean else 'added'}"
+    return Work(program, (Input(shape), given), chance.dtype(), description)
 
 
 def layer_norm(chance: Chance) -> Work:
@@ -93,8 +99,8 @@ def layer_norm(chance: Chance) -> Work:
         return F.layer_norm(x, (columns,), *weights)
 
     weights = (Input((columns,), "scale"), Input((columns,), "shift")) if affine else ()
-    said = f"{spelled(shape)} {kind}{'' if affine else ', no weights'}"
-    return Work(program, (Input(shape, kind), *weights), chance.dtype(*FLOATS), said)
+    description = f"{spelled(shape)} {kind}{'' if affine else ', no weights'}"
+    return Work(program, (Input(shape, kind), *weights), chance.dtype(*FLOATS), description)
 
 
 def add_layer_norm(chance: Chance) -> Work:
@@ -145,7 +151,7 @@ def rms_norm_i8(chance: Chance) -> Work:
 
 
 def norm_with_casts(chance: Chance) -> Work:
-    """Takes f32, computes in it, and returns the narrow type."""
+    """A norm in f32 with a result of the narrow type."""
     shape = shape_of(chance)
     narrow = chance.dtype()
 
@@ -159,20 +165,18 @@ def norm_with_casts(chance: Chance) -> Work:
 
 
 def measured_width(chance: Chance) -> Work:
-    """Few or odd rows of the widths that were measured, for which tilings differ."""
-    columns = MEASURED_WIDTHS[chance.number // 2 % len(MEASURED_WIDTHS)]
+    """Few or odd numbers of rows with measured row lengths, whose configurations differ."""
+    columns = MEASURED_WIDTHS[chance.ordinal // 2 % len(MEASURED_WIDTHS)]
     columns = chance.real(columns)
     shape = (chance.pick(3, 3, 7, 61, 129, 333), columns)
-    which = chance.pick("softmax", "layer norm", "RMS norm", "RMS norm, i8", "add, RMS norm")
-    program, inputs = _known(which, shape)
-    step = 1.0 if which == "RMS norm, i8" else 0.0
-    return Work(program, inputs, chance.dtype(), f"{which} {spelled(shape)}", step=step)
+    name = chance.pick("softmax", "layer norm", "RMS norm", "RMS norm, i8", "add, RMS norm")
+    program, inputs = _known(name, shape)
+    step = 1.0 if name == "RMS norm, i8" else 0.0
+    return Work(program, inputs, chance.dtype(), f"{name} {spelled(shape)}", step=step)
 
 
-def _known(
-    which: str, shape: tuple[int | str, ...]
-) -> tuple[Callable[..., Any], tuple[Input, ...]]:
-    """A program of rows by its name, with what it takes."""
+def _known(name: str, shape: tuple[int | str, ...]) -> tuple[Callable[..., Any], tuple[Input, ...]]:
+    """A row program by its name, with its inputs."""
     columns = int(shape[-1])
     x, scale, shift = Input(shape), Input((columns,), "scale"), Input((columns,), "shift")
     table: dict[str, tuple[Callable[..., Any], tuple[Input, ...]]] = {
@@ -185,11 +189,11 @@ def _known(
         ),
         "add, RMS norm": (lambda x, r, w: (_rms(x + r, w), x + r), (x, x, scale)),
     }
-    return table[which]
+    return table[name]
 
 
 def long_rows(chance: Chance) -> Work:
-    """More columns than a workgroup holds: workgroups of a cluster share a row."""
+    """Rows that do not fit one CTA: the CTAs of a cluster share a row."""
     columns = chance.real(32769, 40000, 65536, 65537, 99991, 131072, 262144)
     shape = (chance.pick(2, 3, 7), columns)
     if chance.likely(0.5):
@@ -217,16 +221,16 @@ def dynamic_batch_and_rows(chance: Chance) -> Work:
 def _dynamic(
     chance: Chance, shape: tuple[int | str, ...], sizes: tuple[Mapping[str, int], ...]
 ) -> Work:
-    which = chance.pick("softmax", "layer norm", "add, RMS norm")
-    program, inputs = _known(which, shape)
-    return Work(program, inputs, chance.dtype(), f"{which} {spelled(shape)}", sizes)
+    name = chance.pick("softmax", "layer norm", "add, RMS norm")
+    program, inputs = _known(name, shape)
+    return Work(program, inputs, chance.dtype(), f"{name} {spelled(shape)}", sizes)
 
 
 # --- elementwise ---------------------------------------------------------------------------------
 
 
 def gelu_by_tanh(x: Tensor) -> Tensor:
-    """Written out in f32, where the constant of IREE's importer, 0.797724, would be seen."""
+    """GELU by tanh, expanded in f32, where the error of IREE's importer (0.797724) would show."""
     if x.dtype in (torch.float16, torch.bfloat16):
         return F.gelu(x, approximate="tanh")
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
@@ -242,8 +246,8 @@ def bias_gelu_residual(chance: Chance) -> Work:
         return (y, total) if both else y
 
     inputs = (Input(shape), Input(shape[-1:], "shift"), Input(shape))
-    said = f"{spelled(shape)} {'tanh' if tanh else 'erf'}{', two results' if both else ''}"
-    return Work(program, inputs, chance.dtype(*FLOATS), said)
+    description = f"{spelled(shape)} {'tanh' if tanh else 'erf'}{', two results' if both else ''}"
+    return Work(program, inputs, chance.dtype(*FLOATS), description)
 
 
 def swiglu(chance: Chance) -> Work:
@@ -283,7 +287,7 @@ def transposed_sum(chance: Chance) -> Work:
 
 
 def heads_first(chance: Chance) -> Work:
-    """Tokens before heads to heads before tokens, added to others."""
+    """A transpose from (tokens, heads) to (heads, tokens), followed by an add."""
     shape = (chance.size(5), chance.size(500), chance.size(33), chance.pick(33, 64, 128))
 
     def program(x: Tensor, y: Tensor) -> Tensor:
@@ -296,8 +300,8 @@ def heads_first(chance: Chance) -> Work:
 def embedding(chance: Chance) -> Work:
     rows, columns, words = chance.size(3000), chance.size(1100), chance.size(5000, 2)
 
-    def program(table: Tensor, places: Tensor, positions: Tensor) -> Tensor:
-        return table[places] + positions
+    def program(table: Tensor, indices: Tensor, positions: Tensor) -> Tensor:
+        return table[indices] + positions
 
     inputs = (
         Input((words, columns)),
@@ -336,7 +340,7 @@ def dynamic_swiglu(chance: Chance) -> Work:
 
 
 def cache(chance: Chance) -> Work:
-    """Keys of past tokens with new ones after them."""
+    """Keys of past tokens, followed by new ones."""
     batch, heads, size = chance.size(9), chance.size(9), chance.pick(64, 80, 128)
     past, new = chance.size(2100, 40), chance.pick(1, 1, 3, 16)
     if chance.small:
@@ -351,7 +355,7 @@ def cache(chance: Chance) -> Work:
 
 
 def side_by_side(chance: Chance) -> Work:
-    """Three parts along an axis; those along the first are copied as they are, by IREE."""
+    """Concatenates three parts along an axis; along the first one IREE copies them."""
     axis = max(1, chance.below(3))
     shape = [chance.size(40), chance.size(60), chance.size(600)]
     parts = []

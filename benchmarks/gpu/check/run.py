@@ -4,14 +4,14 @@
     python -m benchmarks gpu_check --programs=FOLDER             # on the device; needs no compiler
 
 A case is a program of one form with random sizes and variants: odd ones, 1, primes, powers of two
-and their neighbours, and those of models; of dynamic sizes each is called with several. The kernel
-that the case is for must be in its program. Results are compared with float64, computed on the
+and their neighbors, and those of models; programs of dynamic sizes are called with several. The
+program must have the kernel of the form. Results are compared with float64, computed on the
 device by the same program in PyTorch; a second call starts with NaN in the memory of the results,
 and a third, replayed as a CUDA graph, writes between guards: both must give the same bits. Cases
-run in processes of their own, so that a kernel that breaks the device breaks nothing else.
+run in separate processes, so that a kernel that breaks the device does not break other cases.
 
-What is found goes to results/gpu_check.json, from which `docs` makes the section of
-docs/reliability.md. A failure is repeated with
+The results go to results/gpu_check.json, the source of a section of docs/reliability.md. To repeat
+a failure:
 
     python -m benchmarks gpu_check --programs=FOLDER --one=softmax_3
     compute-sanitizer python -m benchmarks gpu_check --programs=FOLDER --one=softmax_3
@@ -41,30 +41,30 @@ from mlirfuse.support.atomic_file import replacing
 CASES = 300
 
 CASE_SECONDS = 60.0
-"""After which a case counts as hung."""
+"""Time after which a case counts as hung."""
 
 START_SECONDS = 120.0
-"""In which a process must be ready."""
+"""Time limit of a process to start."""
 
 _ROOT = Path(__file__).parents[3]
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Compiles or checks what was asked for; 1 when something is wrong."""
+    """Compiles or checks the selected cases; returns 1 if a case fails."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks gpu_check",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="forms and kernels that have it")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="in names of forms and kernels")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--make", type=Path, metavar="FOLDER", help="compile cases into it")
-    which.add_argument("--programs", type=Path, metavar="FOLDER", help="check those that are there")
-    parser.add_argument("--cases", type=int, default=CASES, metavar="N", help="how many to compile")
-    parser.add_argument("--seed", type=int, default=0, help="of the random choices")
-    parser.add_argument("--target", default="cuda:sm_90", help="what is compiled for")
+    which.add_argument("--programs", type=Path, metavar="FOLDER", help="check its cases")
+    parser.add_argument("--cases", type=int, default=CASES, metavar="N", help="number of cases")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random choices")
+    parser.add_argument("--target", default="cuda:sm_90", help="target of the programs")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time")
-    parser.add_argument("--minutes", type=float, default=30.0, help="after which no case begins")
+    parser.add_argument("--minutes", type=float, default=30.0, help="no case starts after them")
     parser.add_argument("--one", metavar="NAME", help="check one case, in this process")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
@@ -75,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
         table = load(given.programs)
         if given.one:
             return _one(given, table)
-        entries = [e for e in table["cases"] if _said(e, given.words)]
+        entries = [e for e in table["cases"] if _selected(e, given.words)]
         if not entries:
             raise UsageError(f"no case has {' or '.join(given.words)} in its name")
         found = run(
@@ -119,7 +119,7 @@ def load(folder: Path) -> dict[str, Any]:
     return table
 
 
-def _said(entry: Mapping[str, str], words: Sequence[str]) -> bool:
+def _selected(entry: Mapping[str, str], words: Sequence[str]) -> bool:
     text = f"{entry['name']} {entry['kernel']}"
     return not words or any(word.lower() in text for word in words)
 
@@ -130,10 +130,10 @@ def _one(given: argparse.Namespace, table: Mapping[str, Any]) -> int:
     entry = next((e for e in table["cases"] if e["name"] == given.one), None)
     if entry is None or not entry["program"]:
         raise UsageError(f"{given.programs} has no program of a case '{given.one}'")
-    print(f"{given.one}: {forms.case(given.one, table['seed']).work.said}")
-    # A profiler, by which calls are recorded, and a sanitizer exclude each other.
+    print(f"{given.one}: {forms.case(given.one, table['seed']).work.description}")
+    # CUPTI, which records calls, and a sanitizer exclude each other.
     found = worker.checked(entry, given.programs, table["seed"], given.device, replayed=False)
-    print(found["said"] or f"right; error {found['error']:.3f} of what is allowed")
+    print(found["said"] or f"correct; error {found['error']:.3f} of the tolerance")
     return 1 if found["said"] else 0
 
 
@@ -146,23 +146,23 @@ def run(
     jobs: int = 2,
     minutes: float = 30.0,
 ) -> dict[str, Any]:
-    """Checks cases in processes, and counts.
+    """Checks cases in processes.
 
     Args:
-      entries: of the table, those to check.
-      folder: of the programs.
-      table: that of the folder.
-      device: PyTorch's name of it.
-      jobs: processes at a time.
-      minutes: after which no case begins.
+      entries: entries of the table to check.
+      folder: folder of the programs.
+      table: table of the folder.
+      device: PyTorch's device.
+      jobs: number of processes.
+      minutes: time after which no case starts.
     """
     began = time.monotonic()
     work: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
     for entry in entries:
         if not entry["said"]:
             work.put(entry)
-    asked = {"folder": str(folder.resolve()), "seed": table["seed"], "device": device}
-    runner = _Runner(work, asked, began + 60 * minutes)
+    request = {"folder": str(folder.resolve()), "seed": table["seed"], "device": device}
+    runner = _Runner(work, request, began + 60 * minutes)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for done in [pool.submit(runner.serve) for _ in range(jobs)]:
             done.result()
@@ -180,14 +180,14 @@ def run(
 def _recorded(
     entry: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], seed: int
 ) -> dict[str, Any]:
-    """What is kept of a case."""
+    """The record of a case."""
     case = forms.case(entry["name"], seed)
     kept = {
         "name": case.name,
         "form": case.form,
         "kernel": case.kernel,
         "dtype": case.work.dtype,
-        "work": case.work.said,
+        "work": case.work.description,
     }
     if entry["said"]:
         return {**kept, "calls": 0, "said": entry["said"]}
@@ -198,24 +198,24 @@ def _recorded(
 
 @dataclasses.dataclass
 class _Runner:
-    """Gives cases to processes, each of which has one at a time.
+    """Distributes cases to processes, one at a time.
 
     Attributes:
-      work: the entries that are left.
-      asked: what a process is told first.
-      end: when no case begins any more.
-      found: name -> what a process said.
-      versions: of what runs, and the device.
+      work: remaining entries.
+      request: first line for a process.
+      end: time after which no case starts.
+      found: name -> the result of a case.
+      versions: versions of the packages, and the device.
     """
 
     work: queue.SimpleQueue[Mapping[str, Any]]
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     end: float
     found: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def serve(self) -> None:
-        """Checks cases until none is left, in a new process after each that broke one."""
+        """Checks cases until none is left; starts a new process after a case that broke one."""
         while time.monotonic() < self.end and not self.work.empty():
             process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.gpu.check.worker"],
@@ -233,7 +233,7 @@ class _Runner:
                 process.communicate()
 
     def _feed(self, process: subprocess.Popen[str]) -> None:
-        described = _exchanged(process, self.asked, START_SECONDS)
+        described = _exchanged(process, self.request, START_SECONDS)
         if described is None:
             raise MlirfuseError("a process for the cases does not start: see `--one`")
         self.versions.update(described)
@@ -243,11 +243,11 @@ class _Runner:
             except queue.Empty:
                 return
             name = entry["name"]
-            said = _exchanged(process, entry, CASE_SECONDS)
-            if said is None:
+            result = _exchanged(process, entry, CASE_SECONDS)
+            if result is None:
                 self.found[name] = {"calls": 0, "said": "its process died or hung"}
                 return
-            self.found[name] = said
+            self.found[name] = result
             if process.poll() is not None:
                 return
 
@@ -255,30 +255,30 @@ class _Runner:
 def _exchanged(
     process: subprocess.Popen[str], line: Mapping[str, Any], seconds: float
 ) -> dict[str, Any] | None:
-    """The answer of a process to a line; None when it dies or takes too long."""
+    """The response of a process to a line; None if it crashes or takes too long."""
     assert process.stdin is not None
     assert process.stdout is not None
     watch = threading.Timer(seconds, process.kill)
     watch.start()
     try:
         process.stdin.write(json.dumps(line) + "\n")
-        answer = process.stdout.readline()
+        response = process.stdout.readline()
     except OSError:
         return None
     finally:
         watch.cancel()
-    return json.loads(answer) if answer else None
+    return json.loads(response) if response else None
 
 
 def report(found: Mapping[str, Any]) -> int:
-    """Prints what is wrong, and counts."""
+    """Prints failures and counts; returns 1 if there are failures."""
     cases = found["cases"]
     failed = [case for case in cases if case["said"]]
     for case in failed:
         print(f"{case['name']} {case['dtype']} {case['work']}: {case['said']}")
     calls = sum(case["calls"] for case in cases)
     print(
-        f"{len(cases) - len(failed)} of {len(cases)} cases are right, {calls} calls,"
+        f"{len(cases) - len(failed)} of {len(cases)} cases are correct, {calls} calls,"
         f" {found['seconds']} s on {found['run_with'].get('device', 'no device')}"
     )
     return 1 if failed else 0

@@ -1,8 +1,8 @@
-"""Checks cases on a device, in a process of its own: one broken kernel ends no run.
+"""Checks cases on a device in a separate process, so that a broken kernel does not end the run.
 
-Standard input has lines of JSON, `{"name", "program"}`, after a first one that says where the
-programs are; standard output has a line for each case. A case that breaks the device ends the
-process after its line.
+Standard input has lines of JSON, `{"name", "program"}`, after a first one with the folder of the
+programs; standard output has a line for each case. A case that breaks the device ends the process
+after its line.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ BROKEN = 70
 
 
 def main() -> int:
-    """Checks what standard input asks for."""
-    # What libraries print goes to standard error.
+    """Checks the cases of standard input."""
+    # Output of libraries goes to standard error.
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    asked = json.loads(sys.stdin.readline())
-    folder, seed, device = Path(asked["folder"]), asked["seed"], asked["device"]
+    request = json.loads(sys.stdin.readline())
+    folder, seed, device = Path(request["folder"]), request["seed"], request["device"]
     lines.write(json.dumps(_described(device)) + "\n")
     for line in sys.stdin:
         found = checked(json.loads(line), folder, seed, device)
@@ -43,13 +43,13 @@ def main() -> int:
 def checked(
     entry: Mapping[str, Any], folder: Path, seed: int, device: str, *, replayed: bool = True
 ) -> dict[str, Any]:
-    """What a case's check found.
+    """The result of the check of a case.
 
     Args:
-      entry: of the table of programs.
-      folder: where they are.
-      seed: of the random choices.
-      device: PyTorch's name of it, `cuda` or `cpu`.
+      entry: entry of the table of programs.
+      folder: folder of the programs.
+      seed: seed of the random choices.
+      device: PyTorch's device, `cuda` or `cpu`.
       replayed: whether calls are also replayed as CUDA graphs, between guards.
     """
     began = time.monotonic()
@@ -58,7 +58,7 @@ def checked(
         uri = "cuda" if device == "cuda" else "local-task"
         loaded = program.load(case, folder / entry["program"], uri)
         found = program.check(case, loaded, device, replayed=replayed)
-    except Exception as error:  # Whatever a case dies of is what is said of it.
+    except Exception as error:  # Cases fail with errors of any type.
         found = {"calls": 0, "said": _one_line(error)}
     gc.collect()
     return {"name": case.name, **found, "seconds": round(time.monotonic() - began, 3)}

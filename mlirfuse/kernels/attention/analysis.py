@@ -20,7 +20,7 @@ from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.plan import Extent, Size
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.attention import KERNEL_HEADS
+from mlirfuse.structured.recognize.attention_matches import MAX_KERNEL_HEAD_SIZE
 
 ATTENTION_OP = "iree_linalg_ext.attention"
 
@@ -172,9 +172,9 @@ def _analyze(
         )
     if 0 in (*batch, *queries, keys):
         return NoMatch(Reason.STRUCTURE, "an attention without queries or keys")
-    if max(qk_head, v_head) > KERNEL_HEADS:
+    if max(qk_head, v_head) > MAX_KERNEL_HEAD_SIZE:
         return NoMatch(
-            Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)}, above {KERNEL_HEADS}"
+            Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)}, above {MAX_KERNEL_HEAD_SIZE}"
         )
     prologue, epilogue = _prologue_and_epilogue(group, op)
     return AttentionAnalysis(

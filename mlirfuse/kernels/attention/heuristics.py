@@ -19,7 +19,8 @@ from mlirfuse.kernels.attention.problem import (
 )
 from mlirfuse.kernels.attention.sizes import MIN_DOT_SIZE, AttentionSizes, padded_head
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
-from mlirfuse.targets.base import GpuDevice, Target
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.targets.base import Target
 
 CTAS_PER_SM = 2
 """CTAs that share an SM, so that matmuls of one run under the softmax of the other."""
@@ -45,22 +46,6 @@ MAX_BLOCK_M = 64
 
 MAX_NUM_STAGES = {"cuda": 3, "rocm": 2}
 """Stages of the portable kernel; Triton's pipeline for AMD prefetches one block, into registers."""
-
-UNKNOWN_GPU = GpuDevice(
-    num_sms=64,
-    shared_memory_per_sm=64 * 1024,
-    shared_memory_per_cta=48 * 1024,
-    registers_per_sm=65536,
-    max_threads_per_sm=1024,
-    warp_size=32,
-    l2_bytes=4 * 1024 * 1024,
-)
-"""Resources that are counted with where those of the target are not known: a small GPU."""
-
-
-def gpu_of(target: Target) -> GpuDevice:
-    """The resources of the target's GPU."""
-    return target.gpu or UNKNOWN_GPU
 
 
 def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
@@ -120,7 +105,7 @@ def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Tar
     splits = max_resident_ctas(target) // num_tiles
     if sizes.keys is not None:
         splits = min(splits, sizes.keys // MIN_KEYS_PER_SPLIT)
-    occupied = 4 * num_tiles > 3 * gpu_of(target).num_sms
+    occupied = 4 * num_tiles >= 3 * gpu_of(target).num_sms
     return 1 if occupied else max(1, splits)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlirfuse.kernels.attention import heuristics, sm90_source
+from mlirfuse.kernels.attention import sm90_source
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis, problem_of
 from mlirfuse.kernels.attention.heuristics import WARPGROUP_QUERIES
 from mlirfuse.kernels.attention.problem import WARP_SPECIALIZED_SM90, AttentionConfig
 from mlirfuse.kernels.codegen.tile_writer import returned
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
 
@@ -38,7 +39,7 @@ def plan(analysis: AttentionAnalysis, config: AttentionConfig, target: Target) -
         analysis, launched, "attention_warp_specialized_sm90"
     )
     dynamic = analysis.sizes.dynamic
-    num_ctas = heuristics.gpu_of(target).num_sms
+    num_ctas = gpu_of(target).num_sms
     if not dynamic:
         num_ctas = min(num_ctas, analysis.query_tiles(config.block_m).count(()))
     return Plan(

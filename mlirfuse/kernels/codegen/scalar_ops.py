@@ -193,6 +193,10 @@ class Body:
         """The lines written so far."""
         return self.writer.lines
 
+    @lines.setter
+    def lines(self, lines: list[str]) -> None:
+        self.writer.lines = lines
+
     def name(self, text: str) -> str:
         """Gives the value of an expression a name."""
         return self.writer.name(text)

@@ -49,7 +49,7 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
     return [
         o.operation
         for o in list(block.operations)[:-1]
-        if not slices.is_cheap(o.operation)
+        if not slices.is_clonable(o.operation)
         and o.operation.name not in ("arith.constant", "tensor.dim", "tensor.extract_slice")
     ]
 
@@ -93,7 +93,7 @@ def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
     op = ops.defining_op(value)
     if op is None or op.name != "tensor.extract_slice":
         return value, ()
-    boxes = ops.slice_of(op)
+    boxes = ops.static_slice(op)
     if boxes is None or len(boxes) != len(ops.shape(value)):
         raise Unsupported("a slice that is not static, with steps of one and all dimensions")
     return op.operands[0], tuple(offset for offset, _ in boxes)
@@ -102,7 +102,7 @@ def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
 def _same_elements(one: ir.Value, other: ir.Value) -> bool:
     """Whether two tensors are one in memory: a swapped half is read beside the whole."""
     static = one.type == other.type and None not in ops.shape(one)
-    return static and ops.behind(one, _VIEWS) == ops.behind(other, _VIEWS)
+    return static and ops.strip_views(one, _VIEWS) == ops.strip_views(other, _VIEWS)
 
 
 class Tiles:

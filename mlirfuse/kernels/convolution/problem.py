@@ -8,6 +8,10 @@ from typing import ClassVar
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.problem import Problem
 
+PACKED_CHANNELS = 16
+"""Input channels below which a block of K spans several taps: the least K of a matrix instruction
+of 16-bit operands."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionProblem(Problem):
@@ -19,7 +23,8 @@ class ConvolutionProblem(Problem):
       in_channels: input channels.
       taps: taps of the filter.
       channels_last: whether the channels of an image are contiguous in memory.
-      k_contiguous: whether channels fill blocks of K, contiguous in image and filter.
+      k_contiguous: whether each tap has whole blocks of K, contiguous in image and filter, and the
+        filter's taps are in the order of its loops.
     """
 
     pixels: int
@@ -39,10 +44,8 @@ class ConvolutionProblem(Problem):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionConfig(MatmulConfig):
-    """How CTAs compute the tiles of a convolution.
+    """How CTAs compute the tiles of the implicit GEMM.
 
-    Attributes:
-      halo: whether a tile loads its part of the image once, with its halo, for all taps.
+    `block_m` counts output pixels, `block_n` output channels, `block_k` input channels of a tap, or
+    of several taps where a tap has few. No kernel has `split_k` or `weight_streaming`.
     """
-
-    halo: bool = False

@@ -1,290 +1,252 @@
-"""Where the terms of a convolution lie in its image and filter: the lines that compute it.
+"""Addresses of filter taps in the image and the filter of an implicit GEMM.
 
-The terms are numbered by places of the window, and by channels. Few channels are numbered together
-with the places, so that a block of terms spans several of them.
+K runs over taps and, inside a tap, over input channels. A block of K is part of one tap, so that
+its taps are scalars; with few channels it is packed from several taps, which are then tiles. The
+source that this module writes uses
+
+    origin1, origin2        coordinates in the image of the first tap of each output pixel
+    image_offset            offset of that element
+    tap0, tap1              indices of the tap, one for each loop of taps
+    offs_k, channel         elements of K; the input channel of packed ones
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import operator
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
+from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.convolution.analysis import Analysis
+from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.convolutions import Sliding
 
 PAIR = 2
-"""Elements of 16 bits that are loaded together at least, if they start at 4 bytes."""
-
-FEW_CHANNELS = 16
-"""Below, a block of terms spans several places of the window."""
+"""16-bit elements of the narrowest vectorized load, whose address is a multiple of 4 bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the window with all its channels, side by side in the image, in pairs.
+class TapRow:
+    """Innermost taps with all their channels, contiguous in the image, that are loaded in pairs.
 
     Attributes:
-      dim: of the image, along which the row lies.
-      lead: elements before the row, so that it starts at a pair.
-      inside: elements of the row.
+      dim: dimension of the image along which they lie.
+      skip: elements that are loaded before the first tap, so that it starts with a whole pair.
+      elements: elements of all taps.
     """
 
     dim: int
-    lead: int
-    inside: int
+    skip: int
+    elements: int
 
     @property
-    def size(self) -> int:
-        """Elements that are read: whole pairs."""
-        return -(-(self.lead + self.inside) // PAIR) * PAIR
+    def loaded(self) -> int:
+        """Elements that are loaded: whole pairs."""
+        return -(-(self.skip + self.elements) // PAIR) * PAIR
 
 
-class Terms:
-    """The terms of one convolution.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Taps:
+    """The taps of one convolution.
 
     Attributes:
-      image: sizes of the image's dimensions.
-      few: whether a block of terms spans several places of the window.
-      line: the rows of the window, where they are read in pairs.
-      depth: terms that are numbered together: all of few channels, else those of a place.
+      analysis: the convolution.
+      row: its innermost taps, where they are loaded in pairs.
     """
 
-    def __init__(
-        self,
-        op: ir.Operation,
-        loops: Sliding,
-        image: ir.Value,
-        padded: Sequence[tuple[int, int]],
-        windows: Sequence[int],
-        channels: int,
-    ) -> None:
-        self.loops = loops
-        self.padded = padded
-        self.windows = windows
-        self.channels = channels
-        self.few = channels < FEW_CHANNELS
-        self.image, self._filter = ops.shape(image), ops.shape(op.operands[loops.filter])
-        self._filter_loops = ops.indexing_maps(op)[loops.filter] or ()
-        self.line = self._line()
-        self.depth = known_product(windows) * channels if self.few else channels
-        if self.line is not None:
-            self.depth = known_product(windows[:-1]) * self.line.size
+    analysis: Analysis
+    row: TapRow | None
 
-    def _line(self) -> Line | None:
-        """The rows of the window, where their channels are odd in number and lie in pairs."""
-        loops, channels = self.loops, self.channels
-        if channels >= FEW_CHANNELS or channels % PAIR == 0 or len(loops.terms) < 2:
-            return None
-        along, last = loops.terms[-2:]
-        dim = len(loops.terms) - 2
-        width = known_product(self.image[dim:])
-        if last != ((loops.channel, 1),) or len(along) != 2 or width % PAIR:
-            return None
-        (_, stride), moved = sorted(along, key=lambda part: part[0] in loops.windows)
-        if moved != (loops.windows[-1], 1) or stride * channels % PAIR:
-            return None
-        low, _ = self.padded[dim]
-        return Line(dim, low * channels % PAIR, self.windows[-1] * channels)
+    @classmethod
+    def of(cls, analysis: Analysis) -> Taps:
+        """The taps of a convolution."""
+        return cls(analysis, _tap_row(analysis))
 
-    def places(self, space: Space, axes: Mapping[int, Axis]) -> tuple[list[str], list[str]]:
-        """Where the image of the tile's rows begins, and the conditions inside the loop.
+    @property
+    def packed(self) -> bool:
+        """Whether a block of K is packed from several taps."""
+        return self.analysis.in_channels < PACKED_CHANNELS
+
+    @property
+    def k_span(self) -> int:
+        """Elements of K that blocks divide: those of one tap, or all where they are packed."""
+        if self.row is not None:
+            return known_product(self.analysis.taps[:-1]) * self.row.loaded
+        channels = self.analysis.in_channels
+        return known_product(self.analysis.taps) * channels if self.packed else channels
+
+    @property
+    def k_spans(self) -> int:
+        """Spans of K that are computed one after the other."""
+        return 1 if self.packed else known_product(self.analysis.taps)
+
+    def write_origins(self, writer: Writer, space: Space, axes: Mapping[int, Axis]) -> list[str]:
+        """Writes `image_offset`, and the origins that it is made of.
 
         Args:
+          writer: gets the lines.
           space: the iteration space.
-          axes: those of the loops of the rows.
+          axes: loop of output pixels -> its axis.
+
+        Returns:
+          The conditions under which a tap is inside the image, not in its padding.
         """
-        shape, lines, checks = self.image, [], []
-        whole: list[str] = []
-        plain = all(len(sums) == 1 and sums[0][1] == 1 for sums in self.loops.terms)
-        if plain and not any(low + high for low, high in self.padded):
-            read = tuple(axes.get(sums[0][0]) for sums in self.loops.terms)
-            whole = [space.offset(shape, read)]
-        else:
-            for dim, (sums, (low, high)) in enumerate(
-                zip(self.loops.terms, self.padded, strict=True)
-            ):
-                parts = [(loop, factor) for loop, factor in sums if loop in axes]
-                stride = known_product(shape[dim + 1 :])
-                if not parts:
-                    continue
-                line = self.line if self.line is not None and dim == self.line.dim else None
-                unit = 1 if line is None else stride
-                text = space.walked([(axes[loop], factor * unit) for loop, factor in parts])
-                before = low * unit
-                if line is not None:
-                    before, stride = before + line.lead, 1
-                    place = f"(place{dim} + along[None, :]"
-                    checks += [f"({place}) >= 0)", f"({place}) < {known_product(shape[dim:])})"]
-                    low = high = 0
-                shift = f" - {before}" if before else ""
-                lines.append(f"place{dim} = {text}{shift}")
-                whole.append(f"place{dim}" + (f" * {stride}" if stride != 1 else ""))
-                if low + high:
-                    checks += self._checks(dim, sums, low, high)
-        lines.append(f"image_first = {' + '.join(whole) or '0'}")
-        return lines, checks
+        loops, shape = self.analysis.loops, ops.shape(self.analysis.image)
+        padded = any(low + high for low, high in self.analysis.padding)
+        if not padded and all(len(dim) == 1 and dim[0][1] == 1 for dim in loops.image):
+            read = tuple(axes.get(dim[0][0]) for dim in loops.image)
+            writer.line(f"image_offset = {space.offset(shape, read)}")
+            return []
+        masks: list[str] = []
+        offsets: list[str] = []
+        for dim, (indices, (low, high)) in enumerate(
+            zip(loops.image, self.analysis.padding, strict=True)
+        ):
+            parts = [(axes[loop], factor) for loop, factor in indices if loop in axes]
+            stride = known_product(shape[dim + 1 :])
+            if not parts:
+                continue
+            if self.row is not None and dim == self.row.dim:
+                # The origin counts elements, for the taps and their channels together.
+                parts = [(axis, factor * stride) for axis, factor in parts]
+                before, stride = low * stride + self.row.skip, 1
+                element = f"(origin{dim} + row_element[None, :]"
+                masks += [f"({element}) >= 0)", f"({element}) < {known_product(shape[dim:])})"]
+            else:
+                before = low
+                masks += self._bounds(dim, indices, low, high)
+            shift = f" - {before}" if before else ""
+            writer.line(f"origin{dim} = {space.walked(parts)}{shift}")
+            offsets.append(f"origin{dim}" + (f" * {stride}" if stride != 1 else ""))
+        writer.line(f"image_offset = {' + '.join(offsets) or '0'}")
+        return masks
 
-    def _checks(self, dim: int, sums: Sequence[tuple[int, int]], low: int, high: int) -> list[str]:
-        """Where a dimension of the image is not inside the zeros around it."""
-        moved = self._moved(sums, "[None, :]" if self.few else "")
-        place = f"(place{dim} + {moved})" if moved else f"place{dim}"
-        checks = [f"({place} >= 0)"] if low else []
-        return [*checks, f"({place} < {self.image[dim]})"] if high else checks
-
-    def _moved(self, sums: Sequence[tuple[int, int]], shaped: str) -> str:
-        """What the window adds to a dimension."""
-        windows = self.loops.windows
-        return " + ".join(
-            f"window{windows.index(loop)}{shaped}" + (f" * {factor}" if factor != 1 else "")
-            for loop, factor in sums
-            if loop in windows
+    def _bounds(
+        self, dim: int, indices: Sequence[tuple[int, int]], low: int, high: int
+    ) -> list[str]:
+        """The conditions under which a tap is inside a dimension with such padding."""
+        taps, suffix = self.analysis.loops.taps, "[None, :]" if self.packed else ""
+        moved = " + ".join(
+            f"tap{taps.index(loop)}{suffix}" + (f" * {factor}" if factor != 1 else "")
+            for loop, factor in indices
+            if loop in taps
         )
-
-    def numbered(self, block: int, blocks: int) -> list[str]:
-        """The lines that number the terms of a step: place in the window, and channels.
-
-        Args:
-          block: terms of a step.
-          blocks: of the terms that are numbered together.
-        """
-        arange = f"tl.arange(0, {block})"
-        windows, line = self.windows, self.line
-        if line is not None:
-            lines = [f"term = step * {block} + {arange}", f"along = term % {line.size}"]
-            place = f"along - {line.lead}" if line.lead else "along"
-            last = len(windows) - 1
-            lines.append(f"window{last} = ({place}) // {self.channels}")
-            lines.append(f"channel = ({place}) % {self.channels}")
-            if line.size != line.inside:
-                end = line.lead + line.inside
-                lines.append(f"belongs = (along >= {line.lead}) & (along < {end})")
-            windows, tap = windows[:-1], f"term // {line.size}"
-        elif self.few:
-            lines = [f"term = step * {block} + {arange}", f"channel = term % {self.channels}"]
-            tap = f"term // {self.channels}" if self.channels != 1 else "term"
-        else:
-            start = f"step % {blocks} * {block} + " if blocks != 1 else ""
-            lines = [f"term = {start}{arange}"]
-            tap = f"step // {blocks}" if blocks != 1 else "step"
-        return [*lines, *_numbered(tap, windows)]
-
-    def in_image(self, shaped: str) -> str:
-        """What a step adds to where the image of a row begins; `shaped` makes tiles of terms."""
-        return self._offset(self.loops.terms, self.image, shaped)
-
-    def in_filter(self, shaped: str) -> str:
-        """The same of the filter of a column."""
-        sums = tuple(
-            () if loop is None or loop == self.loops.column else ((loop, 1),)
-            for loop in self._filter_loops
-        )
-        return self._offset(sums, self._filter, shaped)
-
-    def begin(self, space: Space, axes: Mapping[int, Axis]) -> tuple[list[str], bool]:
-        """The lines of `begin` of `hopper_products.products`, and whether a place may be outside.
-
-        Args:
-          space: the iteration space.
-          axes: those of the loops of the rows.
-        """
-        lines, checks = self.places(space, axes)
-        if not checks:
-            return [*lines, "return image_first, 0"], False
-        lines.append("inside = row * 0")
-        for n, size in enumerate(self.windows):
-            lines.append(f"{'    ' * n}for window{n} in gl.static_range({size}):")
-        inner = [known_product(self.windows[n + 1 :]) for n in range(len(self.windows))]
-        number = " + ".join(f"window{n} * {size}" for n, size in enumerate(inner))
-        held = f"inside |= ({' & '.join(checks)}).to(gl.int32) << ({number})"
-        lines.append("    " * len(self.windows) + held)
-        return [*lines, "return image_first, inside"], True
-
-    def at(self, block: int) -> list[str]:
-        """The lines of its function `at`; blocks of terms are not few channels."""
-        blocks = self.channels // block
-        place = f"step // {blocks}"
-        lines = [f"term = step % {blocks} * {block}", *_numbered(place, self.windows)]
-        return [*lines, f"return {self.in_image('')}, {place}"]
-
-    def at_element(self) -> list[str]:
-        """The lines of the function `at` of `hopper_lines.lines`."""
-        steps = {
-            loop: known_product(self._filter[dim + 1 :])
-            for dim, loop in enumerate(self._filter_loops)
-        }
-        one, other = (steps[loop] for loop in self.loops.windows)
-        channel = steps[self.loops.channel]
-        parts = [f"line * {one}", f"element // {self.channels} * {other}"]
-        parts += [f"element % {self.channels} * {channel}", f"column * {steps[self.loops.column]}"]
-        return [f"return {' + '.join(parts)}"]
-
-    def moves(self) -> tuple[int, ...]:
-        """Pixels from the first place of a window to each of its places; channels lie last."""
-        steps = [self._step(loop) for loop in self.loops.windows]
-        places = itertools.product(*map(range, self.windows))
-        return tuple(sum(map(operator.mul, steps, place)) for place in places)
-
-    def steps(self) -> list[int]:
-        """Pixels from one index of each loop of the rows to the next."""
-        return [self._step(loop) for loop in self.loops.rows]
-
-    def _step(self, loop: int) -> int:
-        return sum(
-            factor * known_product(self.image[dim + 1 : -1])
-            for dim, sums in enumerate(self.loops.terms)
-            for other, factor in sums
-            if other == loop
-        )
-
-    def strides(self) -> tuple[int, int] | None:
-        """The strides of windows over images of height, width and channels; None of others."""
-        loops = self.loops
-        if len(loops.rows) != 3 or len(loops.windows) != 2 or len(loops.terms) != 4:
-            return None
-        found = [
-            factor
-            for row, window, sums in zip(
-                loops.rows[1:], loops.windows, loops.terms[1:3], strict=True
-            )
-            for loop, factor in sums
-            if loop == row and {*sums} == {(row, factor), (window, 1)}
+        coordinate = f"(origin{dim} + {moved})" if moved else f"origin{dim}"
+        size = ops.shape(self.analysis.image)[dim]
+        return [
+            *([f"({coordinate} >= 0)"] if low else []),
+            *([f"({coordinate} < {size})"] if high else []),
         ]
-        plain = loops.terms[0] == ((loops.rows[0], 1),) and self.padded[0] == (0, 0)
-        return (found[0], found[1]) if plain and len(found) == 2 else None
+
+    def write_k(self, writer: Writer, block_k: int) -> None:
+        """Writes the elements of K of a block, and the taps and channels that they are.
+
+        Args:
+          writer: gets the lines, which read `k_block`, the index of the block.
+          block_k: elements of a block.
+        """
+        arange = f"tl.arange(0, {block_k})"
+        taps, channels, row = self.analysis.taps, self.analysis.in_channels, self.row
+        if row is not None:
+            writer.line(f"offs_k = k_block * {block_k} + {arange}")
+            writer.line(f"row_element = offs_k % {row.loaded}")
+            element = f"row_element - {row.skip}" if row.skip else "row_element"
+            writer.line(f"tap{len(taps) - 1} = ({element}) // {channels}")
+            writer.line(f"channel = ({element}) % {channels}")
+            if row.loaded != row.elements:
+                end = row.skip + row.elements
+                mask = f"(row_element >= {row.skip}) & (row_element < {end})"
+                writer.line(f"mask_row = {mask}")
+            taps, tap = taps[:-1], f"offs_k // {row.loaded}"
+        elif self.packed:
+            writer.line(f"offs_k = k_block * {block_k} + {arange}")
+            writer.line(f"channel = offs_k % {channels}")
+            tap = f"offs_k // {channels}" if channels != 1 else "offs_k"
+        else:
+            blocks = -(-channels // block_k)
+            start = f"k_block % {blocks} * {block_k} + " if blocks != 1 else ""
+            writer.line(f"offs_k = {start}{arange}")
+            tap = f"k_block // {blocks}" if blocks != 1 else "k_block"
+        write_tap_indices(writer, tap, taps)
+
+    def image_offset(self, suffix: str) -> str:
+        """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""
+        return self._offset(self.analysis.loops.image, self.analysis.image, suffix, self.row)
+
+    def filter_offset(self, suffix: str) -> str:
+        """The same from the filter of an output channel."""
+        loops = self.analysis.loops
+        indices = tuple(
+            () if loop is None or loop == loops.out_channel else ((loop, 1),)
+            for loop in loops.filter
+        )
+        return self._offset(indices, self.analysis.filter, suffix)
 
     def _offset(
-        self, dims: Sequence[Sequence[tuple[int, int]]], shape: Sequence[int | None], shaped: str
+        self,
+        dims: Sequence[Sequence[tuple[int, int]]],
+        tensor: ir.Value,
+        suffix: str,
+        row: TapRow | None = None,
     ) -> str:
-        """What a step adds to where the image or the filter begins."""
+        """The offset of a block of K in a tensor whose dimensions these loops index.
+
+        Args:
+          dims: loops of each dimension, with their factors.
+          tensor: the image or the filter.
+          suffix: makes a tile of elements of K.
+          row: taps that are addressed by their elements.
+        """
+        loops, shape = self.analysis.loops, ops.shape(tensor)
         found = []
-        for dim, sums in enumerate(dims):
+        for dim, indices in enumerate(dims):
             stride = known_product(shape[dim + 1 :])
-            if dims is self.loops.terms and self.line is not None and dim >= self.line.dim:
-                found += ["along[None, :]"] if dim == self.line.dim else []
+            if row is not None and dim >= row.dim:
+                found += ["row_element[None, :]"] if dim == row.dim else []
                 continue
-            for loop, factor in sums:
-                if loop in self.loops.windows:
-                    name = f"window{self.loops.windows.index(loop)}" + (shaped if self.few else "")
-                elif loop == self.loops.channel:
-                    name = ("channel" if self.few else "term") + shaped
+            for loop, factor in indices:
+                if loop in loops.taps:
+                    name = f"tap{loops.taps.index(loop)}" + (suffix if self.packed else "")
+                elif loop == loops.in_channel:
+                    name = ("channel" if self.packed else "offs_k") + suffix
                 else:
                     continue
-                number = stride * factor
-                found.append(name if number == 1 else f"{name} * {number}")
+                distance = stride * factor
+                found.append(name if distance == 1 else f"{name} * {distance}")
         return " + ".join(found) or "0"
 
 
-def _numbered(place: str, windows: Sequence[int]) -> list[str]:
-    """The lines that number the place in the window along each of its dimensions."""
-    lines = []
-    inner = known_product(windows)
-    for number, size in enumerate(windows):
+def write_tap_indices(writer: Writer, tap: str, taps: Sequence[int]) -> None:
+    """Writes the indices of a tap.
+
+    Args:
+      writer: gets the lines.
+      tap: its ordinal, an expression.
+      taps: sizes of the loops of taps.
+    """
+    inner = known_product(taps)
+    for index, size in enumerate(taps):
         inner //= size
-        text = place if inner == 1 else f"{place} // {inner}"
-        lines.append(f"window{number} = {text}" + (f" % {size}" if number else ""))
-    return lines
+        text = tap if inner == 1 else f"{tap} // {inner}"
+        writer.line(f"tap{index} = {text}" + (f" % {size}" if index else ""))
+
+
+def _tap_row(analysis: Analysis) -> TapRow | None:
+    """The innermost taps, where their channels are odd in number and pairs of them are aligned.
+
+    With an even number of channels each tap starts with a whole pair, which Triton sees itself.
+    """
+    loops, channels, shape = analysis.loops, analysis.in_channels, ops.shape(analysis.image)
+    if channels >= PACKED_CHANNELS or channels % PAIR == 0 or len(loops.image) < 2:
+        return None
+    dim = len(loops.image) - 2
+    indices = loops.image[dim]
+    if not loops.channels_last or len(indices) != 2 or known_product(shape[dim:]) % PAIR:
+        return None
+    (_, stride), tap = sorted(indices, key=lambda part: part[0] in loops.taps)
+    if tap != (loops.taps[-1], 1) or stride * channels % PAIR:
+        return None
+    low, _ = analysis.padding[dim]
+    return TapRow(dim, low * channels % PAIR, analysis.taps[-1] * channels)

@@ -97,7 +97,7 @@ def _parts(group: list[ir.Operation], shape: list[int]) -> tuple[int, list[Part]
     """The axis of a concatenation and its parts in order; None where they are not side by side."""
     boxes = []
     for op in group:
-        if not ops.is_box(op):
+        if not ops.has_unit_strides(op):
             return None
         offsets, sizes = (list(op.attributes[n]) for n in ("static_offsets", "static_sizes"))
         boxes.append((op, offsets, sizes))

@@ -108,13 +108,16 @@ def short_erf(x):
 
 
 @triton.jit
-def tile_of(number, rows, columns, band: tl.constexpr):
-    """Row and column of a tile of the result: bands of rows, so that workgroups share operands."""
-    per_band = band * columns
-    first = (number // per_band) * band
-    height = tl.minimum(rows - first, band)
-    within = number % per_band
-    return first + within % height, within // height
+def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
+    """Indices of a tile along M and N, so that `group_m` rows of tiles run together.
+
+    Their CTAs share blocks of B in the L2 cache.
+    """
+    tiles_per_group = group_m * tiles_n
+    first_m = (tile // tiles_per_group) * group_m
+    size_m = tl.minimum(tiles_m - first_m, group_m)
+    within = tile % tiles_per_group
+    return first_m + within % size_m, within // size_m
 
 
 @triton.jit
@@ -139,141 +142,3 @@ def half_of_byte(byte, place):
     """The element of four bits at a place, in the byte that has it."""
     shift = (28 - place % 2 * 4).to(tl.int32)
     return ((byte.to(tl.int32) << shift) >> 28).to(tl.int8)
-
-
-@triton.jit
-def both(a, b):
-    """Where two conditions hold, of which the first may be None: always."""
-    return b if a is None else a & b
-
-
-@triton.jit
-def product(
-    left,
-    right,
-    left_step,
-    right_step,
-    row_inside,
-    column_inside,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    height: tl.constexpr,
-    width: tl.constexpr,
-    kind: tl.constexpr,
-):
-    """Sums left times right over `depth` terms.
-
-    Args:
-      left: pointers to a column of the left operand, shape [height, 1].
-      right: pointers to a row of the right operand, shape [1, width].
-      left_step: elements from one term to the next in the left operand.
-      right_step: the same in the right operand.
-      row_inside: which rows exist, shape [height, 1]; None where all do.
-      column_inside: which columns exist, shape [1, width]; None where all do.
-      depth: number of terms.
-      block: terms at a time.
-      height: rows of the tile.
-      width: columns of the tile.
-      kind: element type of the sums.
-    """
-    term = tl.arange(0, block)
-    left_tile = left + term[None, :] * left_step
-    right_tile = right + term[:, None] * right_step
-    total = tl.zeros([height, width], dtype=kind)
-    for _ in range(0, depth // block):
-        a = load(left_tile, row_inside)
-        b = load(right_tile, column_inside)
-        total = tl.dot(a, b, total, out_dtype=kind)
-        left_tile += block * left_step
-        right_tile += block * right_step
-    if depth % block:
-        inside = term < depth % block
-        a = load(left_tile, both(row_inside, inside[None, :]))
-        b = load(right_tile, both(column_inside, inside[:, None]))
-        total = tl.dot(a, b, total, out_dtype=kind)
-    return total
-
-
-@triton.jit
-def shared_product(
-    left,
-    right,
-    left_step,
-    right_step,
-    row_inside,
-    column_inside,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    height: tl.constexpr,
-    width: tl.constexpr,
-    shares: tl.constexpr,
-):
-    """The same in f32, where each warp has a share of the terms of a block and all of the tile.
-
-    Few rows are one matrix instruction high: warps beside each other would wait for as many terms,
-    one after the other, as there are. The arguments are those of `product`, and how many shares.
-    """
-    part: tl.constexpr = block // shares
-    term = tl.arange(0, shares)[:, None] * part + tl.arange(0, part)[None, :]
-    left_tile = left[None, :, :] + term[:, None, :] * left_step
-    right_tile = right[None, :, :] + term[:, :, None] * right_step
-    rows = row_inside if row_inside is None else row_inside[None, :, :]
-    columns = column_inside if column_inside is None else column_inside[None, :, :]
-    total = tl.zeros([shares, height, width], dtype=tl.float32)
-    for _ in range(0, depth // block):
-        a = load(left_tile, rows)
-        b = load(right_tile, columns)
-        total = tl.dot(a, b, total)
-        left_tile += block * left_step
-        right_tile += block * right_step
-    if depth % block:
-        inside = term < depth % block
-        a = load(left_tile, both(rows, inside[:, None, :]))
-        b = load(right_tile, both(columns, inside[:, :, None]))
-        total = tl.dot(a, b, total)
-    return tl.sum(total, 0)
-
-
-@triton.jit
-def row_product(
-    left,
-    right,
-    left_step,
-    right_step,
-    column_inside,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    width: tl.constexpr,
-    stages: tl.constexpr,
-    kind: tl.constexpr,
-):
-    """Sums one row times right over `depth` terms: what `product` does, without matrix units.
-
-    Args:
-      left: pointer to the first term of the row, shape [1, 1].
-      right: pointers to a row of the right operand, shape [1, width].
-      left_step: elements from one term to the next in the left operand.
-      right_step: the same in the right operand.
-      column_inside: which columns exist, shape [1, width]; None where all do.
-      depth: number of terms.
-      block: terms at a time.
-      width: columns of the tile.
-      stages: blocks that are loaded ahead.
-      kind: element type of the sums.
-    """
-    term = tl.arange(0, block)[:, None]
-    left_tile = left + term * left_step
-    right_tile = right + term * right_step
-    total = tl.zeros([block, width], dtype=kind)
-    for _ in tl.range(0, depth // block, num_stages=stages):
-        a = tl.load(left_tile)
-        b = load(right_tile, column_inside)
-        total += a.to(kind) * b.to(kind)
-        left_tile += block * left_step
-        right_tile += block * right_step
-    if depth % block:
-        inside = term < depth % block
-        a = load(left_tile, inside)
-        b = load(right_tile, both(column_inside, inside))
-        total += a.to(kind) * b.to(kind)
-    return tl.sum(total, 0, keep_dims=True)

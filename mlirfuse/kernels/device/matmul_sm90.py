@@ -1,12 +1,13 @@
-"""Products on Hopper, in Gluon: one workgroup stays on each multiprocessor, for tile after tile.
+"""Persistent warp-specialized matmul for Hopper, in Gluon.
 
-Four warps of a workgroup load, through a ring of places and on into the next tile; groups of four
-others compute. The groups compute the rows of one tile together, or each has its own tile: then
-the end of a tile is under the products of another. Loads go on meanwhile in both cases.
+One CTA runs on each SM and computes tile after tile. A producer warpgroup loads blocks of A and B
+into a ring of shared memory stages, and goes on into the next tile; consumer warpgroups compute
+with `wgmma`. The consumers share the rows of one tile (cooperative), or each has a tile of its own
+(ping-pong), so that the epilogue of one tile overlaps with the main loop of another.
 
-Of each eight columns of the sums a thread holds two. The columns of the right operand are loaded
-in the order that makes these eight side by side: what is read and written beside the sums is 16
-bytes for each thread, and nothing moves between threads.
+Of each eight columns of an accumulator a thread holds two. The columns of B are loaded in an order
+that makes these eight contiguous in N: the epilogue loads and stores 16 bytes per thread, and no
+data moves between threads.
 """
 
 import dataclasses
@@ -23,432 +24,473 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from mlirfuse.kernels.device import library
 
-WARPS = gl.constexpr(4)
-"""Of each group."""
+WARPGROUP_WARPS = gl.constexpr(4)
+"""Warps of a warpgroup."""
 
-BLOCK = gl.constexpr(64)
-"""Terms at a time: 128 bytes."""
+BLOCK_K = gl.constexpr(64)
+"""Elements of K in a stage: 128 bytes."""
 
-HIGH = gl.constexpr(64)
-"""Rows of a matrix instruction."""
+MMA_M = gl.constexpr(64)
+"""Rows of a `wgmma` instruction."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Shape:
-    """What is computed, and by which tiles.
+class Spec:
+    """Sizes and tiles of a persistent matmul.
 
     Attributes:
-      rows: of the left operand.
-      columns: of each right operand, a multiple of the width.
-      depth: terms of a sum, a multiple of `BLOCK`.
-      right_step: elements from one column of the right operands to the next.
-      masked: whether some terms of some rows of the left operand are zero and not in memory.
-      parts: products whose tiles are apart.
-      sums: right operands of a part, one or two, whose sums are needed together.
-      height: rows of a tile.
-      width: columns of a tile, of each sum.
-      stages: places of the ring.
-      groups: groups of warps that compute, two or three.
-      alternate: whether each group has its own tile.
-      band: rows of tiles that follow each other, see `library.tile_of`.
-      programs: workgroups.
-      piece: columns that the epilogue is called for, a half of a half of the width.
+      m: rows of A.
+      n: columns of each B, a multiple of `block_n`.
+      k: contracted elements, a multiple of `BLOCK_K`.
+      b_stride: elements from one column of B to the next.
+      masked: whether blocks of some rows of A are zero and not in memory (padding).
+      parts: matmuls of the same A whose tiles are computed apart.
+      accumulators: operands B of a part, one or two, accumulated by the same CTA (gated units).
+      block_m: rows of a tile.
+      block_n: columns of a tile, of each accumulator.
+      num_stages: stages of the ring.
+      consumer_warpgroups: warpgroups that compute, two or three.
+      ping_pong: whether each consumer warpgroup has its own tile.
+      group_m: tiles along M that run together, see `library.swizzle_tile`.
+      num_ctas: CTAs of the grid.
+      epilogue_n: columns per call of the epilogue: `block_n` over a power of two.
     """
 
-    rows: int
-    columns: int
-    depth: int
-    right_step: int
+    m: int
+    n: int
+    k: int
+    b_stride: int
     masked: bool
     parts: int
-    sums: int
-    height: int
-    width: int
-    stages: int
-    groups: int
-    alternate: bool
-    band: int
-    programs: int
-    piece: int
+    accumulators: int
+    block_m: int
+    block_n: int
+    num_stages: int
+    consumer_warpgroups: int
+    ping_pong: bool
+    group_m: int
+    num_ctas: int
+    epilogue_n: int
 
 
-# Triton keeps what it has compiled by the text of such functions, not by that of a class.
+# Triton's compilation cache hashes the source of such functions, not that of the class.
 @gluon.constexpr_function
-def shaped(*numbers):
-    """A `Shape`, for a kernel's text."""
-    return Shape(*numbers)
-
-
-@gluon.constexpr_function
-def _shares(shape):
-    """Groups that compute a tile."""
-    return 1 if shape.alternate else shape.groups
-
-
-@gluon.constexpr_function
-def _tall(shape):
-    """Rows of a tile that one group computes."""
-    return shape.height // _shares(shape)
-
-
-@gluon.constexpr_function
-def _blocks(shape):
-    """Rows of a tile that one group computes, in those of a matrix instruction."""
-    return _tall(shape) // HIGH
-
-
-@gluon.constexpr_function
-def _ragged(shape):
-    """Whether rows of the last tiles are none."""
-    return shape.rows % shape.height != 0
-
-
-@gluon.constexpr_function
-def _tiles(shape):
-    """Tiles of a part along the rows and the columns."""
-    return -(-shape.rows // shape.height), shape.columns // shape.width
-
-
-@gluon.constexpr_function
-def registers(groups):
-    """Of a thread, for each group but the first, which gets the rest; the last one loads."""
-    return [208, 80] if groups == 2 else [152, 152, 56]
+def make_spec(
+    m,
+    n,
+    k,
+    b_stride,
+    masked,
+    parts,
+    accumulators,
+    block_m,
+    block_n,
+    num_stages,
+    consumer_warpgroups,
+    ping_pong,
+    group_m,
+    num_ctas,
+    epilogue_n,
+):
+    """Returns a `Spec`, for the source of a kernel."""
+    return Spec(
+        m,
+        n,
+        k,
+        b_stride,
+        masked,
+        parts,
+        accumulators,
+        block_m,
+        block_n,
+        num_stages,
+        consumer_warpgroups,
+        ping_pong,
+        group_m,
+        num_ctas,
+        epilogue_n,
+    )
 
 
 @gluon.constexpr_function
-def copied():
-    """The layout of tiles on their way from memory: 16 bytes for each thread."""
+def _warpgroups_per_tile(spec):
+    """Consumer warpgroups that share a tile."""
+    return 1 if spec.ping_pong else spec.consumer_warpgroups
+
+
+@gluon.constexpr_function
+def _mma_tiles(spec):
+    """Instructions along M that one warpgroup issues for a tile."""
+    return spec.block_m // _warpgroups_per_tile(spec) // MMA_M
+
+
+@gluon.constexpr_function
+def _has_partial_tiles(spec):
+    """Whether the last tiles along M have rows past the end of A."""
+    return spec.m % spec.block_m != 0
+
+
+@gluon.constexpr_function
+def _tiles(spec):
+    """Tiles of a part along M and N."""
+    return -(-spec.m // spec.block_m), spec.n // spec.block_n
+
+
+@gluon.constexpr_function
+def registers(consumer_warpgroups):
+    """Registers per thread of each warpgroup but the first, which has the rest; the last loads."""
+    return [208, 80] if consumer_warpgroups == 2 else [152, 152, 56]
+
+
+@gluon.constexpr_function
+def load_layout():
+    """The layout of blocks loaded from global memory: 16 bytes per thread."""
     return gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
 
 
 @gluon.constexpr_function
-def summed(width):
-    """The layout of sums, 16 rows for each warp."""
-    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, width, 16])
+def accumulator_layout(block_n):
+    """The layout of `wgmma` accumulators, 16 rows per warp."""
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, block_n, 16])
 
 
 @gluon.constexpr_function
-def _written(width):
-    """The layout of results: eight columns side by side for each thread."""
+def _epilogue_layout(block_n):
+    """The layout of tiles in the epilogue: eight contiguous columns per thread."""
     registers = [[0, 1], [0, 2], [0, 4], [8, 0]]
-    registers += [[0, 32 << n] for n in range((width // 32).bit_length() - 1)]
+    registers += [[0, 32 << n] for n in range((block_n // 32).bit_length() - 1)]
     lanes = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]]
-    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [64, width])
+    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [64, block_n])
 
 
 @gluon.jit
-def _ring(dtype: gl.constexpr, count: gl.constexpr, height: gl.constexpr):
-    """Places for blocks of an operand."""
-    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([height, BLOCK], dtype)
-    return gl.allocate_shared_memory(dtype, [count, height, BLOCK], layout)
+def _allocate_ring(dtype: gl.constexpr, count: gl.constexpr, rows: gl.constexpr):
+    """Shared memory for `count` blocks of an operand."""
+    layout: gl.constexpr = gl.NVMMASharedLayout.get_default_for([rows, BLOCK_K], dtype)
+    return gl.allocate_shared_memory(dtype, [count, rows, BLOCK_K], layout)
 
 
 @gluon.jit
-def _tile(number, shape: gl.constexpr):
-    """Part, row and column of a tile."""
-    rows: gl.constexpr = _tiles(shape)[0]
-    columns: gl.constexpr = _tiles(shape)[1]
-    part = number // (rows * columns)
-    row, column = library.tile_of(number % (rows * columns), rows, columns, shape.band)
-    return part, row, column
+def _tile_coordinates(tile, spec: gl.constexpr):
+    """The part of a tile, and its indices along M and N."""
+    tiles_m: gl.constexpr = _tiles(spec)[0]
+    tiles_n: gl.constexpr = _tiles(spec)[1]
+    part = tile // (tiles_m * tiles_n)
+    pid_m, pid_n = library.swizzle_tile(tile % (tiles_m * tiles_n), tiles_m, tiles_n, spec.group_m)
+    return part, pid_m, pid_n
 
 
 @gluon.jit
-def products(
-    left,
-    rights,
+def persistent_matmul(
+    a,
+    bs,
     others,
-    begin: gl.constexpr,
-    at: gl.constexpr,
+    row_start: gl.constexpr,
+    block_start: gl.constexpr,
     epilogue: gl.constexpr,
-    shape: gl.constexpr,
+    spec: gl.constexpr,
 ):
-    """Computes all tiles of a workgroup.
+    """Computes all tiles of a CTA.
 
     Args:
-      left: pointer to the left operand, whose terms lie side by side in each block.
-      rights: the same of the right operands, `sums` for each part.
-      others: what the epilogue is given beside.
-      begin: a function from rows of the left operand to where they begin in it, and a number whose
-        bit `n` says whether the blocks of group `n` are in memory; read where `shape.masked`.
-      at: a function from the number of a block to where it begins in a row, and to its group.
-      epilogue: a function of the sums of a part, of their rows, shape [tall, 1], and columns, shape
-        [1, width], of the number of the part, and of `others`; it writes the results.
-      shape: see `Shape`.
+      a: pointer to A, whose elements along K are contiguous within each block of K.
+      bs: pointers to the operands B, `accumulators` for each part.
+      others: further arguments of the epilogue, a tuple.
+      row_start: function from rows of A to the offsets where they start in memory, and an integer
+        whose bit `n` says whether the blocks of tap `n` are in memory; used where `spec.masked`.
+      block_start: function from the index of a block of K to its offset in a row, and its tap.
+      epilogue: function of a part's accumulators, their rows, shape [block_m, 1], and columns,
+        shape [1, block_n], the index of the part, and `others`; it stores the results.
+      spec: see `Spec`.
     """
-    dtype: gl.constexpr = left.dtype.element_ty
-    stages: gl.constexpr = shape.stages
-    shares: gl.constexpr = _shares(shape)
-    left_ring = _ring(dtype, stages * (shape.height // HIGH), HIGH)
-    right_ring = _ring(dtype, stages, shape.width * shape.sums)
-    loaded = mbarrier.allocate_mbarrier(batch=stages)
-    free = mbarrier.allocate_mbarrier(batch=stages)
-    groups: gl.constexpr = shape.groups
-    turns = mbarrier.allocate_mbarrier(batch=groups)
-    for group in gl.static_range(groups):
-        mbarrier.init(turns.index(group), count=1)
-    for place in gl.static_range(stages):
-        mbarrier.init(loaded.index(place), count=WARPS * 32)
-        mbarrier.init(free.index(place), count=shares)
+    dtype: gl.constexpr = a.dtype.element_ty
+    num_stages: gl.constexpr = spec.num_stages
+    sharing: gl.constexpr = _warpgroups_per_tile(spec)
+    a_ring = _allocate_ring(dtype, num_stages * (spec.block_m // MMA_M), MMA_M)
+    b_ring = _allocate_ring(dtype, num_stages, spec.block_n * spec.accumulators)
+    full = mbarrier.allocate_mbarrier(batch=num_stages)
+    empty = mbarrier.allocate_mbarrier(batch=num_stages)
+    consumers: gl.constexpr = spec.consumer_warpgroups
+    turns = mbarrier.allocate_mbarrier(batch=consumers)
+    for consumer in gl.static_range(consumers):
+        mbarrier.init(turns.index(consumer), count=1)
+    for stage in gl.static_range(num_stages):
+        mbarrier.init(full.index(stage), count=WARPGROUP_WARPS * 32)
+        mbarrier.init(empty.index(stage), count=sharing)
     fence_async_shared()
-    if shape.groups == 2:
+    if spec.consumer_warpgroups == 2:
         gl.warp_specialize(
             [
                 (
-                    _compute,
-                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 0, shape),
+                    _consumer,
+                    (a_ring, b_ring, full, empty, turns, others, epilogue, 0, spec),
                 ),
                 (
-                    _compute,
-                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 1, shape),
+                    _consumer,
+                    (a_ring, b_ring, full, empty, turns, others, epilogue, 1, spec),
                 ),
                 (
-                    _load,
-                    (left, rights, left_ring, right_ring, loaded, free, begin, at, shape),
+                    _producer,
+                    (a, bs, a_ring, b_ring, full, empty, row_start, block_start, spec),
                 ),
             ],
-            [WARPS, WARPS],
-            registers(groups),
+            [WARPGROUP_WARPS, WARPGROUP_WARPS],
+            registers(consumers),
         )
     else:
         gl.warp_specialize(
             [
                 (
-                    _compute,
-                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 0, shape),
+                    _consumer,
+                    (a_ring, b_ring, full, empty, turns, others, epilogue, 0, spec),
                 ),
                 (
-                    _compute,
-                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 1, shape),
+                    _consumer,
+                    (a_ring, b_ring, full, empty, turns, others, epilogue, 1, spec),
                 ),
                 (
-                    _compute,
-                    (left_ring, right_ring, loaded, free, turns, others, epilogue, 2, shape),
+                    _consumer,
+                    (a_ring, b_ring, full, empty, turns, others, epilogue, 2, spec),
                 ),
                 (
-                    _load,
-                    (left, rights, left_ring, right_ring, loaded, free, begin, at, shape),
+                    _producer,
+                    (a, bs, a_ring, b_ring, full, empty, row_start, block_start, spec),
                 ),
             ],
-            [WARPS, WARPS, WARPS],
-            registers(groups),
+            [WARPGROUP_WARPS, WARPGROUP_WARPS, WARPGROUP_WARPS],
+            registers(consumers),
         )
 
 
 @gluon.jit
-def _load(
-    left,
-    rights,
-    left_ring,
-    right_ring,
-    loaded,
-    free,
-    begin: gl.constexpr,
-    at: gl.constexpr,
-    shape: gl.constexpr,
+def _producer(
+    a,
+    bs,
+    a_ring,
+    b_ring,
+    full,
+    empty,
+    row_start: gl.constexpr,
+    block_start: gl.constexpr,
+    spec: gl.constexpr,
 ):
-    """Loads the blocks of all tiles into places as they become free."""
-    blocks: gl.constexpr = shape.height // HIGH
-    parts: gl.constexpr = shape.parts
-    sums: gl.constexpr = shape.sums
-    ragged: gl.constexpr = _ragged(shape)
-    count: gl.constexpr = parts * _tiles(shape)[0] * _tiles(shape)[1]
-    row = gl.arange(0, HIGH, layout=gl.SliceLayout(1, copied()))[:, None]
-    column = gl.arange(0, shape.width, layout=gl.SliceLayout(1, copied()))[:, None]
-    column = ordered(column)
-    term = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, copied()))[None, :]
-    place = 0
+    """Loads the blocks of all tiles into stages as the consumers release them."""
+    mma_tiles: gl.constexpr = spec.block_m // MMA_M
+    parts: gl.constexpr = spec.parts
+    accumulators: gl.constexpr = spec.accumulators
+    partial: gl.constexpr = _has_partial_tiles(spec)
+    num_tiles: gl.constexpr = parts * _tiles(spec)[0] * _tiles(spec)[1]
+    rows = gl.arange(0, MMA_M, layout=gl.SliceLayout(1, load_layout()))[:, None]
+    columns = gl.arange(0, spec.block_n, layout=gl.SliceLayout(1, load_layout()))[:, None]
+    columns = permuted_columns(columns)
+    offs_k = gl.arange(0, BLOCK_K, layout=gl.SliceLayout(0, load_layout()))[None, :]
+    stage = 0
     phase = 1
-    for number in range(gl.program_id(0), count, shape.programs):
-        part, row_tile, column_tile = _tile(number, shape)
-        right = rights[0]
-        second = rights[sums - 1]
+    for tile in range(gl.program_id(0), num_tiles, spec.num_ctas):
+        part, pid_m, pid_n = _tile_coordinates(tile, spec)
+        b = bs[0]
+        last_b = bs[accumulators - 1]
         for other in gl.static_range(1, parts):
             if part == other:
-                right = rights[other * sums]
-                second = rights[other * sums + sums - 1]
-        right += column_tile * (shape.width * shape.right_step)
-        second += column_tile * (shape.width * shape.right_step)
-        right_offset = column * shape.right_step + term
+                b = bs[other * accumulators]
+                last_b = bs[other * accumulators + accumulators - 1]
+        b += pid_n * (spec.block_n * spec.b_stride)
+        last_b += pid_n * (spec.block_n * spec.b_stride)
+        b_offsets = columns * spec.b_stride + offs_k
         starts = ()
-        insides = ()
-        for block in gl.static_range(blocks):
-            there = row_tile * shape.height + block * HIGH + row
-            if ragged:
-                there = gl.minimum(there, shape.rows - 1)
-            start, inside = begin(there)
-            # Triton knows no other sum of tuples.
+        valid_taps = ()
+        for block in gl.static_range(mma_tiles):
+            offs_m = pid_m * spec.block_m + block * MMA_M + rows
+            if partial:
+                offs_m = gl.minimum(offs_m, spec.m - 1)
+            start, valid = row_start(offs_m)
+            # Triton has no other concatenation of tuples.
             starts = starts + (start,)  # noqa: RUF005
-            insides = insides + (inside,)  # noqa: RUF005
-        for step in range(shape.depth // BLOCK):
-            mbarrier.wait(free.index(place), phase)
-            offset, group = at(step)
-            for block in gl.static_range(blocks):
-                pointers = left + offset + (starts[block] + term)
-                ring = left_ring.index(place * blocks + block)
-                if shape.masked:
-                    held = ((insides[block] >> group) & 1) != 0
-                    async_copy.async_load(ring, pointers, mask=held)
+            valid_taps = valid_taps + (valid,)  # noqa: RUF005
+        for index in range(spec.k // BLOCK_K):
+            mbarrier.wait(empty.index(stage), phase)
+            offset, tap = block_start(index)
+            for block in gl.static_range(mma_tiles):
+                pointers = a + offset + (starts[block] + offs_k)
+                a_stage = a_ring.index(stage * mma_tiles + block)
+                if spec.masked:
+                    mask = ((valid_taps[block] >> tap) & 1) != 0
+                    async_copy.async_load(a_stage, pointers, mask=mask)
                 else:
-                    async_copy.async_load(ring, pointers)
-            beside = right_ring.index(place)
-            async_copy.async_load(beside.slice(0, shape.width), right + right_offset)
-            if sums == 2:
-                async_copy.async_load(beside.slice(shape.width, shape.width), second + right_offset)
-            async_copy.mbarrier_arrive(loaded.index(place), increment_count=False)
-            right += BLOCK
-            second += BLOCK
-            place += 1
-            if place == shape.stages:
-                place = 0
+                    async_copy.async_load(a_stage, pointers)
+            b_stage = b_ring.index(stage)
+            async_copy.async_load(b_stage.slice(0, spec.block_n), b + b_offsets)
+            if accumulators == 2:
+                async_copy.async_load(b_stage.slice(spec.block_n, spec.block_n), last_b + b_offsets)
+            async_copy.mbarrier_arrive(full.index(stage), increment_count=False)
+            b += BLOCK_K
+            last_b += BLOCK_K
+            stage += 1
+            if stage == spec.num_stages:
+                stage = 0
                 phase ^= 1
     async_copy.wait_group(0)
 
 
 @gluon.jit
-def ordered(column):
-    """The column that is loaded in the place of another.
+def permuted_columns(column):
+    """The column of B that is loaded at an index of the tile.
 
-    Of each 32: pairs that a thread holds beside each other come from the pairs of eight columns.
+    Within each 32 columns, the pairs that a thread holds of four instruction tiles of eight
+    columns become eight contiguous columns.
     """
     inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
     return (column & -32) + inner
 
 
 @gluon.jit
-def _compute(
-    left_ring,
-    right_ring,
-    loaded,
-    free,
+def _consumer(
+    a_ring,
+    b_ring,
+    full,
+    empty,
     turns,
     others,
     epilogue: gl.constexpr,
-    group: gl.constexpr,
-    shape: gl.constexpr,
+    consumer: gl.constexpr,
+    spec: gl.constexpr,
 ):
-    """Computes the share of a group of all tiles, or all of some."""
-    steps: gl.constexpr = shape.depth // BLOCK
-    first: gl.constexpr = group if shape.alternate else 0
-    every: gl.constexpr = shape.groups if shape.alternate else 1
-    blocks: gl.constexpr = _blocks(shape)
-    width: gl.constexpr = shape.width * shape.sums
-    offset: gl.constexpr = 0 if shape.alternate else group * blocks
-    count: gl.constexpr = shape.parts * _tiles(shape)[0] * _tiles(shape)[1]
-    turn = first * steps
-    tour = 0 if first else 1
-    for number in range(
-        gl.program_id(0) + first * shape.programs,
-        count,
-        every * shape.programs,
+    """Computes the part of a warpgroup of all tiles, or, with ping-pong, every n-th tile."""
+    blocks_k: gl.constexpr = spec.k // BLOCK_K
+    first: gl.constexpr = consumer if spec.ping_pong else 0
+    stride: gl.constexpr = spec.consumer_warpgroups if spec.ping_pong else 1
+    mma_tiles: gl.constexpr = _mma_tiles(spec)
+    block_n: gl.constexpr = spec.block_n * spec.accumulators
+    first_mma: gl.constexpr = 0 if spec.ping_pong else consumer * mma_tiles
+    num_tiles: gl.constexpr = spec.parts * _tiles(spec)[0] * _tiles(spec)[1]
+    iteration = first * blocks_k
+    round_ = 0 if first else 1
+    for tile in range(
+        gl.program_id(0) + first * spec.num_ctas,
+        num_tiles,
+        stride * spec.num_ctas,
     ):
-        totals = ()
-        for _ in gl.static_range(blocks):
-            zeros = gl.zeros([HIGH, width], gl.float32, summed(width))
-            totals = totals + (zeros,)  # noqa: RUF005
-        if shape.alternate:
-            # Without it a group could take the blocks of another for its own, a round later.
-            mbarrier.wait(turns.index(group), tour & 1)
-            tour += 1
-        before = 0
-        for step in range(steps):
-            place = turn % shape.stages
-            mbarrier.wait(loaded.index(place), (turn // shape.stages) & 1)
+        accumulators = ()
+        for _ in gl.static_range(mma_tiles):
+            zeros = gl.zeros([MMA_M, block_n], gl.float32, accumulator_layout(block_n))
+            accumulators = accumulators + (zeros,)  # noqa: RUF005
+        if spec.ping_pong:
+            # Else a warpgroup could take another's stages for its own, one round of the ring later.
+            mbarrier.wait(turns.index(consumer), round_ & 1)
+            round_ += 1
+        previous = 0
+        for index in range(blocks_k):
+            stage = iteration % spec.num_stages
+            mbarrier.wait(full.index(stage), (iteration // spec.num_stages) & 1)
             fence_async_shared()
-            right = right_ring.index(place).permute((1, 0))
+            b = b_ring.index(stage).permute((1, 0))
             started = ()
-            for block in gl.static_range(blocks):
-                left = left_ring.index(place * (shape.height // HIGH) + offset + block)
-                total = warpgroup_mma(left, right, totals[block], use_acc=step > 0, is_async=True)
-                started = started + (total,)  # noqa: RUF005
-            totals = _awaited(started, blocks)
-            mbarrier.arrive(free.index(before), count=1, pred=step > 0)
-            before = place
-            turn += 1
-        if shape.alternate:
-            mbarrier.arrive(turns.index((group + 1) % shape.groups), count=1)
-        totals = _awaited(totals, 0)
-        mbarrier.arrive(free.index(before), count=1)
-        turn += (every - 1) * steps
-        part, row_tile, column_tile = _tile(number, shape)
-        row = row_tile * shape.height + offset * HIGH
-        column = column_tile * shape.width
-        for _ in range(blocks):
-            finish(totals[0], row, column, part, others, epilogue, shape.sums, shape.piece)
-            totals = totals[1:] + (totals[blocks - 1],)  # noqa: RUF005
-            row += HIGH
+            for block in gl.static_range(mma_tiles):
+                a = a_ring.index(stage * (spec.block_m // MMA_M) + first_mma + block)
+                accumulator = warpgroup_mma(
+                    a, b, accumulators[block], use_acc=index > 0, is_async=True
+                )
+                started = started + (accumulator,)  # noqa: RUF005
+            accumulators = _wait_mma(started, mma_tiles)
+            mbarrier.arrive(empty.index(previous), count=1, pred=index > 0)
+            previous = stage
+            iteration += 1
+        if spec.ping_pong:
+            mbarrier.arrive(turns.index((consumer + 1) % spec.consumer_warpgroups), count=1)
+        accumulators = _wait_mma(accumulators, 0)
+        mbarrier.arrive(empty.index(previous), count=1)
+        iteration += (stride - 1) * blocks_k
+        part, pid_m, pid_n = _tile_coordinates(tile, spec)
+        row = pid_m * spec.block_m + first_mma * MMA_M
+        column = pid_n * spec.block_n
+        for _ in range(mma_tiles):
+            run_epilogue(
+                accumulators[0],
+                row,
+                column,
+                part,
+                others,
+                epilogue,
+                spec.accumulators,
+                spec.epilogue_n,
+            )
+            accumulators = accumulators[1:] + (accumulators[mma_tiles - 1],)  # noqa: RUF005
+            row += MMA_M
 
 
 @gluon.jit
-def _awaited(totals, running: gl.constexpr):
-    """The sums when no more than some products are still running."""
-    found = warpgroup_mma_wait(running, deps=totals)
-    if len(totals) == 1:
-        found = (found,)
-    return found
+def _wait_mma(accumulators, pending: gl.constexpr):
+    """The accumulators once at most `pending` instructions are in flight."""
+    done = warpgroup_mma_wait(pending, deps=accumulators)
+    if len(accumulators) == 1:
+        done = (done,)
+    return done
 
 
 @gluon.jit
-def finish(
-    total,
+def run_epilogue(
+    accumulator,
     row,
     column,
     part,
     others,
     epilogue: gl.constexpr,
-    sums: gl.constexpr,
-    piece: gl.constexpr,
+    accumulators: gl.constexpr,
+    epilogue_n: gl.constexpr,
 ):
-    """Calls the epilogue for a block of sums, from a row and a column on.
+    """Calls the epilogue for `MMA_M` rows of a tile.
 
     Args:
-      total: the sums, `HIGH` rows; those of two products lie beside each other.
-      row: the first one.
-      column: the first one, in the order of the result.
-      part: given to the epilogue.
-      others: the same.
-      epilogue: see `products`.
-      sums: products in a block.
-      piece: columns that the epilogue is called for.
+      accumulator: accumulators of `MMA_M` rows; those of two operands B are next to each other.
+      row: first row of the result.
+      column: first column of the result.
+      part: index of the part, passed to the epilogue.
+      others: further arguments of the epilogue.
+      epilogue: see `persistent_matmul`.
+      accumulators: number of operands B.
+      epilogue_n: columns per call of the epilogue.
     """
-    width: gl.constexpr = total.shape[1] // sums
-    layout: gl.constexpr = _written(width)
-    if sums == 1:
-        total = total.reshape([HIGH, width // 32, 4, 4, 2])
-        total = total.permute((0, 1, 3, 2, 4)).reshape([HIGH, width])
-        totals = (gl.convert_layout(total, layout),)
+    block_n: gl.constexpr = accumulator.shape[1] // accumulators
+    layout: gl.constexpr = _epilogue_layout(block_n)
+    if accumulators == 1:
+        accumulator = accumulator.reshape([MMA_M, block_n // 32, 4, 4, 2])
+        accumulator = accumulator.permute((0, 1, 3, 2, 4)).reshape([MMA_M, block_n])
+        given = (gl.convert_layout(accumulator, layout),)
     else:
-        total = total.reshape([HIGH, 2, width // 32, 4, 4, 2])
-        total = total.permute((0, 2, 4, 3, 5, 1)).reshape([HIGH, width, 2])
-        one, other = gl.split(total)
-        totals = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
-    _pieces(totals, row, column, part, others, epilogue, piece)
+        accumulator = accumulator.reshape([MMA_M, 2, block_n // 32, 4, 4, 2])
+        accumulator = accumulator.permute((0, 2, 4, 3, 5, 1)).reshape([MMA_M, block_n, 2])
+        one, other = gl.split(accumulator)
+        given = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
+    _run_in_slices(given, row, column, part, others, epilogue, epilogue_n)
 
 
 @gluon.jit
-def _pieces(totals, row, column, part, others, epilogue: gl.constexpr, piece: gl.constexpr):
-    """Calls the epilogue for halves of halves of the columns, one after the other.
+def _run_in_slices(
+    accumulators, row, column, part, others, epilogue: gl.constexpr, epilogue_n: gl.constexpr
+):
+    """Calls the epilogue for slices of `epilogue_n` columns, one after the other.
 
-    Its code is there once, and short: two groups at different places of long code would wait for
-    instructions. The sums stay in registers, and move to the place of those that are done.
+    Its code is emitted once, and short: two warpgroups at different places of long code would miss
+    the instruction cache. Accumulators stay in registers and move to those of the finished slice.
     """
-    width: gl.constexpr = totals[0].shape[1]
-    if width == piece:
-        layout: gl.constexpr = _written(width)
-        rows = row + gl.arange(0, HIGH, layout=gl.SliceLayout(1, layout))[:, None]
-        columns = column + gl.arange(0, width, layout=gl.SliceLayout(0, layout))[None, :]
-        there = ()
-        for n in gl.static_range(len(totals)):
-            there = there + (gl.convert_layout(totals[n], layout),)  # noqa: RUF005
-        epilogue(there, rows, columns, part, others)
+    block_n: gl.constexpr = accumulators[0].shape[1]
+    if block_n == epilogue_n:
+        layout: gl.constexpr = _epilogue_layout(block_n)
+        offs_m = row + gl.arange(0, MMA_M, layout=gl.SliceLayout(1, layout))[:, None]
+        offs_n = column + gl.arange(0, block_n, layout=gl.SliceLayout(0, layout))[None, :]
+        given = ()
+        for n in gl.static_range(len(accumulators)):
+            given = given + (gl.convert_layout(accumulators[n], layout),)  # noqa: RUF005
+        epilogue(given, offs_m, offs_n, part, others)
     else:
         left = ()
         right = ()
-        for n in gl.static_range(len(totals)):
-            one, other = gl.split(totals[n].reshape([HIGH, 2, width // 2]).permute((0, 2, 1)))
+        for n in gl.static_range(len(accumulators)):
+            halves = accumulators[n].reshape([MMA_M, 2, block_n // 2]).permute((0, 2, 1))
+            one, other = gl.split(halves)
             left = left + (one,)  # noqa: RUF005
             right = right + (other,)  # noqa: RUF005
         for _ in range(2):
-            _pieces(left, row, column, part, others, epilogue, piece)
+            _run_in_slices(left, row, column, part, others, epilogue, epilogue_n)
             left = right
-            column += width // 2
+            column += block_n // 2

@@ -1,13 +1,15 @@
-"""Products of few rows with weights of i8 and i4, in Gluon: from memory straight to matrix units.
+"""Weight-only quantized matmul of few rows (W4A16, W8A16), in Gluon.
 
-Weights are the left operand of matrix instructions, and each thread loads 16 bytes of a column.
-The terms of a sum may come in any order: that of the instruction's registers is made to be the
-order in which a thread has its weights, and the rows are loaded in the same one. So nothing moves
-between threads. Warps share the terms of a block, and their sums are added up at the end.
+Weights are the left operand of matrix instructions. Each thread loads 16 bytes of a column from
+global memory to registers and dequantizes them there. The elements of K may be accumulated in any
+order: the order of the instruction's registers is made that in which a thread has its weights, and
+the rows of A are loaded in the same one, so that no data moves between threads. The warps of a CTA
+split each block of K, and their accumulators are added at the end (intra-CTA split-K).
 
-Numbers become floating-point ones by bits: a number of four bits below the first bits of 1024 is
-1024 and that number, and one subtraction for two of them takes off 1024, the sign's place and the
-zero point. All of it is exact; only the product with the scale of a run is rounded.
+Integers become floating-point numbers by their bits: an integer of four bits below the leading bits
+of 1024 is 1024 plus that integer, and one subtraction for two of them takes off 1024, the offset of
+the sign and the zero point. All of it is exact; only the product with the scale of a group is
+rounded.
 """
 
 import dataclasses
@@ -17,88 +19,88 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
 WORDS = gl.constexpr(4)
-"""Of 32 bits that a thread loads at once."""
+"""32-bit words that a thread loads at once."""
 
-BESIDE = gl.constexpr(4)
-"""Threads that load pieces of one column beside each other."""
+THREADS_K = gl.constexpr(4)
+"""Adjacent threads that load pieces of one column."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Shape:
-    """What is computed, and by which tiles.
+class Spec:
+    """Sizes and tiles of a weight-only matmul.
 
     Attributes:
-      bits: of a weight, 4 or 8.
-      columns: of the weights.
-      depth: terms of a sum, a multiple of the weights in a word.
-      run: terms that share a scale and a zero point, a multiple of those that a thread loads at
-        once; 0 where it is a column.
-      scaled: whether weights are multiplied by a scale before they are summed.
-      height: rows of a tile.
-      width: columns of a tile.
-      shares: of the terms of a block, each multiplied by a warp.
-      pieces: of 64 bytes in a share of a column.
+      bits: width of a weight, 4 or 8.
+      n: columns of B.
+      k: contracted elements, a multiple of the weights in a word.
+      group_size: elements of K that share a scale and a zero point, a multiple of those that a
+        thread loads at once; 0 where a column has one of each.
+      scaled: whether weights are multiplied by a scale before they are accumulated.
+      block_m: rows of a tile.
+      block_n: columns of a tile.
+      split_k: parts of a block of K, one per warp.
+      lines: pieces of 64 bytes of a column in a part.
     """
 
     bits: int
-    columns: int
-    depth: int
-    run: int
+    n: int
+    k: int
+    group_size: int
     scaled: bool
-    height: int
-    width: int
-    shares: int
-    pieces: int
+    block_m: int
+    block_n: int
+    split_k: int
+    lines: int
 
 
-# Triton keeps what it has compiled by the text of such functions, not by that of a class.
+# Triton's compilation cache hashes the source of such functions, not that of the class.
 @gluon.constexpr_function
-def shaped(*numbers):
-    """A `Shape`, for a kernel's text."""
-    return Shape(*numbers)
-
-
-@gluon.constexpr_function
-def written(width, warps):
-    """The layout of results: columns side by side for each thread."""
-    return gl.BlockedLayout([1, min(8, width // 8)], [4, 8], [warps, 1], [1, 0])
+def make_spec(bits, n, k, group_size, scaled, block_m, block_n, split_k, lines):
+    """Returns a `Spec`, for the source of a kernel."""
+    return Spec(bits, n, k, group_size, scaled, block_m, block_n, split_k, lines)
 
 
 @gluon.constexpr_function
-def each_word(shape):
-    """Weights in a word."""
-    return 32 // shape.bits
+def epilogue_layout(block_n, num_warps):
+    """The layout of tiles in the epilogue: contiguous columns per thread."""
+    return gl.BlockedLayout([1, min(8, block_n // 8)], [4, 8], [num_warps, 1], [1, 0])
 
 
 @gluon.constexpr_function
-def _block(shape):
-    """Words of a column in a block."""
-    return shape.shares * shape.pieces * BESIDE.value * WORDS.value
+def weights_per_word(spec):
+    """Weights in a 32-bit word."""
+    return 32 // spec.bits
 
 
 @gluon.constexpr_function
-def _held(shape):
-    """The layout of words: shares, columns, threads beside each other, words of a thread."""
-    return gl.BlockedLayout([1, 1, 1, 4], [1, 8, 4, 1], [shape.shares, 1, 1, 1], [3, 2, 1, 0])
+def _block_words(spec):
+    """Words of a column in a block of K."""
+    return spec.split_k * spec.lines * THREADS_K.value * WORDS.value
 
 
 @gluon.constexpr_function
-def _read(shape):
-    """The layout of the rows: shares, rows, and the terms as words have them."""
-    each = 32 // shape.bits
+def _weight_layout(spec):
+    """The layout of words: split-K parts, columns, adjacent threads, words of a thread."""
+    return gl.BlockedLayout([1, 1, 1, 4], [1, 8, 4, 1], [spec.split_k, 1, 1, 1], [3, 2, 1, 0])
+
+
+@gluon.constexpr_function
+def _row_layout(spec):
+    """The layout of A: split-K parts, rows, and elements of K in the order of the words."""
+    each = 32 // spec.bits
     return gl.BlockedLayout(
-        [1, 1, 1, 4, each], [1, 8, 4, 1, 1], [shape.shares, 1, 1, 1, 1], [4, 3, 2, 1, 0]
+        [1, 1, 1, 4, each], [1, 8, 4, 1, 1], [spec.split_k, 1, 1, 1, 1], [4, 3, 2, 1, 0]
     )
 
 
 @gluon.constexpr_function
-def _summed(shape):
-    """The layout of sums."""
-    return gl.NVMMADistributedLayout([2, 0], [shape.shares, 1, 1], [1, 16, 8])
+def _accumulator_layout(spec):
+    """The layout of accumulators."""
+    return gl.NVMMADistributedLayout([2, 0], [spec.split_k, 1, 1], [1, 16, 8])
 
 
 @gluon.constexpr_function
-def _along(dim, rank, layout):
+def _dim_layout(dim, rank, layout):
     """The layout of one dimension of tiles of a layout."""
     for other in reversed(range(rank)):
         if other != dim:
@@ -107,9 +109,9 @@ def _along(dim, rank, layout):
 
 
 @gluon.jit
-def numbers(size: gl.constexpr, dim: gl.constexpr, rank: gl.constexpr, layout: gl.constexpr):
+def _arange(size: gl.constexpr, dim: gl.constexpr, rank: gl.constexpr, layout: gl.constexpr):
     """0, 1, 2, ... along one dimension."""
-    found = gl.arange(0, size, layout=_along(dim, rank, layout))
+    found = gl.arange(0, size, layout=_dim_layout(dim, rank, layout))
     for other in gl.static_range(rank):
         if other != dim:
             found = gl.expand_dims(found, other)
@@ -117,95 +119,99 @@ def numbers(size: gl.constexpr, dim: gl.constexpr, rank: gl.constexpr, layout: g
 
 
 @gluon.jit
-def sums(
-    x,
-    step,
-    rows,
-    w,
-    others,
-    row,
-    column,
-    offset: gl.constexpr,
-    factor: gl.constexpr,
-    shape: gl.constexpr,
+def accumulate(
+    a,
+    a_stride,
+    m,
+    b,
+    pointers,
+    pid_m,
+    pid_n,
+    zero_point: gl.constexpr,
+    scale: gl.constexpr,
+    spec: gl.constexpr,
 ):
-    """The sums of a tile.
+    """The accumulator of a tile.
 
     Args:
-      x: pointer to the rows.
-      step: elements from one row to the next.
-      rows: how many there are.
-      w: pointer to the weights, whose terms lie side by side, as words.
-      others: what the functions are given beside.
-      row: number of the tile along the rows.
-      column: the same along the columns.
-      offset: a function of `others`, columns and runs, which reads zero points as i32.
-      factor: the same of scales; called where `shape.scaled`.
-      shape: see `Shape`.
+      a: pointer to A.
+      a_stride: elements from one row of A to the next.
+      m: rows of A.
+      b: pointer to the weights, K-contiguous, as 32-bit words.
+      pointers: first argument of `zero_point` and `scale`.
+      pid_m: index of the tile along M.
+      pid_n: index of the tile along N.
+      zero_point: function of `pointers`, columns and groups of K to zero points, as i32.
+      scale: the same of scales; called where `spec.scaled`.
+      spec: see `Spec`.
 
     Returns:
-      Sums of the shape [columns, rows], in f32.
+      The accumulator, shape [block_n, block_m], in f32.
     """
-    held: gl.constexpr = _held(shape)
-    wide: gl.constexpr = shape.depth // each_word(shape)
-    block: gl.constexpr = _block(shape)
-    steps: gl.constexpr = (wide + block - 1) // block
-    there = column * shape.width + numbers(shape.width, 1, 4, held)
-    there = gl.minimum(there, shape.columns - 1)
-    share = numbers(shape.shares, 0, 4, held) * (shape.pieces * BESIDE * WORDS)
-    first = share + numbers(shape.pieces * BESIDE, 2, 4, held) * WORDS
-    total = gl.zeros([shape.shares, shape.width, shape.height], gl.float32, _summed(shape))
-    words, zero, scale = _load(w, others, there, first, 0, shape, offset, factor)
-    for number in range(0, steps - 1):
-        after = (number + 1) * block
-        later, next_zero, next_scale = _load(w, others, there, first, after, shape, offset, factor)
-        here = _rows(x, step, rows, row, number * block, shape)
-        total = _added(total, words, _waited(zero), scale, here, shape)
-        words = later
-        zero = next_zero
-        scale = next_scale
-    here = _rows(x, step, rows, row, (steps - 1) * block, shape)
-    total = _added(total, words, _waited(zero), scale, here, shape)
-    return gl.sum(total, 0)
+    layout: gl.constexpr = _weight_layout(spec)
+    words_k: gl.constexpr = spec.k // weights_per_word(spec)
+    block: gl.constexpr = _block_words(spec)
+    blocks: gl.constexpr = (words_k + block - 1) // block
+    offs_n = pid_n * spec.block_n + _arange(spec.block_n, 1, 4, layout)
+    offs_n = gl.minimum(offs_n, spec.n - 1)
+    part = _arange(spec.split_k, 0, 4, layout) * (spec.lines * THREADS_K * WORDS)
+    first = part + _arange(spec.lines * THREADS_K, 2, 4, layout) * WORDS
+    acc = gl.zeros(
+        [spec.split_k, spec.block_n, spec.block_m], gl.float32, _accumulator_layout(spec)
+    )
+    words, zeros, scales = _load_weights(b, pointers, offs_n, first, 0, spec, zero_point, scale)
+    for index in range(0, blocks - 1):
+        next_start = (index + 1) * block
+        next_words, next_zeros, next_scales = _load_weights(
+            b, pointers, offs_n, first, next_start, spec, zero_point, scale
+        )
+        rows = _load_rows(a, a_stride, m, pid_m, index * block, spec)
+        acc = _mma(acc, words, _after_loads(zeros), scales, rows, spec)
+        words = next_words
+        zeros = next_zeros
+        scales = next_scales
+    rows = _load_rows(a, a_stride, m, pid_m, (blocks - 1) * block, spec)
+    acc = _mma(acc, words, _after_loads(zeros), scales, rows, spec)
+    return gl.sum(acc, 0)
 
 
 @gluon.jit
-def _load(
-    w,
-    others,
-    there,
+def _load_weights(
+    b,
+    pointers,
+    offs_n,
     first,
     start,
-    shape: gl.constexpr,
-    offset: gl.constexpr,
-    factor: gl.constexpr,
+    spec: gl.constexpr,
+    zero_point: gl.constexpr,
+    scale: gl.constexpr,
 ):
     """Loads the words of a block, their zero points and scales."""
-    each: gl.constexpr = each_word(shape)
-    wide: gl.constexpr = shape.depth // each
-    run = there * 0
-    if shape.run > 0:
-        run = (start + first) // (shape.run // each)
-        if wide % _block(shape) != 0:
-            run = gl.minimum(run, shape.depth // shape.run - 1)
-    place = start + first + numbers(WORDS, 3, 4, _held(shape))
-    pointers = w + there * wide + place
-    if wide % _block(shape) == 0:
-        words = gl.load(pointers)
+    each: gl.constexpr = weights_per_word(spec)
+    words_k: gl.constexpr = spec.k // each
+    k_group = offs_n * 0
+    if spec.group_size > 0:
+        k_group = (start + first) // (spec.group_size // each)
+        if words_k % _block_words(spec) != 0:
+            k_group = gl.minimum(k_group, spec.k // spec.group_size - 1)
+    offs_k = start + first + _arange(WORDS, 3, 4, _weight_layout(spec))
+    addresses = b + offs_n * words_k + offs_k
+    if words_k % _block_words(spec) == 0:
+        words = gl.load(addresses)
     else:
-        words = gl.load(pointers, mask=(there >= 0) & (place < wide), other=0)
-    zero = offset(others, there, run)
-    scale = zero
-    if shape.scaled:
-        scale = factor(others, there, run)
-    return words, zero, scale
+        words = gl.load(addresses, mask=(offs_n >= 0) & (offs_k < words_k), other=0)
+    zeros = zero_point(pointers, offs_n, k_group)
+    scales = zeros
+    if spec.scaled:
+        scales = scale(pointers, offs_n, k_group)
+    return words, zeros, scales
 
 
 @gluon.jit
-def _waited(zero):
-    """The same zero points, where all warps have started all loads before.
+def _after_loads(zeros):
+    """The same zero points, once all warps have started all loads above.
 
-    Else ptxas would start loads only where their registers are free.
+    Without this barrier ptxas starts loads only where their registers are free.
     """
     none = gl.inline_asm(
         "{.reg .pred some, any;\nsetp.ne.u32 some, 0, 0;\nbarrier.red.or.pred any, 0, some;\n"
@@ -214,71 +220,72 @@ def _waited(zero):
         (),
         gl.int32,
     )
-    return zero + none
+    return zeros + none
 
 
 @gluon.jit
-def _rows(x, step, rows, row, start, shape: gl.constexpr):
-    """Loads the rows of a block, their terms where the weights are."""
-    read: gl.constexpr = _read(shape)
-    each: gl.constexpr = each_word(shape)
-    wide: gl.constexpr = shape.depth // each
-    groups: gl.constexpr = shape.pieces * BESIDE
-    here = row * shape.height + numbers(shape.height, 1, 5, read)
-    here = gl.minimum(here, rows - 1)
-    word = start + numbers(shape.shares, 0, 5, read) * (groups * WORDS)
-    word += numbers(groups, 2, 5, read) * WORDS + numbers(WORDS, 3, 5, read)
-    term = word * each + numbers(each, 4, 5, read)
-    if wide % _block(shape) == 0:
-        found = gl.load(x + here * step + term)
+def _load_rows(a, a_stride, m, pid_m, start, spec: gl.constexpr):
+    """Loads rows of A for a block, elements of K in the order of the weights."""
+    layout: gl.constexpr = _row_layout(spec)
+    each: gl.constexpr = weights_per_word(spec)
+    words_k: gl.constexpr = spec.k // each
+    threads: gl.constexpr = spec.lines * THREADS_K
+    offs_m = pid_m * spec.block_m + _arange(spec.block_m, 1, 5, layout)
+    offs_m = gl.minimum(offs_m, m - 1)
+    word = start + _arange(spec.split_k, 0, 5, layout) * (threads * WORDS)
+    word += _arange(threads, 2, 5, layout) * WORDS + _arange(WORDS, 3, 5, layout)
+    offs_k = word * each + _arange(each, 4, 5, layout)
+    if words_k % _block_words(spec) == 0:
+        rows = gl.load(a + offs_m * a_stride + offs_k)
     else:
-        found = gl.load(x + here * step + term, mask=(here >= 0) & (term < shape.depth), other=0)
-    return found
+        mask = (offs_m >= 0) & (offs_k < spec.k)
+        rows = gl.load(a + offs_m * a_stride + offs_k, mask=mask, other=0)
+    return rows
 
 
 @gluon.jit
-def _added(total, words, zero, scale, rows, shape: gl.constexpr):
-    """Adds the products of a block to the sums."""
-    weights = _weights(words, zero, scale, rows.dtype, shape)
-    return mma_v2(weights, _right(rows, shape), total)
+def _mma(acc, words, zeros, scales, rows, spec: gl.constexpr):
+    """Multiplies a block and adds it to the accumulator."""
+    weights = _left_operand(words, zeros, scales, rows.dtype, spec)
+    return mma_v2(weights, _right_operand(rows, spec), acc)
 
 
 @gluon.jit
-def _right(rows, shape: gl.constexpr):
-    """The rows as the right operand, their terms in the order of the weights."""
-    s: gl.constexpr = shape.shares
-    h: gl.constexpr = shape.height
-    c: gl.constexpr = shape.pieces
-    if shape.bits == 4:
-        rows = rows.reshape([s, h, c, BESIDE, WORDS, 2, 2, 2])
+def _right_operand(rows, spec: gl.constexpr):
+    """Rows of A as the right operand, elements of K in the order of the weights."""
+    s: gl.constexpr = spec.split_k
+    h: gl.constexpr = spec.block_m
+    c: gl.constexpr = spec.lines
+    if spec.bits == 4:
+        rows = rows.reshape([s, h, c, THREADS_K, WORDS, 2, 2, 2])
         rows = rows.permute((0, 2, 4, 6, 7, 3, 5, 1))
     else:
-        rows = rows.reshape([s, h, c, BESIDE, WORDS, 2, 2])
+        rows = rows.reshape([s, h, c, THREADS_K, WORDS, 2, 2])
         rows = rows.permute((0, 2, 4, 5, 3, 6, 1))
-    rows = rows.reshape([s, c * BESIDE * WORDS * each_word(shape), h])
-    return gl.convert_layout(rows, gl.DotOperandLayout(1, _summed(shape), 2))
+    rows = rows.reshape([s, c * THREADS_K * WORDS * weights_per_word(spec), h])
+    return gl.convert_layout(rows, gl.DotOperandLayout(1, _accumulator_layout(spec), 2))
 
 
 @gluon.jit
-def _weights(words, zero, scale, dtype: gl.constexpr, shape: gl.constexpr):
-    """The weights of words as the left operand."""
-    s: gl.constexpr = shape.shares
-    n: gl.constexpr = shape.width
-    c: gl.constexpr = shape.pieces
-    if shape.bits == 4:
-        found = fours(words, zero, scale, dtype, shape.scaled)
-        found = found.reshape([s, n, c, BESIDE, WORDS, 2, 2, 2])
+def _left_operand(words, zeros, scales, dtype: gl.constexpr, spec: gl.constexpr):
+    """The dequantized weights of words as the left operand."""
+    s: gl.constexpr = spec.split_k
+    n: gl.constexpr = spec.block_n
+    c: gl.constexpr = spec.lines
+    if spec.bits == 4:
+        found = dequantize_i4(words, zeros, scales, dtype, spec.scaled)
+        found = found.reshape([s, n, c, THREADS_K, WORDS, 2, 2, 2])
         found = found.permute((0, 1, 2, 4, 7, 6, 3, 5))
     else:
-        found = four_bytes(words, zero, scale, dtype, shape.scaled)
-        found = found.reshape([s, n, c, BESIDE, WORDS, 2, 2])
+        found = dequantize_i8(words, zeros, scales, dtype, spec.scaled)
+        found = found.reshape([s, n, c, THREADS_K, WORDS, 2, 2])
         found = found.permute((0, 1, 2, 4, 6, 3, 5))
-    found = found.reshape([s, n, c * BESIDE * WORDS * each_word(shape)])
-    return gl.convert_layout(found, gl.DotOperandLayout(0, _summed(shape), 2))
+    found = found.reshape([s, n, c * THREADS_K * WORDS * weights_per_word(spec)])
+    return gl.convert_layout(found, gl.DotOperandLayout(0, _accumulator_layout(spec), 2))
 
 
 @gluon.jit
-def _twice(number):
+def _in_both_halves(number):
     """A number of 16 bits in both halves of a word."""
     return gl.inline_asm_elementwise(
         "mov.b32 $0, {$1, $1};", "=r,h", [number], dtype=gl.int32, is_pure=True, pack=1
@@ -286,11 +293,11 @@ def _twice(number):
 
 
 @gluon.constexpr_function
-def fours_text(half, scaled):
-    """Takes a word of eight numbers apart, in pairs four places from each other.
+def i4_instructions(half, scaled):
+    """Instructions that dequantize a word of eight weights, in pairs four weights apart.
 
-    `lop3` with 0x6a is the first operand's bits of the second, with those of the third turned; one
-    of these turns the sign. In f16 every second pair stays in the upper bits of its bytes and is
+    `lop3` with 0x6a masks the first operand by the second and flips the bits of the third; one of
+    these flips the sign. In f16 every second pair stays in the upper bits of its bytes and is
     sixteen times as large: the product with the inverse and the difference are rounded once, and
     exact. bf16 has no bits for that, and no differences before Hopper.
     """
@@ -316,19 +323,19 @@ def fours_text(half, scaled):
 
 
 @gluon.jit
-def fours(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
-    """The eight numbers of each word.
+def dequantize_i4(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
+    """The eight weights of each word, less their zero points, times their scales.
 
     Returns:
       Three dimensions more: the place in a pair, and the number of the pair, its last bit first.
     """
     half: gl.constexpr = dtype == gl.float16
     taken = (zero + (0x6408 if half else 0x4308)) * 0x10001
-    times = _twice(scale.to(dtype)) if scaled else taken
+    times = _in_both_halves(scale.to(dtype)) if scaled else taken
     words, taken = gl.broadcast(words, taken)
     words, times = gl.broadcast(words, times)
     e0, e1, e2, e3, e4, e5, e6, e7 = gl.inline_asm_elementwise(
-        fours_text(half, scaled),
+        i4_instructions(half, scaled),
         "=h,=h,=h,=h,=h,=h,=h,=h,r,r,r",
         [words, taken, times],
         dtype=(gl.int16, gl.int16, gl.int16, gl.int16, gl.int16, gl.int16, gl.int16, gl.int16),
@@ -341,11 +348,11 @@ def fours(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
 
 
 @gluon.constexpr_function
-def bytes_text(half, scaled):
-    """Takes a word of four numbers apart, whose signs are turned first.
+def i8_instructions(half, scaled):
+    """Instructions that dequantize a word of four weights, whose sign bits are flipped first.
 
-    As last bits of 1024 they are numbers of f16; bf16 has too few bits, so that they become the
-    last ones of 2^23 in f32.
+    As last bits of 1024 they are numbers of f16; bf16 has too few bits, so they become the last
+    bits of 2^23 in f32.
     """
     lines = [".reg .b32 a, t, base", ".reg .f32 x, y", "xor.b32 t, $4, 0x80808080"]
     lines.append(f"mov.b32 base, 0x{'64646464' if half else '4b000000'}")
@@ -364,8 +371,8 @@ def bytes_text(half, scaled):
 
 
 @gluon.jit
-def four_bytes(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
-    """The four numbers of each word.
+def dequantize_i8(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
+    """The four weights of each word, less their zero points, times their scales.
 
     Returns:
       Two dimensions more: the place in a pair, and the number of the pair.
@@ -373,14 +380,14 @@ def four_bytes(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr):
     half: gl.constexpr = dtype == gl.float16
     if half:
         taken = (zero + 0x6480) * 0x10001
-        times = _twice(scale.to(dtype)) if scaled else taken
+        times = _in_both_halves(scale.to(dtype)) if scaled else taken
     else:
         taken = zero.to(gl.float32) + 8388736.0
         times = scale.to(gl.float32) if scaled else taken
     words, taken = gl.broadcast(words, taken)
     words, times = gl.broadcast(words, times)
     e0, e1, e2, e3 = gl.inline_asm_elementwise(
-        bytes_text(half, scaled),
+        i8_instructions(half, scaled),
         "=h,=h,=h,=h,r,r,r" if half else "=h,=h,=h,=h,r,f,f",
         [words, taken, times],
         dtype=(gl.int16, gl.int16, gl.int16, gl.int16),

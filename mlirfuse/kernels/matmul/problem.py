@@ -7,6 +7,18 @@ from typing import ClassVar
 
 from mlirfuse.kernels.problem import Problem, Record
 
+DEFAULT_DYNAMIC_M = 512
+"""The M that a dynamic M counts as: between the one row and the thousands that it may be."""
+
+MIN_DOT_M = 16
+"""Rows of the smallest tile of `tl.dot`."""
+
+MIN_STREAMED_M = 8
+"""The same where weights are streamed: rows of A are then the N of a matrix instruction."""
+
+MAX_BUCKETED_M = 1024
+"""The M up to which a configuration is chosen by the next power of two."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatmulProblem(Problem):
@@ -21,7 +33,7 @@ class MatmulProblem(Problem):
       a_k_contiguous: whether elements of A along K are contiguous in memory.
       b_k_contiguous: the same of B.
       accumulators: results that one tile accumulates together, for gated units.
-      prologue: whether operands are computed elementwise on the way in.
+      prologue: whether operands are computed elementwise in the loop over K.
       weight_bits: width of the narrowest operand of the prologue, where it is below 16; else 0.
       grouped: whether K is in groups that share a scale.
     """
@@ -45,24 +57,45 @@ class MatmulProblem(Problem):
         """`matmul`."""
         return "matmul"
 
+    @property
+    def streamed_bits(self) -> int:
+        """Bits of weights in the layout of kernels that stream them to registers; 0 for others."""
+        contiguous = self.a_k_contiguous and self.b_k_contiguous and self.accumulators == 1
+        return self.weight_bits if contiguous and self.weight_bits in (4, 8) else 0
+
+
+def bucket_m(m: int, *, streamed: bool) -> int:
+    """The M that configurations are chosen by, where near ones have the same tiles.
+
+    Args:
+      m: rows of the result.
+      streamed: whether weights are streamed, which has tiles of its own for few rows.
+    """
+    if m == 1 or m > MAX_BUCKETED_M:
+        return m
+    if m < MIN_DOT_M:
+        return MIN_STREAMED_M if streamed and m <= MIN_STREAMED_M else MIN_DOT_M
+    return m if streamed or m == MIN_DOT_M else 1 << (m - 1).bit_length()
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatmulConfig(Record):
     """How CTAs compute the tiles of a matmul.
 
     Attributes:
-      block_m: rows of a tile; with one, products are summed without tensor cores (GEMV).
+      block_m: rows of a tile; one for GEMV without tensor cores.
       block_n: columns of a tile.
       block_k: elements of K at a time.
       num_warps: warps of a CTA, or of one warpgroup of a persistent kernel.
       num_stages: depth of the software pipeline, in blocks of the operands in shared memory.
       group_m: tiles along M whose CTAs run together and share columns of B in the L2 (swizzle).
-      split_k: parts of `block_k` that warps of one CTA accumulate apart; a power of two.
-      consumer_warpgroups: warpgroups that compute in a persistent kernel, beside one that loads;
-        0 for one tile per CTA.
+      split_k: parts of `block_k` that warps of one CTA accumulate apart (intra-CTA split-K); a
+        power of two.
+      consumer_warpgroups: warpgroups that compute in a persistent kernel, next to the producer; 0
+        for one tile per CTA.
       ping_pong: whether each consumer warpgroup has a tile of its own.
-      weight_streaming: whether weights of 4 or 8 bits go from memory to registers, past shared
-        memory.
+      weight_streaming: whether weights of 4 or 8 bits are loaded from global memory to registers,
+        without shared memory.
     """
 
     block_m: int

@@ -66,7 +66,7 @@ def refusal(op: ir.Operation, found: Pooling) -> NoMatch | None:
     first = (ops.indexing_maps(op)[2] or ())[0]
     if None in [size for loop, size in enumerate(sizes) if loop != first]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimension may be dynamic")
-    places = known_product([sizes[loop] for loop in found.windows])
+    places = known_product([sizes[loop] for loop in found.window_loops])
     if places > MOST_PLACES:
         return NoMatch(
             Reason.NOT_PROFITABLE, f"a window of {places} places, more than {MOST_PLACES}"
@@ -193,7 +193,7 @@ class _Planner:
             tiles.elementwise(op)
         for number, value in enumerate(self.results):
             tiles.store(f"y{number}", value, tiles.written_axes(value))
-        window = "x".join(str(self.sizes[loop]) for loop in self.loops.windows)
+        window = "x".join(str(self.sizes[loop]) for loop in self.loops.window_loops)
         count = UNKNOWN_ROWS * known if dynamic else known
         return tiles.plan(
             ENTRY,
@@ -219,7 +219,9 @@ class _Planner:
         # The window has no axis: its places are numbers in the text.
         named[self.op] = [self.axes.get(loop, (ROWS, 0)) for loop in range(len(self.sizes))]
         self.tiles = Tiles(self.space, named, WIDE)
-        plain = [self.axes.get(sums[0][0]) if len(sums) == 1 else None for sums in self.loops.terms]
+        plain = [
+            self.axes.get(sums[0][0]) if len(sums) == 1 else None for sums in self.loops.image_dims
+        ]
         self.tiles.axes[self.image] = tuple(plain)
         self.main = tuple(main)
 
@@ -231,10 +233,10 @@ class _Planner:
         first = literal(float(start or 0), ops.element_type(result), body.types)
         body.lines.append(f"total = tl.broadcast_to({first}, [{height}, {width}])")
         places: list[tuple[int, ...]] = [()]
-        for loop in self.loops.windows:
+        for loop in self.loops.window_loops:
             places = [(*p, n) for p in places for n in range(self.sizes[loop] or 0)]
         for place in places:
-            tile = body.name(self._load(dict(zip(self.loops.windows, place, strict=True))))
+            tile = body.name(self._load(dict(zip(self.loops.window_loops, place, strict=True))))
             known = body.block(
                 ops.body(self.op), [tile, None, None], lambda loop: "0", self.loops.combine
             )
@@ -245,7 +247,7 @@ class _Planner:
     def _places(self) -> list[str]:
         """The lines that say where the windows begin, along each dimension of the image."""
         lines = []
-        for dim, sums in enumerate(self.loops.terms):
+        for dim, sums in enumerate(self.loops.image_dims):
             walked = [(self.axes[loop], factor) for loop, factor in sums if loop in self.axes]
             shift = f" - {self.low[dim]}" if self.low[dim] else ""
             lines.append(f"place{dim} = {self.space.walked(walked) or '0'}{shift}")
@@ -254,7 +256,7 @@ class _Planner:
     def _load(self, place: dict[int, int]) -> str:
         """The tile that one place of the window sees."""
         shape, terms, masks = ops.shape(self.image), [], [self.space.mask(self.main)]
-        for dim, sums in enumerate(self.loops.terms):
+        for dim, sums in enumerate(self.loops.image_dims):
             moved = sum(factor * place[loop] for loop, factor in sums if loop in place)
             at = f"(place{dim} + {moved})" if moved else f"place{dim}"
             stride = known_product(shape[dim + 1 :])

@@ -1,7 +1,7 @@
-"""Where a block repeats itself: layer after layer of ops that differ in their weights only.
+"""Detection of repeated layers: ops that repeat in a block and differ in their weights only.
 
-Two layers are alike when their ops are, one by one, and read the same things: a value made or read
-equally far back, a weight that nothing has read before, or what all layers share.
+Two layers are equal when their ops are, one by one, and read the same: a value that was made or
+read equally far before, a weight that no other op has read, or a value that all layers share.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from iree.compiler import ir
 
 from mlirfuse.structured.ir import ops
 
-CANDIDATES = 4
-"""Distances between ops that are alike, the most frequent first, that are tried as a period."""
+MAX_PERIODS = 4
+"""Distances between equal ops, the most frequent first, that are tried as the size of a layer."""
 
-_SEEN = (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr, ir.DenseElementsAttr)
+_COMPARED_DATA = (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr, ir.DenseElementsAttr)
 
-_UNSEEN = ("dense_resource<", "#flow.parameter.named<")
-"""Starts of attributes that are data which is not written out."""
+_OPAQUE_DATA = ("dense_resource<", "#flow.parameter.named<")
+"""Starts of attributes whose data is not written out."""
 
 Place = tuple[int, int]
-"""An op's index in the block and the number of the operand, nested ops' operands included."""
+"""An op's index in the block and the ordinal of the operand, nested ops' operands included."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Layers:
-    """Layers that are alike.
+class RepeatedLayers:
+    """Equal layers in a block.
 
     Attributes:
-      start: index of the first one's first op in the block.
-      size: ops of each.
-      count: how many there are.
-      before: ops before the first layer that are those of a layer too, and read other things.
-      weights: constants that one op of the block was the first to read, by index, and where.
+      start: index of the first layer's first op in the block.
+      size: number of ops of each layer.
+      count: number of layers.
+      before: number of ops before the first layer that have the form of a layer's last ops, and
+        other operands.
+      weights: index of each constant that is a weight -> the first place that reads it.
     """
 
     start: int
@@ -46,37 +47,37 @@ class Layers:
 
     @property
     def end(self) -> int:
-        """Index of the op behind the last layer."""
+        """Index of the op after the last layer."""
         return self.start + self.count * self.size
 
-    def number(self, index: int) -> int | None:
-        """The layer of an op or of a weight; None for what is in no layer or shared."""
+    def layer_of(self, index: int) -> int | None:
+        """The layer of an op or of a weight; None for an op outside and for a shared value."""
         index, _ = self.weights.get(index, (index, 0))
         inside = self.start <= index < self.end
         return (index - self.start) // self.size if inside else None
 
 
-def find(held: Sequence[ir.Operation]) -> Layers | None:
+def find(held: Sequence[ir.Operation]) -> RepeatedLayers | None:
     """The longest repetition in a block, of layers with a contraction; None without one.
 
-    What a pass looks at ends at contractions: it does not reach far into the next layer.
+    Most patterns end at contractions: they do not reach far into the next layer.
 
     Args:
-      held: the ops of the block in order. Constants at its head belong to who reads them.
+      held: the ops of the block in order. Constants at its head belong to their first users.
     """
-    reader = _Reader(held)
-    kinds, head = reader.kinds, reader.head
+    kinds = _OpKinds(held)
+    head = kinds.head
     seen: dict[int, int] = {}
     distances: Counter[int] = Counter()
-    for place, kind in enumerate(kinds):
+    for place, kind in enumerate(kinds.kinds):
         if kind in seen:
             distances[place - seen[kind]] += 1
         seen[kind] = place
     best = (0, 0, 0)
-    for size, _ in distances.most_common(CANDIDATES):
+    for size, _ in distances.most_common(MAX_PERIODS):
         length = 0
-        for place in range(len(kinds) - size):
-            length = length + 1 if kinds[place] == kinds[place + size] else 0
+        for place in range(len(kinds.kinds) - size):
+            length = length + 1 if kinds.kinds[place] == kinds.kinds[place + size] else 0
             if length >= size:
                 best = max(best, (length, -size, place + 1 - length))
     length, size, start = best[0], -best[1], best[2] + head
@@ -85,7 +86,7 @@ def find(held: Sequence[ir.Operation]) -> Layers | None:
     before = 0
     while before < size and start - before > head and _same_form(held, start - before - 1, size):
         before += 1
-    return Layers(start, size, length // size + 1, before, reader.weights)
+    return RepeatedLayers(start, size, length // size + 1, before, kinds.weights)
 
 
 def _same_form(held: Sequence[ir.Operation], place: int, size: int) -> bool:
@@ -94,36 +95,37 @@ def _same_form(held: Sequence[ir.Operation], place: int, size: int) -> bool:
     return one.name == other.name and types[0] == types[1]
 
 
-class _Reader:
-    """Numbers for the ops of a block behind its head, the same for ops that are alike.
+class _OpKinds:
+    """Integers for the ops of a block after its head, equal for equal ops.
 
     Attributes:
-      head: how many constants stand before the first other op.
-      kinds: the numbers.
-      weights: of the constants whose numbers are their data's secret, who reads them first.
+      head: number of constants before the first other op.
+      kinds: the integers, in order of the ops.
+      weights: index of each constant whose data is opaque -> the first place that reads it.
     """
 
     def __init__(self, held: Sequence[ir.Operation]) -> None:
-        others = (place for place, op in enumerate(held) if op.name not in ops.DATA)
+        others = (place for place, op in enumerate(held) if op.name not in ops.CONSTANT_OPS)
         self.head = next(others, len(held))
         self.weights: dict[int, Place] = {}
-        self.constants = {op.results[0]: place for place, op in enumerate(held[: self.head])}
-        self.held = held
-        self.known: dict[tuple[object, ...], int] = {}
-        self.last: dict[ir.Value, Place] = {}
+        self._constants = {op.results[0]: place for place, op in enumerate(held[: self.head])}
+        self._held = held
+        self._known: dict[tuple[object, ...], int] = {}
+        self._last: dict[ir.Value, Place] = {}
         self.kinds = [self._kind(place, op) for place, op in enumerate(held) if place >= self.head]
 
     def _kind(self, place: int, op: ir.Operation) -> int:
         key: list[object] = []
         self._reads = 0
-        self._look(place, op, key, {})
-        for number, result in enumerate(op.results):
-            self.last[result] = (place, -1 - number)
-        return self.known.setdefault(tuple(key), len(self.known))
+        self._add(place, op, key, {})
+        for index, result in enumerate(op.results):
+            self._last[result] = (place, -1 - index)
+        return self._known.setdefault(tuple(key), len(self._known))
 
-    def _look(
+    def _add(
         self, place: int, op: ir.Operation, key: list[object], inside: dict[ir.Value, int]
     ) -> None:
+        """Adds name, attributes, types, operands and regions of an op to the key."""
         key += (op.name, *op.attributes.items(), *(result.type for result in op.results))
         for value in op.operands:
             key.append(inside[value] if value in inside else self._read(place, value))
@@ -137,24 +139,24 @@ class _Reader:
                 for view in block.operations:
                     nested = view.operation
                     key.append(nested.location == own)
-                    self._look(place, nested, key, inside)
+                    self._add(place, nested, key, inside)
                     for result in nested.results:
                         inside[result] = len(inside)
 
     def _read(self, place: int, value: ir.Value) -> object:
-        """How far back the value was made or read last, and by which part of that op."""
+        """The distance to the last op that made or read the value, and the ordinal in that op."""
         self._reads += 1
         here = (place, self._reads)
-        before = self.last.get(value)
-        self.last[value] = here
+        before = self._last.get(value)
+        self._last[value] = here
         if before is not None:
             return place - before[0], before[1]
-        constant = self.constants.get(value)
+        constant = self._constants.get(value)
         if constant is None:
             return value
-        attribute = self.held[constant].attributes["value"]
-        # What is not written out can be a splat to nobody who looks at the program.
-        if isinstance(attribute, _SEEN) or not str(attribute).startswith(_UNSEEN):
+        attribute = self._held[constant].attributes["value"]
+        # Opaque data can be a splat to no pass.
+        if isinstance(attribute, _COMPARED_DATA) or not str(attribute).startswith(_OPAQUE_DATA):
             return attribute
         self.weights[constant] = here
         return value.type

@@ -1,1 +1,1 @@
-"""Scalar expressions of tensor elements, compared by value."""
+"""Scalar expressions of tensor elements, compared by the value that they compute."""

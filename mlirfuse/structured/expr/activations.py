@@ -1,19 +1,20 @@
-"""Recognition of activation functions by what they compute, not by how they are written.
+"""Recognition of activation functions by their values, independent of how they are written.
 
-The scalar function is evaluated at sample points in float64 and compared with the definition: every
-constant in it is verified that way, whatever the order of operations.
+The scalar function is evaluated in float64 at sample points and compared with the definition. This
+verifies every constant in it, for any order of operations.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Collection, Mapping
 
 from iree.compiler import ir
 
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.comparison import same
-from mlirfuse.structured.expr.expressions import Apply, Const, Element, Expr, define
+from mlirfuse.structured.expr.expressions import define
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr
 from mlirfuse.structured.ir import ops
 
 Function = Callable[[float], float]
@@ -34,21 +35,20 @@ PIECEWISE: dict[str, Function] = {
 }
 
 LEAKY = "leaky_relu"
-"""A ramp whose slope below zero is any number between 0 and 1."""
+"""A ReLU whose slope below zero is any number between 0 and 1."""
 
 RAMPS = (*PIECEWISE, LEAKY)
 
 _NEAR = tuple(i * 0.37 - 5.9 for i in range(33))
 
-# A clamp is seen beyond it only; the largest is near the end of f16.
+# A clamp shows only beyond its bound; the largest sample is near the maximum of f16.
 _FAR = tuple(sign * x for sign in (-1.0, 1.0) for x in (6.5, 10.0, 130.0, 6.0e4))
 
-# Constants in the graph are rounded to its element type; the unit roundoff of each, with room for
-# three of them in one function.
+# Constants in the graph are rounded to its element type: about three unit roundoffs of each type.
 _TOLERANCE = {"f32": 1e-6, "f64": 1e-12, "f16": 3e-3, "bf16": 2e-2}
 
-_NODES = 100
-"""Ops that are looked at: far above what an activation is made of, and bounds the recursion."""
+_MAX_NODES = 100
+"""Bound on the evaluated ops, and on the recursion; an activation has far fewer."""
 
 _UNARY: dict[str, Function] = {
     "math.erf": math.erf,
@@ -64,7 +64,7 @@ _UNARY: dict[str, Function] = {
 
 _TRANSCENDENTAL = frozenset({"math.erf", "math.tanh", "math.exp"})
 
-_CORNERS = frozenset(
+_PIECEWISE_OPS = frozenset(
     {"arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf", "arith.select"}
 )
 
@@ -80,31 +80,22 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
     "arith.minnumf": min,
 }
 
-# The predicates of `arith.cmpf` as the attribute prints: ordered, then unordered.
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    f"{number} : i64": compare
-    for numbers, compare in (
-        ((2, 9), operator.gt),
-        ((3, 10), operator.ge),
-        ((4, 11), operator.lt),
-        ((5, 12), operator.le),
-    )
-    for number in numbers
-}
+_COMPARISONS = {**predicates.ORDERED_INEQUALITIES, **predicates.UNORDERED_INEQUALITIES}
 
 
 def may_hold_one(op: ir.Operation, names: Collection[str]) -> bool:
-    """Whether the op computes a function that one of the activations is made with."""
+    """Whether the op contains a scalar op of one of the activations. No is certain."""
     wanted = (_TRANSCENDENTAL if any(n in SMOOTH for n in names) else frozenset()) | (
-        _CORNERS if any(n in RAMPS for n in names) else frozenset()
+        _PIECEWISE_OPS if any(n in RAMPS for n in names) else frozenset()
     )
     return not wanted.isdisjoint(ops.scalar_names(op))
 
 
 def classify(expr: Expr, variable: Expr, names: Collection[str] = tuple(SMOOTH)) -> str | None:
-    """The name of the activation that `expr` is of `variable`, among `names`, or None.
+    """The activation among `names` that `expr` computes of `variable`; None for any other function.
 
-    The expression may read nothing but the variable and constants. Shared parts are looked at once.
+    The expression may contain nothing but the variable and constants. Shared subexpressions are
+    evaluated once.
     """
     smooth = {name: SMOOTH[name] for name in names if name in SMOOTH}
     ramps: dict[str, Function | None] = {n: PIECEWISE.get(n) for n in names if n in RAMPS}
@@ -118,14 +109,14 @@ def _first(
     variable: Expr,
     samples: tuple[float, ...],
 ) -> str | None:
-    reader = _Reader(variable, samples)
+    evaluator = _Evaluator(variable, samples)
     try:
-        values = reader.values(expr)
+        values = evaluator.values(expr)
     except (ArithmeticError, ValueError):
         return None
     if values is None:
         return None
-    limit = max(_TOLERANCE.get(kind, 0.0) for kind in ("f32", *reader.types))
+    limit = max(_TOLERANCE.get(kind, 0.0) for kind in ("f32", *evaluator.types))
     for name, definition in definitions.items():
         function = definition or _leaky(values, samples)
         if function is None:
@@ -138,28 +129,28 @@ def _first(
 
 
 def _leaky(values: list[float], samples: tuple[float, ...]) -> Function | None:
-    """The leaky ramp with the slope that the values have at the lowest sample."""
+    """The leaky ReLU with the slope that the values have at the lowest sample."""
     lowest = min(samples)
     slope = values[samples.index(lowest)] / lowest
     return (lambda x: x if x > 0 else slope * x) if 0 < slope < 1 else None
 
 
-class _Reader:
+class _Evaluator:
     """Evaluates expressions of one variable at all sample points.
 
     Attributes:
-      types: the element types of the ops on the way.
+      types: element types of the evaluated ops.
     """
 
     def __init__(self, variable: Expr, samples: tuple[float, ...]) -> None:
         self.variable = variable
         self.samples = samples
         self.types: set[str] = set()
-        # Keyed by object identity: the memos of the elements keep every node alive.
+        # Keyed by object identity: the caches of the elements keep every node alive.
         self.known: dict[int, list[float] | None] = {}
 
     def values(self, expr: Expr) -> list[float] | None:
-        """The value at each sample; None for what reads more than the variable."""
+        """The value at each sample; None for an expression of more than the variable."""
         if expr == self.variable or (isinstance(expr, Element) and same(expr, self.variable)):
             return list(self.samples)
         node = define(expr)
@@ -167,7 +158,7 @@ class _Reader:
             return [float(node.number)] * len(self.samples)
         if not isinstance(node, Apply):
             return None
-        if id(node) not in self.known and len(self.known) < _NODES:
+        if id(node) not in self.known and len(self.known) < _MAX_NODES:
             self.known[id(node)] = None
             self.known[id(node)] = self._apply(node)
         return self.known.get(id(node))

@@ -1,16 +1,19 @@
-"""Shapes of arithmetic in expressions: products and their factors, sums, means."""
+"""Arithmetic in expressions: products and their factors, sums, quotients, means."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import Apply, Expr, Loop, Reduce, literal, number, uncast
+from mlirfuse.structured.expr.expressions import literal, number, uncast
+from mlirfuse.structured.expr.loop_domains import product
+from mlirfuse.structured.expr.nodes import Apply, Expr, Loop, Reduce
 
-PRODUCT_NODES = 64
-"""Nodes of one product that `factors` visits; a norm with all its casts and scales has ten."""
+MAX_PRODUCT_NODES = 64
+"""Nodes of one product that `factors` visits; a norm with its casts and scales has ten."""
 
 _MUL, _DIV, _ADD, _SUB = "arith.mulf", "arith.divf", "arith.addf", "arith.subf"
 
@@ -26,14 +29,14 @@ Factor: TypeAlias = Expr | Divisor
 
 
 def factors(expr: Expr) -> Iterator[tuple[Expr, tuple[Factor, ...]]]:
-    """Nodes of the product tree with the factors beside them, outer nodes first.
+    """Nodes of the product tree, each with the other factors, outer nodes first.
 
-    `x * (r * g)` gives the product with nothing beside it, `x` with `(r * g,)`, `r * g` with
-    `(x,)`, `r` with `(g, x)`, `g` with `(r, x)`. A quotient gives its numerator with a `Divisor`.
-    Ends after `PRODUCT_NODES` nodes.
+    `x * (r * g)` yields the product with `()`, `x` with `(r * g,)`, `r * g` with `(x,)`, `r` with
+    `(g, x)`, `g` with `(r, x)`. A quotient yields its numerator with a `Divisor`. Ends after
+    `MAX_PRODUCT_NODES` nodes.
     """
     waiting: collections.deque[tuple[Expr, tuple[Factor, ...]]] = collections.deque([(expr, ())])
-    for _ in range(PRODUCT_NODES):
+    for _ in range(MAX_PRODUCT_NODES):
         if not waiting:
             return
         inner, others = waiting.popleft()
@@ -47,7 +50,7 @@ def factors(expr: Expr) -> Iterator[tuple[Expr, tuple[Factor, ...]]]:
 
 
 def addends(expr: Expr) -> list[tuple[Expr, Expr]]:
-    """The two orders of a sum's operands; empty when the expression is no sum."""
+    """The operands of a sum in both orders; empty when the expression is no sum."""
     node = uncast(expr)
     if not isinstance(node, Apply) or node.op != _ADD:
         return []
@@ -57,12 +60,14 @@ def addends(expr: Expr) -> list[tuple[Expr, Expr]]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sum:
-    """A sum along reduction loops times a number: what is summed, along which loops.
+    """A sum over reduction loops times a constant.
 
     Attributes:
-      count: how many elements are summed; None when a loop's size is not static.
-      scale: the number, 1 when there is none.
-      type: the type that `scale` was rounded to.
+      arg: the addend.
+      loops: the reduction loops.
+      count: number of addends; None when a loop's size is dynamic.
+      scale: the constant, 1 without one.
+      type: element type to which `scale` was rounded; empty without a constant.
     """
 
     arg: Expr
@@ -73,11 +78,11 @@ class Sum:
 
 
 def scaled_sum(expr: Expr) -> Sum | None:
-    """Recognizes a sum with a constant factor or divisor, outside or inside the sum."""
+    """Recognizes a sum with a constant factor or divisor, of the sum or of its addends."""
     node = uncast(expr)
     scale, kind = 1.0, ""
     if isinstance(node, Apply) and node.op in (_MUL, _DIV):
-        taken = _scaled(node)
+        taken = constant_factor(node)
         if taken is None:
             return None
         inner, scale, kind = taken
@@ -87,23 +92,42 @@ def scaled_sum(expr: Expr) -> Sum | None:
     arg = node.arg
     inside = uncast(arg)
     if not kind and isinstance(inside, Apply) and inside.op in (_MUL, _DIV):
-        taken = _scaled(inside)
+        taken = constant_factor(inside)
         if taken is not None:
             arg, scale, kind = taken
-    count: int | None = 1
-    for loop in node.loops:
-        count = None if count is None or loop.size is None else count * loop.size
-    return Sum(arg, node.loops, count, scale, kind)
+    return Sum(arg, node.loops, product(loop.size for loop in node.loops), scale, kind)
 
 
-def _scaled(node: Apply) -> tuple[Expr, float, str] | None:
+def constant_factor(node: Apply) -> tuple[Expr, float, str] | None:
+    """The other operand of a product or quotient with a constant.
+
+    Returns:
+      The operand, the finite factor that multiplies it, and the type that the constant was rounded
+      to; None without a constant.
+    """
     left, right = node.args
-    by = literal(right)
-    if by is not None and node.op == _DIV:
-        return (left, 1.0 / by.number, by.type) if by.number else None
-    if by is None and node.op == _MUL:
-        left, by = right, literal(left)
-    return None if by is None else (left, float(by.number), by.type)
+    constant = literal(right)
+    if constant is None and node.op == _MUL:
+        left, constant = right, literal(left)
+    if constant is None or (node.op == _DIV and constant.number == 0):
+        return None
+    factor = 1.0 / constant.number if node.op == _DIV else float(constant.number)
+    return (left, factor, constant.type) if math.isfinite(factor) else None
+
+
+def quotients(node: Apply) -> list[tuple[Expr, Expr]]:
+    """Numerator and denominator of `a / b`, or of `a * (1 / b)` in either order."""
+    if node.op == _DIV:
+        return [(node.args[0], node.args[1])]
+    found = []
+    if node.op == _MUL:
+        for a, b in (node.args, node.args[::-1]):
+            reciprocal = uncast(b)
+            if not isinstance(reciprocal, Apply) or reciprocal.op != _DIV:
+                continue
+            if number(reciprocal.args[0]) == 1:
+                found.append((a, reciprocal.args[1]))
+    return found
 
 
 _PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
@@ -111,7 +135,13 @@ _PRECISION = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean along reduction loops: of what, along which, over how many elements."""
+    """A mean over reduction loops.
+
+    Attributes:
+      arg: the addend.
+      loops: the reduction loops.
+      count: number of addends.
+    """
 
     arg: Expr
     loops: tuple[Loop, ...]
@@ -119,10 +149,10 @@ class Mean:
 
 
 def mean(expr: Expr) -> Mean | None:
-    """Recognizes a sum divided by the number of its elements, however it is written.
+    """Recognizes a sum divided by the number of its addends, in any form.
 
-    sum(x) / n, sum(x) * (1/n), sum(x / n), sum(x * (1/n)). The number must be the product of the
-    reduced sizes, exactly or rounded to its own type.
+    The forms are sum(x) / n, sum(x) * (1/n), sum(x / n) and sum(x * (1/n)). `n` must be the product
+    of the reduced sizes, exactly or rounded to its own type.
     """
     total = scaled_sum(expr)
     if total is None or total.count is None:

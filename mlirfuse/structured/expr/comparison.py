@@ -1,10 +1,11 @@
-"""Whether two expressions compute the same number."""
+"""Comparison of expressions by structure, up to reduction loops."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import (
+from mlirfuse.structured.expr.expressions import define
+from mlirfuse.structured.expr.nodes import (
     Apply,
     Const,
     Element,
@@ -16,26 +17,25 @@ from mlirfuse.structured.expr.expressions import (
     Opaque,
     Part,
     Reduce,
-    define,
 )
 
-COMPARED_NODES = 1000
-"""Pairs of computations that `same` compares before it answers no."""
+MAX_COMPARED_PAIRS = 1000
+"""Pairs of nodes that `same` compares before it answers no."""
 
-COMPARED_DEPTH = 150
-"""Nesting at which `same` answers no, well inside Python's own limit."""
+MAX_COMPARED_DEPTH = 150
+"""Nesting depth at which `same` answers no, well below Python's recursion limit."""
 
 Binding: TypeAlias = dict[Loop, Index]
-"""What the reduction loops of one expression stand for in another."""
+"""The index in one expression that each reduction loop of another one corresponds to."""
 
 
 def same(a: Expr, b: Expr, binding: Binding | None = None) -> bool:
     """Whether two expressions compute the same number, up to the reduction loops in `binding`.
 
-    Loops that are keys of nothing yet become bound to the index found at their place; a loop
-    bound once must stand for the same index everywhere. Structure only: no algebra, but
-    broadcasts, reshapes and duplicated computations do not matter. The binding is left as it was
-    when the answer is no, which is also the answer past `COMPARED_NODES` or `COMPARED_DEPTH`.
+    An unbound loop of `a` is bound to the corresponding index of `b`; a bound loop must correspond
+    to the same index everywhere. The comparison is structural: it uses no algebra, but sees through
+    broadcasts, reshapes and duplicated computations. The binding stays unchanged when the answer is
+    no, which is also the answer past `MAX_COMPARED_PAIRS` or `MAX_COMPARED_DEPTH`.
     """
     trial = _Comparison({} if binding is None else dict(binding))
     if not trial.same(a, b, 0):
@@ -46,11 +46,11 @@ def same(a: Expr, b: Expr, binding: Binding | None = None) -> bool:
 
 
 class _Comparison:
-    """One comparison. A pair once found equal stays so, since bindings are only added."""
+    """One comparison. A pair found equal remains equal, since bindings are only added."""
 
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
-        # Keyed by object identity: what the elements know keeps every node alive.
+        # Keyed by object identity: the caches of the elements keep every node alive.
         self.equal: set[tuple[int, int]] = set()
 
     def same(self, a: Expr, b: Expr, depth: int) -> bool:
@@ -63,7 +63,7 @@ class _Comparison:
         pair = (id(a), id(b))
         if pair in self.equal:
             return True
-        if depth > COMPARED_DEPTH or len(self.equal) > COMPARED_NODES:
+        if depth > MAX_COMPARED_DEPTH or len(self.equal) > MAX_COMPARED_PAIRS:
             return False
         equal = self.nodes(a, b, depth + 1)
         if equal:

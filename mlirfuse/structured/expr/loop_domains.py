@@ -1,8 +1,8 @@
-"""The loops that several operands share, when reshapes between them split and join loops.
+"""A common iteration domain for operands whose reshapes split and collapse loops.
 
-An index expression (see `expressions`) is a row-major sequence of digits of base loops. The
-domain cuts every base loop at every place where an operand cuts it; each piece is one dimension,
-and each operand is then indexed by some of the dimensions, in order.
+An index expression (see `expressions`) is a row-major sequence of digits of base loops. The domain
+splits every base loop wherever an operand splits it. Each piece is one dimension, and each operand
+is indexed by some of the dimensions, in order.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import Index, Lin, Loop, Part
-
-Base: TypeAlias = int | Loop
-"""A loop: a dimension of the starting element, or a loop of its own."""
+from mlirfuse.structured.expr.nodes import Base, Index, Lin, Loop, base_loops
 
 SizeOf: TypeAlias = Callable[[Base], int | None]
 """Trip count of a base loop; None when dynamic."""
@@ -32,18 +29,14 @@ class Digit:
 
 def holds(index: Index, base: Base) -> bool:
     """Whether the index depends on the base loop."""
-    if isinstance(index, Lin):
-        return any(holds(part, base) for part in index.parts)
-    if isinstance(index, Part):
-        return holds(index.index, base)
-    return index == base
+    return base in base_loops(index)
 
 
 def digits(index: Index, size_of: SizeOf) -> tuple[Digit, ...] | None:
-    """The digits of an index, major first, those of size one left out.
+    """The digits of an index, major first, without those of size one.
 
     Returns:
-      None when the index cuts a loop at a place that does not divide it, or a dynamic one.
+      None when the index splits a dynamic loop, or a loop at a stride that does not divide it.
     """
     if index is None:
         return ()
@@ -51,23 +44,23 @@ def digits(index: Index, size_of: SizeOf) -> tuple[Digit, ...] | None:
         size = size_of(index)
         return () if size == 1 else (Digit(index, 1, size),)
     if isinstance(index, Lin):
-        joined: list[Digit] = []
+        parts: list[Digit] = []
         for part in index.parts:
             inner = digits(part, size_of)
             if inner is None:
                 return None
-            joined += inner
-        return tuple(joined)
+            parts += inner
+        return tuple(parts)
     inner = digits(index.index, size_of)
     stride = product(index.sizes[index.position + 1 :])
     if inner is None or stride is None:
         return None
     size = index.sizes[index.position]
-    return _cut(inner, stride, None if index.position == 0 else size)
+    return _split(inner, stride, None if index.position == 0 else size)
 
 
 def product(sizes: Iterable[int | None]) -> int | None:
-    """Product of sizes; None when one is dynamic."""
+    """The product of sizes; None when one is dynamic."""
     total = 1
     for size in sizes:
         if size is None:
@@ -76,8 +69,8 @@ def product(sizes: Iterable[int | None]) -> int | None:
     return total
 
 
-def _cut(whole: tuple[Digit, ...], stride: int, size: int | None) -> tuple[Digit, ...] | None:
-    """The digits of `whole // stride % size`; no `size` takes everything above the stride."""
+def _split(whole: tuple[Digit, ...], stride: int, size: int | None) -> tuple[Digit, ...] | None:
+    """The digits of `whole // stride % size`; without `size`, all digits above the stride."""
     rest = list(whole)
     if _take(rest, stride) is None:
         return None
@@ -109,11 +102,11 @@ def _take(rest: list[Digit], amount: int) -> list[Digit] | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """Dimensions that every index of an analysis is made of.
+    """Dimensions that make up every index of an analysis.
 
     Attributes:
-      dims: the dimensions as digits of the base loops.
-      size_of: trip counts of the base loops.
+      dims: dimensions, as digits of the base loops.
+      size_of: trip count of each base loop.
     """
 
     dims: tuple[Digit, ...]
@@ -122,7 +115,7 @@ class Domain:
     def of(self, index: Index) -> tuple[int, ...]:
         """The dimensions that an index of the analysis consists of, major first."""
         parts = digits(index, self.size_of)
-        assert parts is not None, "the index is not one that the domain was made for"
+        assert parts is not None, "the domain was made from other indices"
         return tuple(d for part in parts for d, dim in enumerate(self.dims) if _covers(part, dim))
 
     def reordered(self, order: Iterable[int]) -> Domain:
@@ -139,7 +132,7 @@ def _covers(part: Digit, dim: Digit) -> bool:
 
 
 def common_domain(indices: Iterable[Index], size_of: SizeOf) -> Domain | None:
-    """The coarsest domain that all the indices can be made of; None when they do not nest."""
+    """The coarsest domain whose dimensions make up all indices; None if splits do not nest."""
     ends: dict[Base, dict[int, None]] = {}
     open_ended: set[Base] = set()
     for index in indices:
@@ -155,13 +148,13 @@ def common_domain(indices: Iterable[Index], size_of: SizeOf) -> Domain | None:
                 cuts[part.stride * part.size] = None
     dims: list[Digit] = []
     for base, cuts in ends.items():
-        places = sorted(cuts)
+        strides = sorted(cuts)
         pieces: list[Digit] = []
-        for low, high in itertools.pairwise(places):
+        for low, high in itertools.pairwise(strides):
             if high % low:
                 return None
             pieces.insert(0, Digit(base, low, high // low))
         if base in open_ended:
-            pieces.insert(0, Digit(base, places[-1], None))
+            pieces.insert(0, Digit(base, strides[-1], None))
         dims += pieces
     return Domain(tuple(dims), size_of)

@@ -1,11 +1,11 @@
-"""Reshapes to sizes that are computed at run time, seen through where they only split or join.
+"""Expansion through `tensor.reshape` where it only expands or collapses dimensions.
 
-PyTorch's `view` with two dynamic sizes becomes `tensor.reshape`, which could move elements between
-any two dimensions:
+PyTorch's `view` with two dynamic sizes becomes `tensor.reshape`, whose sizes are computed at run
+time and which could move elements between any two dimensions:
 
     %r = tensor.reshape %x(%n) : tensor<8x?x?xf32> -> tensor<2x4x?x?xf32>
 
-The sizes in `%n` that are sizes of `%x` say that this one is an expand of the first dimension.
+Sizes in `%n` that equal sizes of `%x` prove that this one expands the first dimension.
 """
 
 from __future__ import annotations
@@ -14,22 +14,16 @@ from typing import TypeAlias
 
 from iree.compiler import ir
 
-from mlirfuse.structured.expr.expressions import (
-    Element,
-    Expr,
-    Index,
-    delinearize,
-    linearize,
-    step_through,
-)
+from mlirfuse.structured.expr.expansion import delinearize, linearize, step_through
+from mlirfuse.structured.expr.nodes import Element, Expr, Index
 from mlirfuse.structured.ir import ops
 
 Size: TypeAlias = int | ir.Value | None
-"""A size: static, a value, or a dynamic one of which nothing is known."""
+"""A size: static, the value that holds it, or None if unknown."""
 
 
 def step(element: Element) -> Expr | None:
-    """What `step_through` gives, and the element behind a `tensor.reshape` that splits or joins."""
+    """`step_through`, extended to a `tensor.reshape` that only expands or collapses."""
     op = ops.defining_op(element.value)
     if op is None or op.name != "tensor.reshape":
         return step_through(element)
@@ -42,15 +36,15 @@ def step(element: Element) -> Expr | None:
         whole = linearize(tuple(element.index[d] for d in outer), tuple(after[d] for d in outer))
         radix = tuple(before[d] for d in inner)
         index += [delinearize(whole, position, radix) for position in range(len(radix))]
-    return Element(op.operands[0], tuple(index), element.memo)
+    return Element(op.operands[0], tuple(index), element.cache)
 
 
 Group: TypeAlias = tuple[list[int], list[int]]
-"""Dimensions of a reshape's operand and the dimensions of its result that they become."""
+"""Dimensions of a reshape's operand and the corresponding dimensions of its result."""
 
 
 def _groups(before: list[Size], after: list[Size]) -> list[Group] | None:
-    """How the dimensions correspond, if static ones split or join and dynamic ones stay."""
+    """The correspondence of dimensions, if only static ones are split or collapsed; else None."""
     groups: list[Group] = []
     kept: list[tuple[Size, Size]] = []
     i = j = 0
@@ -74,19 +68,19 @@ def _groups(before: list[Size], after: list[Size]) -> list[Group] | None:
         i, j = inner[-1] + 1, outer[-1] + 1
     if i < len(before) or j < len(after):
         return None
-    # The number of elements is the same: it settles the one pair that nothing else does.
+    # The numbers of elements are equal, so that one unproven pair of sizes has to be equal too.
     unknown = [pair for pair in kept if pair[0] is None or pair[0] != pair[1]]
     return groups if len(unknown) <= 1 or _all_equal(unknown) else None
 
 
 def _all_equal(pairs: list[tuple[Size, Size]]) -> bool:
-    """Whether the products of both sides being equal makes the sizes equal, one by one."""
+    """Whether equal products of both sides imply that the sizes of each pair are equal."""
     known = all(size is not None for pair in pairs for size in pair)
     return known and len({a for a, _ in pairs}) == 1 and len({b for _, b in pairs}) == 1
 
 
 def _sizes(value: ir.Value) -> list[Size]:
-    """The sizes of a tensor, as far as the op that defines it tells."""
+    """The sizes of a tensor, as far as the op that defines it lists them."""
     dynamic = iter(_dynamic_sizes(value))
     return [next(dynamic, None) if size is None else size for size in ops.shape(value)]
 
@@ -94,8 +88,7 @@ def _sizes(value: ir.Value) -> list[Size]:
 def _dynamic_sizes(value: ir.Value) -> list[Size]:
     op = ops.defining_op(value)
     while op is not None and op.name.startswith("linalg."):
-        number = list(op.results).index(value)
-        value = ops.inits(op)[number]
+        value = ops.inits(op)[list(op.results).index(value)]
         op = ops.defining_op(value)
     if op is None:
         return []
@@ -112,7 +105,7 @@ def _dynamic_sizes(value: ir.Value) -> list[Size]:
 
 
 def _index(value: ir.Value) -> ir.Value:
-    """The value behind casts between index and integer types."""
+    """The value under casts between index and integer types."""
     op = ops.defining_op(value)
     while op is not None and op.name == "arith.index_cast":
         value = op.operands[0]

@@ -1,7 +1,7 @@
-"""Which functions are computed above an op, up to the next contraction: what most patterns need.
+"""A fast filter for patterns: functions computed upstream of an op, up to the next contraction.
 
-An op without a square root above it ends no norm, one without an exponential no softmax. To know
-that costs a look at each op once; to ask what it computes costs many.
+An op without a square root upstream ends no norm, one without an exponential no softmax. The filter
+inspects each op once; expanding its expression inspects many.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import analysis_cache, ops
 
 ROOT = 1
-"""A square root, its reciprocal, or a power."""
+"""Bit of a square root, its reciprocal, or a power."""
 
 EXPONENTIAL = 2
-"""An exponential, or a softmax that is one op."""
+"""Bit of an exponential, or of a `linalg.softmax`."""
 
 DIFFERENCE = 4
-"""A subtraction of floating-point numbers."""
+"""Bit of a floating-point subtraction."""
 
 _BITS = {
     "arith.subf": DIFFERENCE,
@@ -30,19 +30,19 @@ _BITS = {
 
 
 def holds(value: ir.Value, bit: int) -> bool:
-    """Whether `bit` may be computed above the value. No is certain."""
+    """Whether the producers of the value may compute `bit`. No is certain."""
     op = ops.defining_op(value)
     return op is not None and computes(op, bit)
 
 
 def computes(op: ir.Operation, bit: int) -> bool:
-    """Whether `bit` may be computed by the op or above it. No is certain."""
-    return _above(op) & bit != 0
+    """Whether the op or its producers may compute `bit`. No is certain."""
+    return _upstream(op) & bit != 0
 
 
-def _above(root: ir.Operation) -> int:
-    """The bits of the op and of what it is computed from; none of what a contraction reads."""
-    known: dict[ir.Operation, int] = analysis_cache.kept_along(_own)
+def _upstream(root: ir.Operation) -> int:
+    """The bits of the op and its transitive producers, without those of contractions' operands."""
+    known: dict[ir.Operation, int] = analysis_cache.upstream_table(_own)
     if root in known:
         return known[root]
     work = [root]
@@ -51,7 +51,7 @@ def _above(root: ir.Operation) -> int:
         if op in known:
             work.pop()
             continue
-        producers = [] if _ends(op) else [p for _, p in ops.sources(op) if p is not None]
+        producers = [] if _ends(op) else [p for _, p in ops.operand_producers(op) if p is not None]
         missing = [p for p in producers if p not in known]
         work += missing
         if not missing:

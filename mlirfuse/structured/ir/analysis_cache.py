@@ -1,15 +1,16 @@
-"""What a run has learnt of the IR, kept until a rewrite makes it untrue.
+"""Cache of analyses during a run, invalidated when a rewrite changes the ops that they depend on.
 
-Passes ask the same of the same ops over and over. An answer is one of three kinds:
+Passes ask the same questions about the same ops many times. An answer has one of three lifetimes:
 
-  kept         about one op alone: its attributes, operands, body and the constants that it reads.
-               It stays true until that op is rewritten or reads another value.
-  always       about an attribute, which nothing changes.
-  remembered   about an op and whatever is around it. Any change ends it.
+  per_op         it depends on one op alone: its attributes, operands, body and constant operands.
+                 It is valid until that op is rewritten or gets other operands.
+  per_attribute  it depends on an attribute, which is immutable.
+  until_change   it depends on an op and its surroundings. Any rewrite invalidates it.
 
-The engine says what changes, with `changing`. Outside a run nothing is kept: values do not keep
-their module alive, and another module's can lie where they were. The same holds inside one: an op
-made later can lie where an erased one was, so what is known of an op has to go before it does.
+The engine announces rewrites with `rewriting`. Outside a run nothing is cached: values do not keep
+their module alive, and a value of another module can get the same address. The same holds within a
+run: a new op can get the address of an erased one, so entries are invalidated before an op is
+erased.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from iree.compiler import ir
 
 if TYPE_CHECKING:
-    from mlirfuse.structured.expr.expressions import Expr, Index
+    from mlirfuse.structured.expr.nodes import Expr, Index
 
 StepKey = tuple[ir.Value, tuple["Index", ...]]
-"""One element of a tensor: the value and one index per dimension."""
+"""An element of a tensor: the value and one index per dimension."""
 
 
-class Facts:
-    """What is known.
+class AnalysisCache:
+    """The cached answers.
 
     Attributes:
-      answers: those that are remembered, by function and question.
-      of_ops: those that are kept, by op and function.
-      of_attributes: those that are true always, by attribute and function.
-      along: those that are kept of an op and all that it is computed from, by function and op.
-      steps: what an element is one op further up; while a rewrite runs, those found meanwhile.
-      settled: while a rewrite runs, the steps from before it; empty else.
-      texts: attributes and types by their text and context.
-      steps_of: the keys of the steps through an op, or along a loop of it, each in a list that all
-        its ops share and that is empty once the step is dropped: such a key cannot be hashed.
+      answers: those that last until any change, by function and question.
+      of_ops: those about one op, by op and function.
+      of_attributes: those about an attribute, by attribute and function.
+      upstream: those about an op and everything it is computed from, by function and op.
+      steps: the definition of an element by its producer; during a rewrite those found meanwhile.
+      settled: during a rewrite, the steps from before it; otherwise empty.
+      texts: parsed attributes and types, by kind, text and context.
+      steps_of: by op, lists with the key of each step through the op, or over a loop of it. All ops
+        of a step share its list, which is empty once the step is invalid: such a key cannot be
+        hashed.
     """
 
     __slots__ = (
-        "along",
         "answers",
         "of_attributes",
         "of_ops",
@@ -53,6 +54,7 @@ class Facts:
         "steps",
         "steps_of",
         "texts",
+        "upstream",
     )
 
     def __init__(self) -> None:
@@ -61,21 +63,21 @@ class Facts:
         self.clear()
 
     def clear(self) -> None:
-        """Drops everything but what is true always."""
+        """Drops everything but the answers about attributes."""
         self.answers: dict[tuple[object, object], Any] = {}
         self.of_ops: dict[ir.Operation, dict[object, Any]] = {}
-        self.along: dict[object, dict[ir.Operation, Any]] = {}
+        self.upstream: dict[object, dict[ir.Operation, Any]] = {}
         self.steps: dict[StepKey, Expr | None] = {}
         self.settled: dict[StepKey, Expr | None] = {}
         self.steps_of: dict[ir.Operation, list[list[StepKey]]] = {}
 
-    def drop(self, changed: Iterable[ir.Operation]) -> dict[StepKey, Expr | None]:
-        """Drops what is known of ops that are about to change; the steps through them."""
+    def invalidate(self, changed: Iterable[ir.Operation]) -> dict[StepKey, Expr | None]:
+        """Invalidates the entries of ops about to change; returns the steps through them."""
         self.answers = {}
         steps = {}
         for op in changed:
             self.of_ops.pop(op, None)
-            for known in self.along.values():
+            for known in self.upstream.values():
                 known.pop(op, None)
             for entry in self.steps_of.pop(op, ()):
                 for key in entry:
@@ -83,85 +85,87 @@ class Facts:
                 entry.clear()
         return steps
 
-    def keep_step(self, key: StepKey, step: Expr | None, about: Iterable[ir.Operation]) -> None:
-        """Keeps what an element is one op further up, until one of the ops changes."""
+    def keep_step(
+        self, key: StepKey, step: Expr | None, depends_on: Iterable[ir.Operation]
+    ) -> None:
+        """Caches the definition of an element until one of the ops changes."""
         self.steps[key] = step
         entry = [key]
-        for op in about:
+        for op in depends_on:
             self.steps_of.setdefault(op, []).append(entry)
 
 
 class _Shared(threading.local):
-    """The facts of this thread's run; None outside a run, `keeps` unless a rewrite runs."""
+    """The cache of this thread's run, None outside a run; `of_ops` is None during a rewrite too."""
 
     def __init__(self) -> None:
-        self.facts: Facts | None = None
-        self.keeps: dict[ir.Operation, dict[object, Any]] | None = None
+        self.cache: AnalysisCache | None = None
+        self.of_ops: dict[ir.Operation, dict[object, Any]] | None = None
 
 
 _shared = _Shared()
 
 
-def current() -> Facts:
-    """The facts of this thread's run; new ones outside a run."""
-    return Facts() if _shared.facts is None else _shared.facts
+def current() -> AnalysisCache:
+    """The cache of this thread's run; an empty one outside a run."""
+    return AnalysisCache() if _shared.cache is None else _shared.cache
 
 
 @contextlib.contextmanager
-def remembering() -> Iterator[None]:
-    """A run: all analyses of this thread share what they look at."""
-    before = _shared.facts
-    _use(Facts())
+def run_scope() -> Iterator[None]:
+    """Scope of a run, in which the analyses of this thread share a cache."""
+    before = _shared.cache
+    _use(AnalysisCache())
     try:
         yield
     finally:
-        # Its elements refer to it: what they hold would wait for a collection of cycles.
-        forget()
+        # Cached elements refer to the cache: else only the cyclic collector would free them.
+        invalidate_all()
         _use(before)
 
 
-def _use(facts: Facts | None) -> None:
-    _shared.facts = facts
-    _shared.keeps = None if facts is None else facts.of_ops
+def _use(cache: AnalysisCache | None) -> None:
+    _shared.cache = cache
+    _shared.of_ops = None if cache is None else cache.of_ops
 
 
-def forget() -> None:
-    """Drops everything, after a change of which nobody says what it was."""
-    if _shared.facts is not None:
-        _shared.facts.clear()
-        _use(_shared.facts)
+def invalidate_all() -> None:
+    """Invalidates everything, after a change to unknown ops."""
+    if _shared.cache is not None:
+        _shared.cache.clear()
+        _use(_shared.cache)
 
 
-def drop(erased: Iterable[ir.Operation]) -> None:
-    """Drops what is known of ops of which nobody reads a result, before they are erased."""
-    if _shared.facts is not None:
-        _shared.facts.drop(erased)
+def invalidate(erased: Iterable[ir.Operation]) -> None:
+    """Invalidates the entries of ops without users, before they are erased."""
+    if _shared.cache is not None:
+        _shared.cache.invalidate(erased)
 
 
 @contextlib.contextmanager
-def changing(ops: Iterable[ir.Operation] | None) -> Iterator[None]:
-    """A rewrite: while it runs nothing new is kept, and after it what is about other ops is.
+def rewriting(ops: Iterable[ir.Operation] | None) -> Iterator[None]:
+    """Scope of a rewrite: nothing new is cached in it, and entries about other ops survive it.
 
     Args:
-      ops: those that the rewrite erases or lets read other values; None when nobody knows.
+      ops: the ops that the rewrite erases or whose operands it replaces; None if unknown.
     """
-    facts = _shared.facts
-    _shared.keeps = None
-    if facts is None or ops is None:
+    cache = _shared.cache
+    _shared.of_ops = None
+    if cache is None or ops is None:
         try:
             yield
         finally:
-            forget()
+            invalidate_all()
         return
-    steps = facts.drop(ops)
-    facts.steps, facts.settled = steps, facts.steps
-    steps_of, facts.steps_of = facts.steps_of, {}
+    steps = cache.invalidate(ops)
+    cache.steps, cache.settled = steps, cache.steps
+    steps_of, cache.steps_of = cache.steps_of, {}
     try:
         yield
     finally:
-        facts.answers = {}
-        facts.steps, facts.settled, facts.steps_of = facts.settled, {}, steps_of
-        _shared.keeps = facts.of_ops
+        cache.answers = {}
+        cache.steps, cache.settled, cache.steps_of = cache.settled, {}, steps_of
+        _shared.of_ops = cache.of_ops
 
 
 Question = TypeVar("Question")
@@ -169,14 +173,14 @@ Parsed = TypeVar("Parsed", ir.Attribute, ir.Type)
 Answer = TypeVar("Answer")
 
 
-def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
-    """Has a function of one value or op answer once, until the IR changes."""
+def until_change(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer]:
+    """Caches a function of one value or op until the IR changes."""
 
     @functools.wraps(ask)
     def answer(question: Question) -> Answer:
-        if _shared.facts is None:
+        if _shared.cache is None:
             return ask(question)
-        answers = _shared.facts.answers
+        answers = _shared.cache.answers
         key = (ask, question)
         if key not in answers:
             answers[key] = ask(question)
@@ -186,14 +190,14 @@ def remembered(ask: Callable[[Question], Answer]) -> Callable[[Question], Answer
     return answer
 
 
-def always(ask: Callable[[ir.Attribute], Answer]) -> Callable[[ir.Attribute], Answer]:
-    """Has a function of an attribute answer once in a run."""
+def per_attribute(ask: Callable[[ir.Attribute], Answer]) -> Callable[[ir.Attribute], Answer]:
+    """Caches a function of an attribute for the run."""
 
     @functools.wraps(ask)
     def answer(attribute: ir.Attribute) -> Answer:
-        if _shared.facts is None:
+        if _shared.cache is None:
             return ask(attribute)
-        known, key = _shared.facts.of_attributes, (attribute, ask)
+        known, key = _shared.cache.of_attributes, (attribute, ask)
         if key not in known:
             known[key] = ask(attribute)
         found: Answer = known[key]
@@ -202,35 +206,35 @@ def always(ask: Callable[[ir.Attribute], Answer]) -> Callable[[ir.Attribute], An
     return answer
 
 
-def parsed(kind: type[Parsed], text: str) -> Parsed:
-    """The attribute or type of that text in the current context, parsed once in a run."""
-    facts = _shared.facts
-    if facts is None:
+def parse(kind: type[Parsed], text: str) -> Parsed:
+    """The attribute or type with that text in the current context, parsed once per run."""
+    cache = _shared.cache
+    if cache is None:
         return kind.parse(text)
     key = (kind, text, ir.Context.current)
-    if key not in facts.texts:
-        facts.texts[key] = kind.parse(text)
-    found: Parsed = facts.texts[key]
+    if key not in cache.texts:
+        cache.texts[key] = kind.parse(text)
+    found: Parsed = cache.texts[key]
     return found
 
 
-def kept_along(ask: object) -> dict[ir.Operation, Any]:
-    """What is known of ops and of all that they are computed from, to be read and added to.
+def upstream_table(ask: object) -> dict[ir.Operation, Any]:
+    """A table, by op, of cache about ops and everything they are computed from, to read and extend.
 
-    A rewrite leaves what it says of the ops behind it: what it makes computes the same as before.
+    It survives a rewrite for the users of rewritten ops: new ops compute the same as the old ones.
     """
-    return {} if _shared.keeps is None else current().along.setdefault(ask, {})
+    return {} if _shared.of_ops is None else current().upstream.setdefault(ask, {})
 
 
-def kept(ask: Callable[[ir.Operation], Answer]) -> Callable[[ir.Operation], Answer]:
-    """Has a function about one op alone answer once, until that op changes.
+def per_op(ask: Callable[[ir.Operation], Answer]) -> Callable[[ir.Operation], Answer]:
+    """Caches a function of one op alone until that op changes.
 
-    The op stands in a block of a function or in a group, not in a scalar body.
+    The op is in a block of a function or of a dispatch region, not in a scalar body.
     """
 
     @functools.wraps(ask)
     def answer(op: ir.Operation) -> Answer:
-        of_ops = _shared.keeps
+        of_ops = _shared.of_ops
         if of_ops is None:
             return ask(op)
         known = of_ops.get(op)

@@ -1,9 +1,9 @@
-"""One iteration space for ops that reshapes separate.
+"""One iteration space for ops that are separated by reshapes.
 
 A group norm computes its statistics over (batch, group, rest) and scales over (batch, channel,
-height, width). Both are groupings of the same row-major digits, here (batch, group, channel of the
-group, space); over those every op of the group reads its operands through projected permutations,
-and the reshapes between them vanish.
+height, width). Both group the same row-major digits, here (batch, group, channel of the group,
+space). Over these digits every op reads its operands through projected permutations, and the
+reshapes between the ops fold away.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
 
 Digits = tuple[tuple[int, ...], ...]
-"""Per tensor dimension or loop: the digits that it is made of; none for a unit size."""
+"""Per tensor dimension or loop: the digits that make it up; none for a unit size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """Digits that all values and loops of a group are made of.
+    """An iteration space of digits that make up all values and loops of a group.
 
     Attributes:
-      sizes: of each digit; None for a dynamic one, which can only be the first.
-      values: the digits of each tensor that the group reads or writes.
-      loops: the digits of each `linalg.generic`'s loops.
+      sizes: size of each digit; None for a dynamic one, which can only be the first.
+      values: digits of each tensor that the group reads or writes.
+      loops: digits of the loops of each `linalg.generic`.
     """
 
     sizes: tuple[int | None, ...]
@@ -36,7 +36,7 @@ class Space:
     loops: dict[ir.Operation, Digits]
 
     def reduced(self) -> frozenset[int]:
-        """The digits that the group's reductions run over."""
+        """The digits over which the group reduces."""
         return frozenset(
             digit
             for op, loops in self.loops.items()
@@ -47,14 +47,14 @@ class Space:
 
 
 def common_space(group: Sequence[ir.Operation]) -> Space | NoMatch:
-    """The coarsest space for the whole group: its last op, and what that is computed from.
+    """The coarsest space for a group: its last op and the ops that compute its operands.
 
     Args:
       group: ops in block order; a region comes after the ops in it.
 
     Returns:
-      The space, or why there is none: sizes that do not divide each other, a dynamic size that is
-      not the first, an access that is no projected permutation, an init that holds data.
+      The space, or a refusal: sizes that do not divide each other, a dynamic size that is not the
+      first, an indexing map that is no projected permutation, an init whose data is read.
     """
     root = group[-1]
     for op in group:
@@ -78,17 +78,17 @@ def _refusal(op: ir.Operation) -> NoMatch | None:
     if None in ops.indexing_maps(op):
         return NoMatch(Reason.INDEXING_MAP, op.name)
     if ops.reads_index(op) or any(_holds_data(v) for v in ops.inits(op)):
-        return NoMatch(Reason.STRUCTURE, f"{op.name} reads a loop index or what it writes over")
+        return NoMatch(Reason.STRUCTURE, f"{op.name} reads a loop index or its init")
     return None
 
 
 def _holds_data(init: ir.Value) -> bool:
     op = ops.defining_op(init)
-    return op is None or not slices.is_cheap(op)
+    return op is None or not slices.is_clonable(op)
 
 
 def _refined(shapes: Iterable[tuple[int | None, ...]]) -> tuple[int | None, ...] | NoMatch:
-    """The coarsest digits that all row-major shapes of the same elements are groupings of."""
+    """The coarsest digits of which every one of the shapes of the same elements is a grouping."""
     dynamic = {shape[0] is None for shape in shapes if shape}
     cuts: set[int] = set()
     for shape in shapes:
@@ -104,7 +104,7 @@ def _refined(shapes: Iterable[tuple[int | None, ...]]) -> tuple[int | None, ...]
 
 
 class _Search:
-    """Finds what every dimension and loop is made of, from the root's result on."""
+    """Propagates digits from the root's result to every dimension and loop."""
 
     def __init__(self, group: Sequence[ir.Operation], sizes: tuple[int | None, ...]) -> None:
         self.group = group
@@ -114,14 +114,14 @@ class _Search:
         self.consistent = True
 
     def space(self) -> Space | NoMatch:
-        refusal = NoMatch(Reason.STRUCTURE, "an op reads its operands in another order of elements")
+        refusal = NoMatch(Reason.STRUCTURE, "an op reads an operand in another element order")
         root = self.group[-1].results[0]
         digits = self.regroup(range(len(self.sizes)), ops.shape(root))
         if digits is None:
             return refusal
         self.values[root] = digits
         before = -1
-        # Each round but the last learns about a value or a loop.
+        # Each round but the last finds the digits of a value or a loop.
         while before != (before := self.known()):
             for op in reversed(self.group):
                 if op.name in ops.RESHAPES:
@@ -157,9 +157,9 @@ class _Search:
         return [*operands, *op.results]
 
     def regroup(self, digits: Iterable[int], shape: Sequence[int | None]) -> Digits | None:
-        """Deals the digits out to the dimensions, in order."""
+        """Distributes the digits over the dimensions, in order."""
         left = list(digits)
-        dealt: list[tuple[int, ...]] = []
+        grouped: list[tuple[int, ...]] = []
         for size in shape:
             taken: list[int] = []
             if size is None:
@@ -169,13 +169,13 @@ class _Search:
             else:
                 count = 1
                 while count < size and left:
-                    # A dynamic digit makes the product zero, which no size is.
+                    # A dynamic digit makes the product zero, which equals no size.
                     count *= self.sizes[left[0]] or 0
                     taken.append(left.pop(0))
                 if count != size:
                     return None
-            dealt.append(tuple(taken))
-        return None if left else tuple(dealt)
+            grouped.append(tuple(taken))
+        return None if left else tuple(grouped)
 
     def learn(self, value: ir.Value, digits: Digits | None) -> None:
         if digits is None or self.values.setdefault(value, digits) != digits:
@@ -190,7 +190,7 @@ class _Search:
 
     def through_region(self, op: ir.Operation) -> None:
         for result in op.results:
-            inside = ops.computed(result)
+            inside = ops.yielded_value(result)
             for known, other in ((result, inside), (inside, result)):
                 if known in self.values:
                     self.learn(other, self.values[known])
@@ -214,13 +214,13 @@ class _Search:
 
 
 def _merged(space: Space) -> Space:
-    """Joins neighbouring digits that never come apart."""
+    """Merges adjacent digits that no value or loop separates."""
     used = [tuple(itertools.chain.from_iterable(d)) for d in space.values.values()]
     used += [tuple(itertools.chain.from_iterable(d)) for d in space.loops.values()]
     starts = [0]
     for digit in range(1, len(space.sizes)):
-        joint = all(_together(digit - 1, digit, flat) for flat in used)
-        if not joint or space.sizes[digit - 1] is None:
+        mergeable = all(_are_adjacent(digit - 1, digit, flat) for flat in used)
+        if not mergeable or space.sizes[digit - 1] is None:
             starts.append(digit)
     spans = [range(a, b) for a, b in zip(starts, [*starts[1:], len(space.sizes)], strict=True)]
     sizes: list[int | None] = []
@@ -229,12 +229,12 @@ def _merged(space: Space) -> Space:
         for digit in span[1:]:
             size = None if size is None else size * (space.sizes[digit] or 1)
         sizes.append(size)
-    place = {
-        digit: (number, digit == span[0]) for number, span in enumerate(spans) for digit in span
+    merged = {
+        digit: (index, digit == span[0]) for index, span in enumerate(spans) for digit in span
     }
 
     def renumber(digits: Digits) -> Digits:
-        return tuple(tuple(place[d][0] for d in group if place[d][1]) for group in digits)
+        return tuple(tuple(merged[d][0] for d in group if merged[d][1]) for group in digits)
 
     return Space(
         tuple(sizes),
@@ -243,7 +243,7 @@ def _merged(space: Space) -> Space:
     )
 
 
-def _together(first: int, second: int, flat: tuple[int, ...]) -> bool:
+def _are_adjacent(first: int, second: int, flat: tuple[int, ...]) -> bool:
     if first not in flat and second not in flat:
         return True
     return (first, second) in itertools.pairwise(flat)

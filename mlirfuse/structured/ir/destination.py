@@ -1,4 +1,4 @@
-"""Who computes a value, and whether it can write it into a part of a larger tensor."""
+"""Producers that can write their result into a slice of a larger tensor."""
 
 from __future__ import annotations
 
@@ -12,61 +12,52 @@ from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Writer:
-    """What computes a value that one op alone reads.
+    """The producer of a value with one user.
 
     Attributes:
-      ops: the group that computes it, or the elementwise ops that become one, in block order.
-      formed: whether it is a group already.
+      ops: the dispatch region, or the elementwise ops that become one, in block order.
+      is_region: whether the producer is a dispatch region already.
     """
 
     ops: tuple[ir.Operation, ...]
-    formed: bool
+    is_region: bool
 
 
-def writer(value: ir.Value, reader: ir.Operation) -> Writer | NoMatch | None:
-    """Finds the group, or the elementwise ops, that can write the value where the reader puts it.
+def writer(value: ir.Value, user: ir.Operation) -> Writer | NoMatch | None:
+    """The region, or the elementwise ops, that can write the value directly into its destination.
+
+    Args:
+      value: the value.
+      user: the op that inserts it into a larger tensor.
 
     Returns:
-      The writer, why there is none, or None when nothing of a kind that a group is made of
-      computes the value.
+      The writer; a refusal; None when the producer is neither a region nor elementwise.
     """
     op = ops.defining_op(value)
-    if op is None or op.block != reader.block:
+    if op is None or op.block != user.block:
         return None
-    formed = op.name == ops.REGION
-    if not formed and not _is_free(op):
+    is_region = op.name == ops.REGION
+    if not is_region and not _is_free(op):
         return None
-    if ops.users(value) != [reader]:
-        return NoMatch(Reason.EXTRA_USERS, "the part is read elsewhere too")
+    if ops.users(value) != [user]:
+        return NoMatch(Reason.EXTRA_USERS, "the inserted value has other users")
     if len(op.results) != 1:
-        return NoMatch(Reason.EXTRA_USERS, "the group that computes the part has further results")
-    return Writer((op,) if formed else tuple(with_feeders([op])), formed)
+        return NoMatch(
+            Reason.EXTRA_USERS, "the region that computes the inserted value has other results"
+        )
+    return Writer((op,) if is_region else tuple(with_feeders([op])), is_region)
 
 
 def _is_free(op: ir.Operation) -> bool:
-    """Whether the op is elementwise arithmetic and no other op's epilogue."""
+    """Whether the op is elementwise arithmetic, in no region, and no epilogue of a contraction."""
     if not ops.is_elementwise(op) or ops.in_region(op) or not fusable_neighbors.has_scalar_body(op):
         return False
     return not fusable_neighbors.is_epilogue_of_compute(op)
 
 
-def with_feeders(readers: list[ir.Operation]) -> list[ir.Operation]:
-    """The ops and the elementwise ones that they alone read, directly or through one another.
+def with_feeders(users: list[ir.Operation]) -> list[ir.Operation]:
+    """The ops and the elementwise producers that only they use, in block order.
 
-    Args:
-      readers: ops of one block.
-
-    Returns:
-      All of them in block order; epilogues of contractions stay out.
+    Epilogues of contractions stay out.
     """
-    group = set(readers)
-    work = list(readers)
-    while work:
-        for value in ops.inputs(work.pop()):
-            op = ops.defining_op(value)
-            if op is None or op in group or op.block != readers[0].block or not _is_free(op):
-                continue
-            if len(op.results) == 1 and all(user in group for user in ops.users(value)):
-                group.add(op)
-                work.append(op)
-    return slices.in_order(group)
+    return slices.in_order([*users, *slices.exclusive_producers(users, _is_free)])

@@ -1,4 +1,4 @@
-"""Which ops grow together to groups: elementwise ops and reductions over rows."""
+"""Elementwise ops and row reductions that may be fused with their neighbors."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from mlirfuse.structured.ir import analysis_cache, ops, slices
 
 _SCALAR = ("arith.", "math.")
 
-MOST_OPS = 64
-"""Ops in one group: code generation takes more than linear time in them."""
+MAX_GROUP_OPS = 64
+"""Ops in one group: IREE's code generation takes superlinear time in their number."""
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def has_scalar_body(op: ir.Operation) -> bool:
     """Whether the generic's body is arithmetic only: no gather, no assertion, no loop index."""
     return all(name.startswith(_SCALAR) or name == "linalg.yield" for name in ops.scalar_names(op))
 
 
-_LONGEST_EPILOGUE = 32
-"""Ops between a contraction and the last op that still counts as its epilogue."""
+_MAX_EPILOGUE_OPS = 32
+"""Ops between a contraction and the last op of its epilogue."""
 
 
 def is_epilogue_of_compute(op: ir.Operation) -> bool:
-    """Whether the op belongs to the epilogue of a contraction-like op, which takes it along.
+    """Whether IREE fuses the op as an epilogue with a contraction-like op.
 
-    Any structured op with a reduction that is no plain row reduction counts: matmul, convolution,
-    pooling. Between it and the op there are only elementwise ops and reshapes whose readers all
-    are of the same kind and shape.
+    Contraction-like are structured ops with a reduction that is no plain row reduction: matmuls,
+    convolutions, poolings. Only elementwise ops and reshapes of the same element count are between
+    the two.
     """
     seen, level = {op}, [op]
-    for _ in range(_LONGEST_EPILOGUE):
-        producers = {p for reader in level for p in _producers_in_space(reader)} - seen
+    for _ in range(_MAX_EPILOGUE_OPS):
+        producers = {p for user in level for p in _producers_in_space(user)} - seen
         if any(map(is_compute, producers)):
             return True
         seen |= producers
@@ -45,37 +45,37 @@ def is_epilogue_of_compute(op: ir.Operation) -> bool:
 
 
 def is_among_epilogues(op: ir.Operation) -> bool:
-    """`is_epilogue_of_compute`, for many ops of a block that does not change meanwhile."""
+    """`is_epilogue_of_compute` from a cached table, for queries about many ops of a block."""
     first = op.block.operations[0].operation
-    return _distances(first).get(op, _LONGEST_EPILOGUE) < _LONGEST_EPILOGUE
+    return _distances(first).get(op, _MAX_EPILOGUE_OPS) < _MAX_EPILOGUE_OPS
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
-    """How many elementwise ops stand between an op of the block and the compute before it."""
+    """Number of elementwise ops between each op of the block and the contraction-like op above."""
     found: dict[ir.Operation, int] = {}
     for view in first.block.operations:
         op = view.operation
         if not ops.is_generic(op):
             continue
         for producer in _producers_in_space(op):
-            steps = _LONGEST_EPILOGUE
+            distance = _MAX_EPILOGUE_OPS
             if is_compute(producer):
-                steps = 0
+                distance = 0
             elif ops.is_elementwise(producer):
-                steps = found.get(producer, _LONGEST_EPILOGUE) + 1
-            found[op] = min(steps, found.get(op, _LONGEST_EPILOGUE))
+                distance = found.get(producer, _MAX_EPILOGUE_OPS) + 1
+            found[op] = min(distance, found.get(op, _MAX_EPILOGUE_OPS))
     return found
 
 
-def _producers_in_space(reader: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops behind reshapes that the op reads and whose results have as many elements.
+def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
+    """The producers, through reshapes, whose results have as many elements as the op's.
 
-    A reshape that cuts dimensions differently, (2, 64) to (4, 32), keeps IREE from fusing the two.
+    IREE does not fuse through a reshape that splits dimensions differently, as (2, 64) to (4, 32).
     """
-    for value in ops.inputs(reader):
-        producer, shape = ops.defining_op(ops.behind(value, ops.RESHAPES)), ops.shape(value)
-        if producer is None or slices.is_cheap(producer) or not _keeps_space(producer, reader):
+    for value in ops.inputs(user):
+        producer, shape = ops.defining_op(ops.strip_views(value, ops.RESHAPES)), ops.shape(value)
+        if producer is None or slices.is_clonable(producer) or not _keeps_space(producer, user):
             continue
         if not any(_nests(ops.shape(result), shape) for result in producer.results):
             continue
@@ -84,22 +84,22 @@ def _producers_in_space(reader: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> bool:
-    """Whether each dimension of one shape splits into dimensions of the other, or joins them.
+    """Whether each dimension of one shape is split or collapsed to dimensions of the other.
 
-    The shapes have as many elements; a dynamic size may do anything.
+    The shapes have the same number of elements; with a dynamic size the answer is yes.
     """
     left, right = ([s for s in sizes if s is not None and s != 1] for sizes in (before, after))
     if None in before or None in after:
         return True
     while left and right:
         a, b = left.pop(), right.pop()
-        joins = splits = False
+        collapses = splits = False
         while a != b:
             if a < b:
-                a, joins = a * left.pop(), True
+                a, collapses = a * left.pop(), True
             else:
                 b, splits = b * right.pop(), True
-        if joins and splits:
+        if collapses and splits:
             return False
     return True
 
@@ -107,28 +107,28 @@ def _nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> boo
 def is_compute(op: ir.Operation) -> bool:
     """Whether the op is a contraction, a convolution, a pooling, or a named op."""
     named = op.name.startswith("linalg.") and not ops.is_generic(op)
-    return named or ops.is_contraction(op) or is_window(op)
+    return named or ops.is_contraction(op) or has_window(op)
 
 
-def _keeps_space(producer: ir.Operation, reader: ir.Operation) -> bool:
-    sizes = [ops.num_elements(r) for r in (*producer.results, *reader.results)]
+def _keeps_space(producer: ir.Operation, user: ir.Operation) -> bool:
+    sizes = [ops.num_elements(r) for r in (*producer.results, *user.results)]
     return len(set(sizes)) == 1
 
 
-_BEHIND = 8
-"""Elementwise ops between a reduction and the last op that IREE still computes with it."""
+_MAX_OPS_AFTER_REDUCTION = 8
+"""Elementwise ops after a reduction that IREE fuses with it."""
 
 
-def is_beside_reduction(op: ir.Operation) -> bool:
-    """Whether the elementwise op feeds a row reduction that is in no group, or goes on behind one.
+def is_adjacent_to_reduction(op: ir.Operation) -> bool:
+    """Whether the elementwise op is a producer or an epilogue of a row reduction in no region.
 
-    IREE computes both with the reduction; in a group of their own they would be a dispatch more.
+    IREE fuses both with the reduction; a region of their own would be an additional dispatch.
     """
     if any(map(_is_free_reduction, (u for r in op.results for u in ops.users(r)))):
         return True
     level = [op]
-    for _ in range(_BEHIND):
-        inputs = [v for reader in level for v in ops.inputs(reader)]
+    for _ in range(_MAX_OPS_AFTER_REDUCTION):
+        inputs = [v for user in level for v in ops.inputs(user)]
         producers = {p for v in inputs if (p := ops.defining_op(v)) is not None}
         if any(map(_is_free_reduction, producers)):
             return True
@@ -142,47 +142,47 @@ def _is_free_reduction(op: ir.Operation) -> bool:
     return not is_compute(op)
 
 
-def is_window(op: ir.Operation) -> bool:
-    """Whether the generic reads an input through a map that is no projected permutation."""
+def has_window(op: ir.Operation) -> bool:
+    """Whether an indexing map of the generic is no projected permutation: a sliding window."""
     return ops.is_generic(op) and None in ops.indexing_maps(op)
 
 
-def parts(
+def inlining_refusal(
     producer: ir.Operation,
-    reader: ir.Operation,
+    user: ir.Operation,
     value: ir.Value,
     kept: bool,
     *,
     leading: bool = False,
 ) -> NoMatch | None:
-    """Why a loop nest over the reader's loops cannot compute the value where it is read.
+    """Why a loop nest over the user's loops cannot compute the value where it is used.
 
     Args:
-      producer: the op that computes it.
-      reader: the op that reads it.
-      value: what is read.
-      kept: whether others read it too.
-      leading: whether a value of the leading loops alone may be kept, as a row's sum may.
+      producer: the op that computes the value.
+      user: the op that reads it.
+      value: the value.
+      kept: whether the value has other users, so that the nest has to write it.
+      leading: whether the nest can write a value of its leading loops alone, as a row's sum.
     """
-    index_map = read_map(reader, value)
+    index_map = read_map(user, value)
     if index_map is None or None in index_map:
-        return NoMatch(Reason.INDEXING_MAP, f"{reader.name} reads the value in more than one way")
+        return NoMatch(
+            Reason.INDEXING_MAP, f"{user.name} reads the value through two indexing maps"
+        )
     if list(index_map) != sorted(d for d in index_map if d is not None):
-        return NoMatch(Reason.INDEXING_MAP, f"{reader.name} reads the value transposed")
-    loops = len(index_map) if leading else len(ops.iterator_types(reader))
+        return NoMatch(Reason.INDEXING_MAP, f"{user.name} reads the value transposed")
+    loops = len(index_map) if leading else len(ops.iterator_types(user))
     if kept and not is_identity(index_map, loops):
-        return NoMatch(Reason.EXTRA_USERS, f"{producer.name} is broadcast, and others read it too")
+        return NoMatch(Reason.EXTRA_USERS, f"{producer.name} is broadcast and has other users")
     return None
 
 
-def read_map(reader: ir.Operation, value: ir.Value) -> ops.IndexMap | None:
-    """The map through which the op reads the value; None when it reads it in two ways."""
-    maps = {
-        m for v, m in zip(reader.operands, ops.indexing_maps(reader), strict=True) if v == value
-    }
+def read_map(user: ir.Operation, value: ir.Value) -> ops.IndexMap | None:
+    """The indexing map through which the op reads the value; None if there are several."""
+    maps = {m for v, m in zip(user.operands, ops.indexing_maps(user), strict=True) if v == value}
     return maps.pop() if len(maps) == 1 else None
 
 
 def is_identity(index_map: ops.IndexMap | None, loops: int) -> bool:
-    """Whether the map reads one element per iteration, in loop order."""
+    """Whether the indexing map is the identity on so many loops."""
     return index_map == tuple(range(loops))

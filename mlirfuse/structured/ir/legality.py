@@ -1,4 +1,4 @@
-"""Guards that several passes share."""
+"""Guards on groups that several passes share: element types, registers, stack, code generation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlirfuse.targets.base import Target
 
 
 def legal_float(match: Match, also: Collection[str] = ()) -> NoMatch | None:
-    """Refuses a group with tensors that are not f16, bf16, f32 or of a type in `also`."""
+    """Refuses a group with tensors of types other than f16, bf16, f32 and those in `also`."""
     for op in match.ops:
         for value in (*op.operands, *op.results):
             if ops.ranked(value) is None or ops.element_type(value) in also:
@@ -24,26 +24,25 @@ def legal_float(match: Match, also: Collection[str] = ()) -> NoMatch | None:
     return None
 
 
-ROWS_AT_ONCE = 8
-"""Rows that IREE's CPU code generation keeps in flight in a group of reductions over rows.
-Measured with IREE 3.13.0 on AVX-512: a layer norm whose input sum is also a result takes 96 bytes
-of stack per column of f32, an RMS norm 64."""
+CPU_ROWS_IN_FLIGHT = 8
+"""Rows that IREE's CPU code generation processes at once in a group of row reductions. Measured
+with IREE 3.13.0 on AVX-512: a layer norm whose residual sum is also a result takes 96 bytes of
+stack per f32 column, an RMS norm 64."""
 
-BUFFERS_PER_RESULT = 6
-"""Copies of the rows that such a group keeps at most for a result that the group reads too; a layer
-norm of dynamic rows takes 190 bytes of stack per column of f32. Same source."""
+MAX_BUFFERS_PER_RESULT = 6
+"""Row buffers that such a group allocates at most for a result that it also reads; a layer norm of
+dynamic rows takes 190 bytes of stack per f32 column. Same source."""
 
 
 def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch | None:
-    """Refuses a group of row reductions that a dispatch cannot hold, or that is not generated.
+    """Refuses a group of row reductions that exceeds registers or stack, or that IREE cannot lower.
 
-    Rows are kept for every result of the group that the group reads itself, on a GPU in registers,
-    which IREE unrolls, on a CPU on the stack; what only the group reads is computed again where it
-    is cheap.
+    IREE buffers the rows of every result that the group also reads: on a GPU in registers, in
+    unrolled code, on a CPU on the stack. Values without outside users are recomputed if cheap.
 
     Args:
       group: the ops, in block order.
-      target: its limits.
+      target: the target, for its limits.
     """
     limit = target.stack_limit
     rows = [op for op in group if ops.is_generic(op) and "reduction" in ops.iterator_types(op)]
@@ -55,29 +54,34 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
     members = set(group)
     results = slices.results_of(list(group))
     if _is_uneven(space[: len(space) - reduced], columns, results, target.subgroup):
-        text = f"sums of rows of {columns} elements beside another result, {target.subgroup} lanes"
+        text = (
+            f"a sum over rows of {columns} elements next to another result, {target.subgroup} lanes"
+        )
         return NoMatch(Reason.TARGET_UNSUPPORTED, text)
     needed = 0
     for value in results:
-        kept = len(ops.shape(value)) == len(space) and any(u in members for u in ops.users(value))
-        most = _row_limit(columns, len(rows), target)
-        if kept and most is not None and columns > most:
-            text = f"kept rows of {columns} elements, the limit is {most}"
+        buffered = len(ops.shape(value)) == len(space) and any(
+            u in members for u in ops.users(value)
+        )
+        max_columns = _max_buffered_columns(columns, len(rows), target)
+        if buffered and max_columns is not None and columns > max_columns:
+            text = f"buffered rows of {columns} elements, the limit is {max_columns}"
             return NoMatch(Reason.REGISTER_LIMIT, text)
-        if kept:
+        if buffered:
             width = max(ops.element_bits(value), 32) // 8
-            needed += BUFFERS_PER_RESULT * ROWS_AT_ONCE * columns * width
+            needed += MAX_BUFFERS_PER_RESULT * CPU_ROWS_IN_FLIGHT * columns * width
     if limit is None or needed <= limit:
         return None
     return NoMatch(Reason.STACK_LIMIT, f"about {needed} bytes of stack, the limit is {limit}")
 
 
-def _row_limit(columns: int, sums: int, target: Target) -> int | None:
-    most = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
+def _max_buffered_columns(columns: int, reductions: int, target: Target) -> int | None:
+    """Largest row that a group with so many reductions can buffer; None without a limit."""
+    limit = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
     twice = target.twice_row_limit
-    if twice is None or sums < 2 or target.kernels:
-        return most
-    return twice if most is None else min(most, twice)
+    if twice is None or reductions < 2 or target.kernels:
+        return limit
+    return twice if limit is None else min(limit, twice)
 
 
 def _is_uneven(
@@ -86,35 +90,35 @@ def _is_uneven(
     results: Sequence[ir.Value],
     subgroup: int | None,
 ) -> bool:
-    """Whether IREE's SPIR-V code generation leaves the vectors of the rows' sums unlowered.
+    """Whether IREE's SPIR-V code generation fails to lower the vectors of the row reductions.
 
-    It does in IREE 3.13.0 where a subgroup divides the rows and not the columns, and a sum is one
-    of several results: each lane then computes whole rows.
+    IREE 3.13.0 fails where the subgroup size divides the number of rows but not of columns, and a
+    reduction is one of several results: each lane then computes whole rows.
     """
     if subgroup is None or None in rows or len(results) < 2 or columns % subgroup == 0:
         return False
-    sums = any(len(ops.shape(v)) <= len(rows) for v in results)
-    return sums and math.prod(size or 1 for size in rows) % subgroup == 0
+    reduced = any(len(ops.shape(v)) <= len(rows) for v in results)
+    return reduced and math.prod(size or 1 for size in rows) % subgroup == 0
 
 
-SCATTERED_ELEMENTS = {"cuda": 1024, "rocm": 256}
-"""Elements of a group above which it is refused on a GPU unless they lie together: IREE 3.13.0
-unrolls it. With channels last its compilation for sm_80 takes 2 s at 500 elements, 6 s at 1000,
+MAX_STRIDED_ELEMENTS = {"cuda": 1024, "rocm": 256}
+"""Most non-contiguous elements over which a group may reduce on a GPU: IREE 3.13.0 unrolls the
+reduction. With channels last its compilation for sm_80 takes 2 s at 500 elements, 6 s at 1000,
 11 s at 4096, more than 90 s at 40960; for gfx942 12 s at 500 and more than 20 s at 1024."""
 
 
-def unlowered(space: Space, target: Target) -> NoMatch | None:
-    """Refuses rows over a common space that are not generated, or only in minutes.
+def lowering_refusal(space: Space, target: Target) -> NoMatch | None:
+    """Refuses reductions over a common space that IREE cannot lower, or compiles for minutes.
 
-    For Vulkan those of several dimensions: IREE 3.13.0 keeps them in workgroup memory or in vectors
-    of any length: 2x32x10x4096 wants 10 MB of it, 2x32x8x256 leaves a constant of 2056 elements
-    unlowered, 2x32x16x4096 compiles.
+    For Vulkan these are reductions over several digits: IREE 3.13.0 keeps the rows in workgroup
+    memory or in vectors of any length. 2x32x10x4096 takes 10 MB of it, 2x32x8x256 leaves a constant
+    of 2056 elements unlowered, 2x32x16x4096 compiles.
     """
     reduced = sorted(space.reduced())
     if target.name == "vulkan" and len(reduced) > 1:
-        return NoMatch(Reason.TARGET_UNSUPPORTED, "more than one channel a group")
-    together = reduced == list(range(len(space.sizes)))[-len(reduced) :]
+        return NoMatch(Reason.TARGET_UNSUPPORTED, "more than one channel per group")
+    contiguous = reduced == list(range(len(space.sizes)))[-len(reduced) :]
     elements = math.prod(space.sizes[digit] or 1 for digit in reduced)
-    if not together and elements > SCATTERED_ELEMENTS.get(target.name, elements):
-        return NoMatch(Reason.TARGET_UNSUPPORTED, f"{elements} elements that do not lie together")
+    if not contiguous and elements > MAX_STRIDED_ELEMENTS.get(target.name, elements):
+        return NoMatch(Reason.TARGET_UNSUPPORTED, f"{elements} elements that are not contiguous")
     return None

@@ -1,4 +1,4 @@
-"""What marks an op carries: its `mlirfuse.id` and the blocks of the model's source around it."""
+"""Marks on ops: `mlirfuse.id`, and the marked blocks of the model's source around an op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASS_ATTRIBUTE = "mlirfuse.pass"
 """On a group: the pass that formed it."""
 
 MATCH_ATTRIBUTE = "mlirfuse.match"
-"""On a group: the number of the match."""
+"""On a group: the ordinal of its match."""
 
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")
 
@@ -26,9 +26,9 @@ class Mark:
     """A `with mlirfuse.region(name, fuse):` block that an op comes from.
 
     Attributes:
-      name: the block's name.
+      name: name of the block.
       fuse: a word of `mlirfuse.marks.FUSE`.
-      entry: which time a `must` block was entered, from 0; each time is a group of its own.
+      entry: ordinal of the entry into a `must` block, from 0; each entry is a group of its own.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Mark:
 
 
 def of(op: ir.Operation) -> tuple[Mark, ...]:
-    """The marks of an op, each once, in the order in which its location has them."""
+    """The marks of an op, each once, in the order of its location."""
     found: dict[Mark, None] = {}
     for frame in ops.source_frames(op.location):
         if PREFIX in frame:
@@ -52,7 +52,7 @@ def names(op: ir.Operation, fuse: str) -> tuple[str, ...]:
 
 
 def must_fuse(module: ir.Module) -> dict[tuple[str, Mark], list[ir.Operation]]:
-    """The ops that have to end in one group: by function and `must` block, in block order."""
+    """The ops that have to end up in one group, by function and `must` block, in block order."""
     found: dict[tuple[str, Mark], list[ir.Operation]] = {}
     for function in ops.functions(module):
         for block in ops.blocks(function):
@@ -74,17 +74,17 @@ def any_in(module: ir.Module) -> bool:
     )
 
 
-@analysis_cache.always
+@analysis_cache.per_attribute
 def _may_be_marked(attribute: ir.Attribute) -> bool:
-    inside, frame = ops.taken_apart(ir.Location.from_attr(attribute, attribute.context))
+    inside, frame = ops.location_parts(ir.Location.from_attr(attribute, attribute.context))
     return PREFIX in frame or any(_may_be_marked(part.attr) for part in inside)
 
 
 def is_called(op: ir.Operation, name: str) -> bool:
-    """Whether `--never-fuse` and `--must-fuse` mean the op when they say `name`.
+    """Whether `name` in `--never-fuse` and `--must-fuse` refers to the op.
 
-    That is its `mlirfuse.id`, the name of a block or of a PyTorch module around it (`blocks.0`
-    means the modules inside it too), a name in its location, or a source position that ends so.
+    The name is its `mlirfuse.id`, the name of a block or of a PyTorch module around it (`blocks.0`
+    includes the modules inside), a name in its location, or the end of a source position.
     """
     if ID_ATTRIBUTE in op.attributes and op.attributes[ID_ATTRIBUTE].value == name:
         return True
@@ -101,10 +101,10 @@ def is_called(op: ir.Operation, name: str) -> bool:
 
 
 def layer(op: ir.Operation) -> str:
-    """The part of the model that an op comes from, `blocks/0/norm`; empty when it is not known.
+    """The part of the model that an op comes from, as `blocks/0/norm`; empty when unknown.
 
-    That is the path of PyTorch's module, JAX's scopes without functions, marks and the op, or what
-    is before the last part of the name of ONNX's node.
+    It is the path of a PyTorch module, the JAX scopes without functions, marks and the op, or the
+    name of an ONNX node without its last part.
     """
     for frame in ops.source_frames(op.location):
         if frame.startswith(LAYER):

@@ -1,12 +1,12 @@
-"""Sizes that a program computes, as products: of numbers, sizes of tensors and other values.
+"""Sizes that a program computes, as products of a coefficient and of dynamic sizes.
 
     %i = arith.index_cast %n : index to i64
     %m = arith.muli %i, %c15 : i64
     %d = arith.divui %m, %i : i64                      // 15
     %s = tensor.from_elements %i, %d : tensor<2xi64>   // (n, 15)
 
-A size is followed from scalars into tensors of i64 or index and back. Narrower integers are not
-looked into: their arithmetic wraps where that of sizes does not.
+The analysis follows a size from scalars through tensors of i64 or index and back. It ends at
+narrower integers, whose arithmetic can wrap.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from iree.compiler import ir
 from mlirfuse.core import Match, NoMatch, Reason
 from mlirfuse.structured.ir import ops
 
-LARGEST = 2**31
-"""A number from which on a product is not followed: 64 bits could be too few for it."""
+MAX_COEFFICIENT = 2**31
+"""Bound on coefficients, below which no product overflows 64 bits; larger ones stay opaque."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dim:
-    """A dynamic size of a tensor of which only `tensor.dim` tells."""
+    """A dynamic size of a tensor that only `tensor.dim` can give."""
 
     value: ir.Value
     axis: int
@@ -35,7 +35,7 @@ class Dim:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compound:
-    """An op on sizes that is no product."""
+    """An op on sizes whose result is no product."""
 
     op: str
     args: tuple[Size, ...]
@@ -46,34 +46,34 @@ Atom: TypeAlias = ir.Value | Dim | Compound
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """A number times values."""
+    """A product: a coefficient times dynamic sizes."""
 
-    number: int
+    coefficient: int
     atoms: tuple[Atom, ...] = ()
 
     def equals(self, other: Size) -> bool:
-        """Whether both are the same product; False where it cannot be told."""
+        """Whether both are certainly the same product."""
         mine, theirs = collections.Counter(self.atoms), collections.Counter(other.atoms)
-        return self.number == other.number and mine == theirs
+        return self.coefficient == other.coefficient and mine == theirs
 
     def times(self, other: Size) -> Size:
         """The product."""
-        return Size(self.number * other.number, (*self.atoms, *other.atoms))
+        return Size(self.coefficient * other.coefficient, (*self.atoms, *other.atoms))
 
     def over(self, other: Size) -> Size | None:
-        """The quotient, where there is no rest whatever the values are."""
+        """The quotient, if the division is exact for all values; else None."""
         rest = list(self.atoms)
         for atom in other.atoms:
             if atom not in rest:
                 return None
             rest.remove(atom)
-        if other.number == 0 or self.number % other.number:
+        if other.coefficient == 0 or self.coefficient % other.coefficient:
             return None
-        return Size(self.number // other.number, tuple(rest))
+        return Size(self.coefficient // other.coefficient, tuple(rest))
 
 
 ONE = Size(1)
-WIDE = ("i64", "index")
+SIZE_TYPES = ("i64", "index")
 """Integer types that hold every size."""
 
 _DIVISIONS = frozenset({"arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi"})
@@ -81,7 +81,7 @@ _ARITHMETIC = frozenset({"arith.addi", "arith.subi", "arith.muli", *_DIVISIONS})
 
 
 def product(sizes: Sequence[Size]) -> Size:
-    """The number of elements of a tensor of these sizes."""
+    """The number of elements of a tensor with these sizes."""
     total = ONE
     for size in sizes:
         total = total.times(size)
@@ -89,7 +89,7 @@ def product(sizes: Sequence[Size]) -> Size:
 
 
 def sizes_of(value: ir.Value) -> list[Size]:
-    """The sizes of a tensor: its type's, and of the dynamic ones what the ops before it tell."""
+    """The sizes of a tensor: static ones from its type, dynamic ones from its producers."""
     static = ops.shape(value)
     if None not in static:
         return [Size(size) for size in static if size is not None]
@@ -101,7 +101,7 @@ def sizes_of(value: ir.Value) -> list[Size]:
 
 
 def _dynamic_sizes(value: ir.Value) -> list[Size] | None:
-    """A size for each axis; None when the op that defines the value does not tell."""
+    """A size for each axis; None when the op that defines the value does not determine them."""
     op = ops.defining_op(value)
     if op is None:
         return None
@@ -111,7 +111,7 @@ def _dynamic_sizes(value: ir.Value) -> list[Size] | None:
         source = sizes_of(op.operands[0])
         return [product([source[d] for d in group]) for group in ops.reassociation(op)]
     if op.name == "tensor.reshape":
-        return target_of(op)
+        return target_sizes(op)
     if op.name not in (
         "tensor.empty",
         "tensor.expand_shape",
@@ -123,8 +123,8 @@ def _dynamic_sizes(value: ir.Value) -> list[Size] | None:
     return [scalar(next(dynamic)) if size is None else Size(size) for size in static]
 
 
-def target_of(reshape: ir.Operation) -> list[Size] | None:
-    """The sizes that a `tensor.reshape` asks for; None when one is not arithmetic on sizes."""
+def target_sizes(reshape: ir.Operation) -> list[Size] | None:
+    """The result sizes of a `tensor.reshape`; None when one is not arithmetic on sizes."""
     listed: list[Size] = []
     for axis, size in enumerate(ops.shape(reshape.results[0])):
         found = element(reshape.operands[1], (axis,)) if size is None else Size(size)
@@ -135,12 +135,12 @@ def target_of(reshape: ir.Operation) -> list[Size] | None:
 
 
 def scalar(value: ir.Value) -> Size:
-    """An integer of 64 bits or an index, as far as its arithmetic is understood."""
+    """A 64-bit integer or index as a product; unknown arithmetic becomes an opaque factor."""
     op = ops.defining_op(value)
     itself = Size(1, (value,))
     if op is None:
         return itself
-    if op.name == "arith.index_cast" and ops.element_type(op.operands[0]) in WIDE:
+    if op.name == "arith.index_cast" and ops.element_type(op.operands[0]) in SIZE_TYPES:
         return scalar(op.operands[0])
     if op.name == "tensor.dim":
         axis = ops.constant(op.operands[1])
@@ -149,32 +149,32 @@ def scalar(value: ir.Value) -> Size:
         return extracted(op) or itself
     if op.name in _ARITHMETIC:
         return _apply(op.name, [scalar(operand) for operand in op.operands])
-    number = ops.constant(value)
-    return itself if number is None else Size(int(number))
+    constant = ops.constant(value)
+    return itself if constant is None else Size(int(constant))
 
 
 def extracted(extract: ir.Operation) -> Size | None:
     """The element that a `tensor.extract` reads; None when it is not arithmetic on sizes."""
     index = [ops.constant(operand) for operand in list(extract.operands)[1:]]
-    place = tuple(int(i) for i in index if i is not None)
+    position = tuple(int(i) for i in index if i is not None)
     source = extract.operands[0]
-    if len(place) != len(index) or not _inside(place, ops.shape(source)):
+    if len(position) != len(index) or not _inside(position, ops.shape(source)):
         return None
-    return element(source, place)
+    return element(source, position)
 
 
-def _inside(place: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    return all(s is not None and 0 <= i < s for i, s in zip(place, shape, strict=True))
+def _inside(position: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    return all(s is not None and 0 <= i < s for i, s in zip(position, shape, strict=True))
 
 
-def element(value: ir.Value, place: tuple[int, ...]) -> Size | None:
+def element(value: ir.Value, position: tuple[int, ...]) -> Size | None:
     """One element of a static tensor of sizes; None when it is not arithmetic on sizes."""
     op = ops.defining_op(value)
     shape = [size for size in ops.shape(value) if size is not None]
-    if op is None or ops.element_type(value) not in WIDE or len(shape) != len(place):
+    if op is None or ops.element_type(value) not in SIZE_TYPES or len(shape) != len(position):
         return None
     flat = 0
-    for i, size in zip(place, shape, strict=True):
+    for i, size in zip(position, shape, strict=True):
         flat = flat * size + i
     if op.name == "arith.constant":
         data = op.attributes["value"]
@@ -187,33 +187,35 @@ def element(value: ir.Value, place: tuple[int, ...]) -> Size | None:
         inner = [size for size in ops.shape(op.operands[0]) if size is not None]
         return element(op.operands[0], _unravel(flat, inner))
     if op.name == "tensor.insert":
-        return _inserted(op, place)
+        return _inserted(op, position)
     if op.name == "linalg.generic" and len(op.results) == 1:
-        return _computed(op, place)
+        return _computed(op, position)
     return None
 
 
 def _unravel(flat: int, shape: list[int]) -> tuple[int, ...]:
-    place: list[int] = []
+    position: list[int] = []
     for size in reversed(shape):
-        place.insert(0, flat % size)
+        position.insert(0, flat % size)
         flat //= size
-    return tuple(place)
+    return tuple(position)
 
 
-def _inserted(insert: ir.Operation, place: tuple[int, ...]) -> Size | None:
+def _inserted(insert: ir.Operation, position: tuple[int, ...]) -> Size | None:
     index = tuple(ops.constant(operand) for operand in list(insert.operands)[2:])
     if None in index:
         return None
-    return scalar(insert.operands[0]) if index == place else element(insert.operands[1], place)
+    return (
+        scalar(insert.operands[0]) if index == position else element(insert.operands[1], position)
+    )
 
 
-def _computed(generic: ir.Operation, place: tuple[int, ...]) -> Size | None:
+def _computed(generic: ir.Operation, position: tuple[int, ...]) -> Size | None:
     """One element of an elementwise op's result."""
     if set(ops.iterator_types(generic)) - {"parallel"}:
         return None
     maps = ops.indexing_maps(generic)
-    if any(m is None for m in maps) or maps[-1] != tuple(range(len(place))):
+    if any(m is None for m in maps) or maps[-1] != tuple(range(len(position))):
         return None
     block = ops.body(generic)
     arguments = dict(zip(block.arguments, zip(generic.operands, maps, strict=True), strict=True))
@@ -221,14 +223,14 @@ def _computed(generic: ir.Operation, place: tuple[int, ...]) -> Size | None:
     def read(value: ir.Value) -> Size | None:
         if value in arguments:
             tensor, index_map = arguments[value]
-            at = tuple(0 if loop is None else place[loop] for loop in index_map or ())
+            at = tuple(0 if loop is None else position[loop] for loop in index_map or ())
             return element(tensor, at)
         op = ops.defining_op(value)
         if op is None or op.block != block:
-            return scalar(value) if ops.element_type(value) in WIDE else None
-        if op.name == "arith.index_cast" and ops.element_type(op.operands[0]) in WIDE:
+            return scalar(value) if ops.element_type(value) in SIZE_TYPES else None
+        if op.name == "arith.index_cast" and ops.element_type(op.operands[0]) in SIZE_TYPES:
             return read(op.operands[0])
-        if op.name not in _ARITHMETIC or ops.element_type(value) not in WIDE:
+        if op.name not in _ARITHMETIC or ops.element_type(value) not in SIZE_TYPES:
             return None
         operands = [read(operand) for operand in op.operands]
         found = [operand for operand in operands if operand is not None]
@@ -238,22 +240,22 @@ def _computed(generic: ir.Operation, place: tuple[int, ...]) -> Size | None:
 
 
 def _apply(name: str, args: list[Size]) -> Size:
-    """An op on two sizes, as one product where it is one."""
+    """The result of an op on two sizes: a product where possible, else opaque."""
     left, right = args
     result: Size | None = None
     if name == "arith.muli":
         result = left.times(right)
     elif name in _DIVISIONS:
-        # A value that is no size may be negative or large: what wraps does not divide back.
+        # A value that is no size may be negative or large: division does not undo overflow.
         sizes = all(_is_size(atom) for atom in (*left.atoms, *right.atoms))
-        positive = left.number >= 0 and right.number > 0
+        positive = left.coefficient >= 0 and right.coefficient > 0
         result = left.over(right) if sizes and positive else None
     elif collections.Counter(left.atoms) == collections.Counter(right.atoms):
         sign = 1 if name == "arith.addi" else -1
-        result = Size(left.number + sign * right.number, left.atoms)
-    if result is None or abs(result.number) >= LARGEST:
+        result = Size(left.coefficient + sign * right.coefficient, left.atoms)
+    if result is None or abs(result.coefficient) >= MAX_COEFFICIENT:
         return Size(1, (Compound(name, (left, right)),))
-    return result if result.number else Size(0)
+    return result if result.coefficient else Size(0)
 
 
 def _is_size(atom: Atom) -> bool:
@@ -263,13 +265,13 @@ def _is_size(atom: Atom) -> bool:
     return op is not None and op.name in ("hal.buffer_view.dim", "tensor.dim")
 
 
-Group: TypeAlias = tuple[list[int], list[int]]
+AxisGroup: TypeAlias = tuple[list[int], list[int]]
 """Axes of a reshape's operand and the axes of its result that hold the same elements."""
 
 
-def groups(before: list[Size], after: list[Size]) -> list[Group] | None:
-    """Which axes become which, as finely as products tell; None when they cannot be told equal."""
-    found: list[Group] = []
+def groups(before: list[Size], after: list[Size]) -> list[AxisGroup] | None:
+    """The finest correspondence of axes; None unless the products are proven equal."""
+    found: list[AxisGroup] = []
     i = j = 0
     while i < len(before) and j < len(after):
         inner, outer = [i], [j]
@@ -300,23 +302,34 @@ ROOTS = ("tensor.reshape", "tensor.extract")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reshape:
-    """A reshape whose axes correspond as `parts` says."""
+    """A reshape between known sizes.
+
+    Attributes:
+      before: sizes of the operand.
+      after: sizes of the result.
+      parts: corresponding axes of operand and result.
+    """
 
     before: list[Size]
     after: list[Size]
-    parts: list[Group]
+    parts: list[AxisGroup]
 
 
 def match(root: ir.Operation, *, static: bool) -> Match | NoMatch | None:
-    """A reshape, or a size read from a tensor, whose sizes are all numbers or not."""
+    """Matches a reshape, or a size extracted from a tensor.
+
+    Args:
+      root: a `tensor.reshape` or `tensor.extract`.
+      static: whether the match takes sizes that are all constant, or the others.
+    """
     if root.name == "tensor.extract":
         return _match_extract(root, static)
-    before, after = sizes_of(root.operands[0]), target_of(root)
+    before, after = sizes_of(root.operands[0]), target_sizes(root)
     is_static = after is not None and not any(size.atoms for size in (*before, *after))
     if is_static != static:
         return None
-    if ops.element_type(root.operands[1]) not in WIDE:
-        return NoMatch(Reason.STRUCTURE, "the sizes are not of i64 or index, and could wrap")
+    if ops.element_type(root.operands[1]) not in SIZE_TYPES:
+        return NoMatch(Reason.STRUCTURE, "the sizes are neither i64 nor index, and could wrap")
     if after is None:
         return NoMatch(Reason.STRUCTURE, "a size of the result is not arithmetic on sizes")
     parts = groups(before, after)
@@ -329,7 +342,7 @@ def match(root: ir.Operation, *, static: bool) -> Match | NoMatch | None:
 
 def _match_extract(root: ir.Operation, static: bool) -> Match | None:
     source = ops.defining_op(root.operands[0])
-    if source is None or ops.element_type(root.results[0]) not in WIDE:
+    if source is None or ops.element_type(root.results[0]) not in SIZE_TYPES:
         return None
     size = extracted(root)
     if size is None or static == bool(size.atoms):

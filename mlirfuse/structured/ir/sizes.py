@@ -1,7 +1,7 @@
-"""What the dynamic sizes of a function's values are in a call with given arguments.
+"""Dynamic sizes of a function's values in a call with given argument shapes.
 
-sizes = Sizes("main", [(8, 16)])
-sizes.shape(value)                      # (8, 32), or None where data says it
+sizes = Sizes("main", [(8, 16)], 1)
+sizes.shape(value)                      # (8, 32), or None where a size depends on data
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from iree.compiler import ir
 
 from mlirfuse.structured.ir import ops
 
-_LISTED = {
+_FIRST_SIZE_OPERAND = {
     "tensor.empty": 0,
     "hal.tensor.import": 1,
     "iree_tensor_ext.compute_barrier.start": 1,
     "iree_tensor_ext.compute_barrier.end": 1,
     "tensor.expand_shape": 1,
 }
-"""Ops whose operands from this one on are the dynamic sizes of the result."""
+"""Index of the first operand that is a dynamic size of the result, for ops that list them."""
 
-_SAME = frozenset({"tensor.cast", "tensor.insert_slice"})
+_KEEPS_SHAPE = frozenset({"tensor.cast", "tensor.insert_slice"})
 
 _CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "extsi", "extui", "trunci"))
 
@@ -45,22 +45,22 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
 
 
 class Sizes:
-    """The sizes of one call."""
+    """Sizes of the values in one call."""
 
     def __init__(self, function: str, shapes: Sequence[tuple[int, ...]], other: int) -> None:
-        """Takes the shapes of the arguments of the function that is called.
+        """Stores the argument shapes of the called function.
 
         Args:
-          function: its name.
-          shapes: of its arguments.
-          other: every dynamic size of the arguments of other functions.
+          function: name of the called function.
+          shapes: shapes of its arguments.
+          other: size assumed for dynamic dimensions of the arguments of other functions.
         """
         self._function = function
         self._shapes = shapes
         self._other = other
 
     def shape(self, value: ir.Value) -> tuple[int, ...] | None:
-        """The shape of a tensor, or None where it cannot be told."""
+        """The shape of a tensor; None where it is unknown."""
         if ops.ranked(value) is None:
             return None
         found = [
@@ -70,8 +70,8 @@ class Sizes:
         known = tuple(n for n in found if n is not None)
         return known if len(known) == len(found) else None
 
-    def number(self, value: ir.Value) -> int | None:
-        """The value of an index, or None where it cannot be told."""
+    def index(self, value: ir.Value) -> int | None:
+        """The value of an index; None where it is unknown."""
         constant = ops.constant(value)
         if constant is not None:
             return int(constant)
@@ -79,15 +79,15 @@ class Sizes:
         if op is None:
             return None
         if op.name in _CASTS:
-            return self.number(op.operands[0])
+            return self.index(op.operands[0])
         if op.name in _ARITHMETIC:
-            left, right = map(self.number, op.operands)
+            left, right = map(self.index, op.operands)
             divides = "div" in op.name or "rem" in op.name
             if left is None or right is None or (divides and right <= 0):
                 return None
             return _ARITHMETIC[op.name](left, right)
         if op.name == "tensor.dim":
-            axis = self.number(op.operands[1])
+            axis = self.index(op.operands[1])
             shape = self.shape(op.operands[0])
             return None if axis is None or shape is None else shape[axis]
         if op.name == "hal.buffer_view.dim" and isinstance(op.operands[0].owner, ir.Block):
@@ -109,13 +109,13 @@ class Sizes:
         if op is None:
             return None
         dynamic = ops.shape(value)[:axis].count(None)
-        if op.name in _LISTED:
-            return self.number(op.operands[_LISTED[op.name] + dynamic])
+        if op.name in _FIRST_SIZE_OPERAND:
+            return self.index(op.operands[_FIRST_SIZE_OPERAND[op.name] + dynamic])
         if op.name == ops.REGION:
             before = [r for r in op.results if r != value]
             before = before[: list(op.results).index(value)]
             skipped = sum(ops.shape(r).count(None) for r in before)
-            return self.number(op.operands[skipped + dynamic])
+            return self.index(op.operands[skipped + dynamic])
         if op.name == "tensor.collapse_shape":
             whole = [self._axis(op.operands[0], a) for a in ops.reassociation(op)[axis]]
             known = [n for n in whole if n is not None]
@@ -123,14 +123,13 @@ class Sizes:
         if op.name == "tensor.reshape":
             sizes = ops.defining_op(op.operands[1])
             listed = sizes is not None and sizes.name == "tensor.from_elements"
-            return self.number(sizes.operands[axis]) if sizes is not None and listed else None
+            return self.index(sizes.operands[axis]) if sizes is not None and listed else None
         if op.name == "tensor.extract_slice":
-            return self.number(ops.sliced(op).dynamic_sizes[dynamic])
-        if op.name in _SAME:
+            return self.index(ops.slice_params(op).dynamic_sizes[dynamic])
+        if op.name in _KEEPS_SHAPE:
             return self._axis(op.operands[-1] if op.name == "tensor.cast" else op.operands[1], axis)
         if op.name.startswith("linalg."):
-            number = list(op.results).index(value)
-            return self._axis(ops.inits(op)[number], axis)
+            return self._axis(ops.inits(op)[list(op.results).index(value)], axis)
         return None
 
     def _axis(self, value: ir.Value, axis: int) -> int | None:

@@ -1,39 +1,37 @@
-"""Sets of ops that can become one group, and whether they may."""
+"""Slices of the use-def graph that can become one dispatch region, and whether they may."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import analysis_cache, ops
 
-# Ops that hold no data of their own; a group takes copies of them instead of reading them.
-CHEAP = frozenset({"tensor.empty", "linalg.fill"})
-
 
 def in_order(group: Iterable[ir.Operation]) -> list[ir.Operation]:
-    """The ops sorted by their place in the block."""
-    return sorted(group, key=functools.cmp_to_key(_compare_places))
+    """The ops sorted by their position in the block."""
+    return sorted(group, key=functools.cmp_to_key(_compare_positions))
 
 
-def _compare_places(a: ir.Operation, b: ir.Operation) -> int:
+def _compare_positions(a: ir.Operation, b: ir.Operation) -> int:
     return 0 if a == b else -1 if a.is_before_in_block(b) else 1
 
 
-def is_cheap(op: ir.Operation) -> bool:
-    """Whether a group takes a copy of the op: empty tensors and fills with a constant."""
+def is_clonable(op: ir.Operation) -> bool:
+    """Whether IREE clones the op into a dispatch: an empty tensor, or a fill with a constant."""
     return op.name == "tensor.empty" or (
         op.name == "linalg.fill" and ops.constant(op.results[0]) is not None
     )
 
 
 def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Operation]:
-    """The pure ops of the root's block that compute it, ending at `stops` and at cheap ops.
+    """The pure ops of the root's block that compute it, up to `stops` and to clonable ops.
 
-    The root is last. Contractions and ops without a scalar body, reshapes excepted, end the walk.
+    The root is last. The walk ends at contractions and at ops that are neither generics nor
+    reshapes.
     """
     group: dict[ir.Operation, None] = {root: None}
     work = [root]
@@ -42,7 +40,7 @@ def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Op
             op = ops.defining_op(value)
             if value in stops or op is None or op in group or op.block != root.block:
                 continue
-            if is_cheap(op) or not (ops.is_generic(op) or op.name in ops.RESHAPES):
+            if is_clonable(op) or not (ops.is_generic(op) or op.name in ops.RESHAPES):
                 continue
             if ops.is_contraction(op):
                 continue
@@ -52,7 +50,7 @@ def backward_slice(root: ir.Operation, stops: frozenset[ir.Value]) -> list[ir.Op
 
 
 def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
-    """What the group reads from outside, each once; copied ops and scalars do not count."""
+    """The outside tensors that the group reads, each once; clonable ops do not count."""
     members = set(group)
     seen = dict.fromkeys(
         value for op in group for value, owner in _tensors_of(op) if owner not in members
@@ -60,24 +58,24 @@ def operands_of(group: list[ir.Operation]) -> list[ir.Value]:
     return list(seen)
 
 
-@analysis_cache.kept
+@analysis_cache.per_op
 def _tensors_of(op: ir.Operation) -> tuple[tuple[ir.Value, ir.Operation | None], ...]:
-    """The tensors that the op reads, with what defines each; copied ops do not count."""
+    """The tensors that the op reads, each with the op that defines it, clonable ops left out."""
     return tuple(
         (value, owner)
-        for value, owner in ops.sources(op)
-        if ops.ranked(value) is not None and (owner is None or not is_cheap(owner))
+        for value, owner in ops.operand_producers(op)
+        if ops.ranked(value) is not None and (owner is None or not is_clonable(owner))
     )
 
 
 def results_of(group: list[ir.Operation]) -> list[ir.Value]:
-    """The values of the group that ops outside it read."""
+    """The values of the group that have outside users."""
     members, block = set(group), group[0].block
     return [r for op in group for r in op.results if _is_read_outside(r, members, block)]
 
 
 def _is_read_outside(value: ir.Value, members: set[ir.Operation], block: ir.Block) -> bool:
-    """Whether an op that is none of the members, and in none of them, reads the value."""
+    """Whether the value has a user that is no member and inside no member."""
     for use in value.uses:
         user = use.owner.operation
         if user not in members and ops.ancestor_in(block, user) not in members:
@@ -103,7 +101,9 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
     wide = wider_result(group)
     if wide is not None:
         name = ops.described(wide)
-        return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
+        return NoMatch(
+            Reason.EXTRA_USERS, f"{name} is larger than the result of the group's last op"
+        )
     blocker = cycle(group)
     if blocker is not None:
         name = ops.described(blocker)
@@ -115,10 +115,10 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
 
 
 def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
-    """An op before the last whose value others read and which has more dimensions than the last's.
+    """An op before the last with outside users and a result of higher rank than the last op's.
 
-    IREE distributes a dispatch by its last op: what has dimensions that this one lacks is computed
-    more than once and cannot be written.
+    IREE distributes a dispatch by its last op: a value with dimensions that this op lacks is
+    computed more than once and cannot be written.
     """
     members, block = set(group), group[0].block
     rank = max(len(ops.shape(r)) for r in group[-1].results)
@@ -131,7 +131,7 @@ def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
 
 
 def cycle(group: list[ir.Operation]) -> ir.Operation | None:
-    """An op outside the group that depends on it and that it depends on, if there is one."""
+    """An op outside the group that depends on the group and that the group depends on, if any."""
     members, last = set(group), group[-1]
     block = last.block
     reached: set[ir.Operation] = set()
@@ -146,49 +146,94 @@ def cycle(group: list[ir.Operation]) -> ir.Operation | None:
             reached.add(outer)
             work += list(outer.results)
     for op in group if reached else ():
-        for _, owner in ops.sources(op):
+        for _, owner in ops.operand_producers(op):
             if owner in reached:
                 return owner
     return None
 
 
-def first_reader(group: list[ir.Operation]) -> ir.Operation:
-    """Where the region has to stand: the first outside reader, or the group's last op."""
-    members, place = set(group), group[-1]
-    block = place.block
-    for op in group:
-        for result in op.results:
-            for user in ops.users(result):
-                outer = ops.ancestor_in(block, user)
-                if outer is None or outer in members:
-                    continue
-                if outer.is_before_in_block(place):
-                    place = outer
-    return place
+def first_user(
+    values: Iterable[ir.Value], members: Container[ir.Operation], block: ir.Block
+) -> ir.Operation | None:
+    """The first op of the block that uses one of the values, itself or in a body, and is no member.
+
+    Args:
+      values: results of ops in the block.
+      members: ops whose uses do not count.
+      block: the block.
+    """
+    first: ir.Operation | None = None
+    for value in values:
+        for user in ops.users(value):
+            outer = ops.ancestor_in(block, user)
+            if outer is None or outer in members:
+                continue
+            if first is None or outer.is_before_in_block(first):
+                first = outer
+    return first
+
+
+def insertion_point(group: list[ir.Operation]) -> ir.Operation:
+    """The op where the region has to be inserted: its first outside user, or its last op."""
+    results = (result for op in group for result in op.results)
+    user, last = first_user(results, set(group), group[-1].block), group[-1]
+    return user if user is not None and user.is_before_in_block(last) else last
 
 
 def late_producers(group: list[ir.Operation]) -> list[ir.Operation]:
-    """Outside ops that feed the group and stand after its first reader, in block order."""
-    place, members = first_reader(group), set(group)
-    if place == group[-1]:
+    """Outside producers that come after the group's first outside user, in block order."""
+    point, members = insertion_point(group), set(group)
+    if point == group[-1]:
         return []
     late: dict[ir.Operation, None] = {}
     work = list(group)
     while work:
-        for _, owner in ops.sources(work.pop()):
-            if owner is None or owner.block != place.block or owner in members or owner in late:
+        for _, owner in ops.operand_producers(work.pop()):
+            if owner is None or owner.block != point.block or owner in members or owner in late:
                 continue
-            if place == owner or place.is_before_in_block(owner):
+            if point == owner or point.is_before_in_block(owner):
                 late[owner] = None
                 work.append(owner)
     return in_order(late)
 
 
-def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
-    """The ops that change when a group takes the place of these: they, and what reads them.
+def exclusive_producers(
+    users: Iterable[ir.Operation],
+    accepts: Callable[[ir.Operation], bool],
+    members: Container[ir.Operation] = (),
+) -> list[ir.Operation]:
+    """The producers of the ops' operands that have no users but them, each other and `members`.
 
-    Those are ops of the block, and each op around a reader inside one; a reshape's readers too,
-    since a rewrite may let its inverse vanish.
+    Args:
+      users: ops of one block.
+      accepts: whether a producer of the block, with one result, may be one of them.
+      members: further ops that may use them.
+
+    Returns:
+      The producers in block order, without the users.
+    """
+    roots = list(users)
+    own = set(roots)
+    found: set[ir.Operation] = set()
+    work = list(roots)
+    while work:
+        for value in work.pop().operands:
+            op = ops.defining_op(value)
+            if op is None or op in found or op in own or op in members:
+                continue
+            if op.block != roots[0].block or len(op.results) != 1 or not accepts(op):
+                continue
+            if all(u in found or u in own or u in members for u in ops.users(value)):
+                found.add(op)
+                work.append(op)
+    return in_order(found)
+
+
+def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
+    """The ops that change when a rewrite replaces these: they and their users.
+
+    For a user in a nested block these include each op around it, up to the block. Users of a
+    reshape among the users count too, since a rewrite may fold a reshape with its inverse.
     """
     found: dict[ir.Operation, None] = {}
     work = list(group)
@@ -203,23 +248,23 @@ def changed_by(group: Iterable[ir.Operation]) -> list[ir.Operation]:
             for user in ops.users(result):
                 if user.name in ops.RESHAPES and user not in found:
                     work.append(user)
-                reader: ir.Operation | None = user
-                while reader is not None and reader not in found and reader.block != op.block:
-                    found[reader] = None
-                    reader = None if reader.parent is None else reader.parent.operation
-                if reader is not None:
-                    found[reader] = None
+                outer: ir.Operation | None = user
+                while outer is not None and outer not in found and outer.block != op.block:
+                    found[outer] = None
+                    outer = None if outer.parent is None else outer.parent.operation
+                if outer is not None:
+                    found[outer] = None
     return list(found)
 
 
 def remove_dead(block: ir.Block) -> list[ir.Operation]:
-    """Erases the pure ops of the block whose results nobody reads; returns the others, in order."""
+    """Erases the pure ops of the block without users; returns the remaining ops, in order."""
     left = []
     for op in reversed([o.operation for o in block.operations]):
         results = op.results
         read = not results or any(next(iter(r.uses), None) is not None for r in results)
         if not read and ops.is_pure(op):
-            analysis_cache.drop([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
+            analysis_cache.invalidate([op, *ops.nested_ops(op)] if op.name == ops.REGION else [op])
             op.erase()
         else:
             left.append(op)

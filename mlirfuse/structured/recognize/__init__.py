@@ -1,1 +1,1 @@
-"""Recognition of patterns by meaning: attention, norms, contractions, ..."""
+"""Recognition of computations by value: attention, norms, contractions and others."""

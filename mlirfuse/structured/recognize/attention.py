@@ -1,9 +1,9 @@
-"""Recognition of attention: `softmax(scale * q k^T + mask) v`, in any writing.
+"""Recognition of attention: `softmax(scale * q k^T + mask) v`, however it is written.
 
-The two contractions may be named or generic, in either order of operands; the scale may multiply
-or divide q, k or the product; the mask may be added or selected; the softmax may be one op or its
-parts. Reshapes, transposes, broadcasts and widening casts of q, k, v and of the result become
-indexing maps of the attention, with a dimension of its own for every part of a split loop.
+The two contractions may be named or generic, with operands in either order. The scale may multiply
+or divide q, k or the scores. The mask may be added or selected. The softmax may be one op or
+decomposed. Reshapes, transposes, broadcasts and widening casts of q, k, v and of the result become
+indexing maps of the attention, with a dimension for every digit of a split loop.
 """
 
 from __future__ import annotations
@@ -13,46 +13,37 @@ import itertools
 
 from iree.compiler import ir
 
-from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes, upstream_math
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Lin,
-    Loop,
-    number,
-    start,
-)
-from mlirfuse.structured.expr.loop_domains import Base, Domain, SizeOf, common_domain, holds
-from mlirfuse.structured.ir import analysis_cache, ops, slices
-from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.expr.arithmetic import constant_factor
+from mlirfuse.structured.expr.expressions import number, start
+from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, common_domain, holds
+from mlirfuse.structured.expr.nodes import Apply, Base, Element, Expr, Index, Lin, Loop
+from mlirfuse.structured.ir import analysis_cache, ops
+from mlirfuse.structured.recognize import mask_analysis, mask_logic, masks
 from mlirfuse.structured.recognize.scores import (
+    Contraction,
     NearScores,
-    Product,
-    constant_factor,
-    find_product,
+    find_contraction,
     find_scores,
 )
-from mlirfuse.structured.recognize.softmax import Softmax, all_closed, find_softmax
-from mlirfuse.targets.base import Target
+from mlirfuse.structured.recognize.softmax import Softmax, find_softmax, tests_fully_masked
 
-VIEW_STEPS = 16
-"""Ops between a contraction and the tensor in memory that are looked through."""
+MAX_VIEW_OPS = 16
+"""Ops between a contraction and the tensor in memory that recognition looks through."""
 
-KERNEL_HEADS = 256
-"""Largest head size of a kernel: q, the sums, and two blocks of k and v fit registers and workgroup
-memory."""
 
 _BITS = {"f16": 16, "bf16": 16, "f32": 32}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor of the attention: the value, and the dimensions of the domain for each of its axes.
+    """A tensor of the attention.
 
-    An axis of size one has no dimension; an axis that a reshape joined has several, major first.
+    Attributes:
+      value: the tensor.
+      axes: dimensions of the domain for each axis: none for an axis of size one, several, major
+        first, for an axis that a reshape collapsed.
     """
 
     value: ir.Value
@@ -69,20 +60,21 @@ class Attention:
     """A recognized attention.
 
     Attributes:
-      first: the contraction of q and k.
-      final: the op whose result it computes.
-      q: the queries.
-      k: the keys.
-      v: the values.
-      result: how the final op's result is indexed.
-      domain: the dimensions, in the order batch, queries, n, k1, keys.
-      scale: the factor of the product of q and k.
-      mask: what is added to the scores, f32, or where they are kept, i1; None for nothing.
-      closed: a row where this is true throughout gives zero, i1; None when there is none.
-      open: an element of the result is zero where this one is false, i1; None when there is none.
+      qk: the contraction of q and k.
+      final: the op whose result the attention computes.
+      q: queries.
+      k: keys.
+      v: values.
+      result: result of the final op.
+      domain: dimensions, in the order batch, queries, n, k1, keys.
+      scale: factor of q k^T.
+      mask: addend of the scores, f32, or condition that keeps them, i1; None without a mask.
+      masked: condition, i1; a row of the result is zero if it is true at every key. None without
+        one.
+      nonzero: condition, i1; an element of the result is zero if it is false. None without one.
     """
 
-    first: ir.Operation
+    qk: ir.Operation
     final: ir.Operation
     q: Operand
     k: Operand
@@ -91,17 +83,17 @@ class Attention:
     domain: Domain
     scale: float
     mask: Expr | None
-    closed: Expr | None
-    open: Element | None
+    masked: Expr | None
+    nonzero: Element | None
 
     @property
     def k1(self) -> int:
-        """The dimension that q and k contract."""
+        """The dimension over which q and k are contracted."""
         return len(self.domain.dims) - 2
 
     @property
     def key(self) -> int:
-        """The dimension that the softmax runs over."""
+        """The dimension over which the softmax normalizes."""
         return len(self.domain.dims) - 1
 
     @property
@@ -110,162 +102,53 @@ class Attention:
         return self.domain.dims[self.key].size is None
 
     @property
-    def of_queries(self) -> frozenset[int]:
-        """The dimensions of the rows: those of q and the result that neither k nor v has."""
+    def query_dims(self) -> frozenset[int]:
+        """The dimensions of queries: those of q and the result, but not of k and v."""
         return frozenset((self.q.dims & self.result.dims) - self.k.dims - self.v.dims)
 
     @property
-    def of_heads(self) -> frozenset[int]:
-        """The dimension that q and k contract, and those that v has and k has not."""
+    def head_dims(self) -> frozenset[int]:
+        """The dimensions of heads: k1, and those of v, but not of k."""
         return frozenset({self.k1} | (self.v.dims - self.k.dims))
 
     @property
     def mask_tensors(self) -> tuple[Element, ...]:
-        """The elements that the mask reads from memory, each tensor once per way of indexing."""
+        """The elements that the mask reads from memory, each tensor once per index."""
         found = masks.leaves(self.mask) if self.mask is not None else ()
         return tuple(dict.fromkeys(leaf for leaf in found if isinstance(leaf, Element)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NearAttention:
-    """A computation that is attention up to one fact; `masked` when it has a mask."""
+    """A computation that is attention except for one fact.
+
+    Attributes:
+      masked: whether it has a mask.
+      refusal: the fact.
+    """
 
     masked: bool
     refusal: NoMatch
 
 
-def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | None:
-    """The match of one of the attention passes at the contraction with v.
-
-    Args:
-      root: the contraction.
-      masked: whether the pass takes attention with a mask, or attention without.
-    """
-    if len(root.results) != 1 or not ops.is_contraction(root):
-        return None
-    found = find_attention(root)
-    if isinstance(found, NearAttention):
-        return found.refusal if found.masked == masked else None
-    if found is None or (found.mask is not None) != masked:
-        return None
-    core = _between(found.first, found.final)
-    for op in slices.in_order(core - {found.final}):
-        for user in (u for result in op.results for u in ops.users(result)):
-            if ops.ancestor_in(root.block, user) not in core:
-                return NoMatch(Reason.EXTRA_USERS, f"{op.name} is read by {user.name} too")
-    read = [o.value for o in (found.q, found.k, found.v)] + [e.value for e in found.mask_tensors]
-    read += [] if found.open is None else [found.open.value]
-    if any(ops.defining_op(value) in core for value in read):
-        return NoMatch(Reason.STRUCTURE, "the mask depends on the scores")
-    return Match(found.final, tuple(slices.in_order(core)), found)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the attention passes.
-
-    Attributes:
-      dynamic_keys: take a dynamic number of keys where no kernel takes it, too: IREE compiles it
-        slowly and badly.
-      any_size: take sizes for which the target is faster with the parts, too.
-    """
-
-    dynamic_keys: bool = False
-    any_size: bool = False
-
-
-def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `legal` of the attention passes: element types, head sizes, operands."""
-    found: Attention = match.data
-    for operand in (found.q, found.k, found.v, found.result):
-        if not ops.is_float(operand.value):
-            return NoMatch(Reason.ELEMENT_TYPE, ops.element_type(operand.value))
-    for d in found.of_heads:
-        if found.domain.dims[d].size is None:
-            return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
-    bound = 4 + len({e.value for e in found.mask_tensors})
-    bound += (found.closed is not None) + (found.open is not None)
-    limit = ctx.target.max_operands
-    if bound > limit:
-        return NoMatch(
-            Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
-        )
-    return None
-
-
-def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `profitable` of the attention passes: what the target's code is slow for, unless allowed.
-
-    IREE 3.13.0 tiles the keys' loop with whole tiles only. For a dynamic one it writes 20000 lines
-    of LLVM IR without matrix instructions, f16 and heads of 64: 9 s to compile for sm_80 and 66 to
-    111 s for gfx942, against 0.5 s for a static one.
-    """
-    found: Attention = match.data
-    target, allowed = ctx.target, ctx.options
-    if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
-        return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
-    few, most = target.attention_multiple, target.attention_heads
-    if allowed.any_size or target.kernels or few is None or most is None:
-        return None
-    sizes = [dim.size for dim in found.domain.dims]
-    heads = [sizes[d] or 0 for d in found.of_heads]
-    queries = max((sizes[d] or few for d in found.of_queries), default=1)
-    if queries < few:
-        return None
-    if max(heads) > most:
-        said = f"heads of more than {most} are faster in parts; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
-    if any(size is not None and size % few for size in (queries, sizes[found.key], *heads)):
-        said = f"sizes that {few} does not divide get no matrix instructions; see any_size"
-        return NoMatch(Reason.NOT_PROFITABLE, said)
-    return None
-
-
-def _may_get_kernel(found: Attention, target: Target) -> bool:
-    """Whether a kernel of a provider may take the place of IREE's code."""
-    heads = [found.domain.dims[d].size or 0 for d in found.of_heads]
-    return target.kernels and _bits(found.q.value) == 16 and max(heads) <= KERNEL_HEADS
-
-
-def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:
-    """The ops that depend on `first` and that `last` depends on, both included."""
-    known: dict[ir.Operation, bool] = {first: True}
-    work = [last]
-    while work:
-        op = work[-1]
-        producers = [p for v in op.operands if (p := ops.defining_op(v)) is not None]
-        # What stands before `first` cannot depend on it; so the walk stays short.
-        near = [p for p in producers if p.block == first.block and not p.is_before_in_block(first)]
-        unknown = [p for p in near if p not in known]
-        if unknown:
-            work += unknown
-            continue
-        work.pop()
-        known.setdefault(op, any(known[p] for p in near))
-    return {op for op, depends in known.items() if depends}
-
-
-# --- the contraction with v ----------------------------------------------------------------------
-
-
 def may_end_attention(root: ir.Operation) -> bool:
-    """Whether the op is a contraction with an exponential above it: most are not."""
+    """Whether the op is a contraction with an exponential upstream: a fast filter."""
     values = root.operands if ops.is_contraction(root) else ()
     return any(upstream_math.holds(value, upstream_math.EXPONENTIAL) for value in values)
 
 
-@analysis_cache.remembered
+@analysis_cache.until_change
 def find_attention(root: ir.Operation) -> Attention | NearAttention | None:
     """Recognizes the attention whose contraction with v is `root`.
 
-    A transpose or narrowing cast that follows comes along when the result stays contiguous in v's
-    last dimension, and a select of the result or zero: IREE takes PyTorch's zeros for masked rows
-    out of the weights when one condition decides for all rows.
+    The attention includes a transpose or narrowing cast of the result that keeps v's last dimension
+    contiguous, and a select between the result and zero: IREE hoists PyTorch's zeros for masked
+    rows out of the weights if the condition does not vary over keys.
     """
-    product = find_product(start(root.results[0]))
-    if product is None:
+    contraction = find_contraction(start(root.results[0]))
+    if contraction is None:
         return None
-    if not any(find_softmax(side, product.loop) for side in (product.a, product.b)):
+    if not any(find_softmax(side, contraction.loop) for side in (contraction.a, contraction.b)):
         return None
     near: NearAttention | None = None
     for final in _finals(root):
@@ -282,29 +165,29 @@ def _contiguous(found: Attention) -> bool:
 
 
 def _finals(root: ir.Operation) -> list[ir.Operation]:
-    """The ops whose result may be computed in place of the contraction's, furthest first."""
+    """The ops whose result the attention may compute instead of the contraction's, last first."""
     chain = [root]
     while True:
-        readers = list(chain[-1].results[0].uses)
-        if len(readers) != 1:
+        uses = list(chain[-1].results[0].uses)
+        if len(uses) != 1:
             break
-        op = readers[0].owner.operation
-        if op.block != root.block or not (op.name in ops.RESHAPES or _moves(op) or _closes(op)):
+        op = uses[0].owner.operation
+        if op.block != root.block or not (op.name in ops.RESHAPES or _moves(op) or _selects(op)):
             break
         chain.append(op)
     return [op for op in reversed(chain) if op == root or op.name not in ops.RESHAPES]
 
 
 def _moves(op: ir.Operation) -> bool:
-    """Whether the op moves or narrows the elements of one tensor."""
+    """Whether the op only permutes or truncates the elements of one tensor."""
     if not ops.is_elementwise(op) or ops.num_inputs(op) != 1 or len(op.results) != 1:
         return False
     names = [o.operation.name for o in ops.body(op).operations]
     return ops.is_projection(op) or names == ["arith.truncf", "linalg.yield"]
 
 
-def _closes(op: ir.Operation) -> bool:
-    """Whether the op selects, and no more."""
+def _selects(op: ir.Operation) -> bool:
+    """Whether the op is one elementwise select."""
     if not ops.is_elementwise(op) or len(op.results) != 1:
         return False
     return [o.operation.name for o in ops.body(op).operations] == ["arith.select", "linalg.yield"]
@@ -312,37 +195,37 @@ def _closes(op: ir.Operation) -> bool:
 
 def _find(final: ir.Operation, root: ir.Operation) -> Attention | NearAttention | None:
     expr: Expr = start(final.results[0])
-    open_at: Element | None = None
+    nonzero: Element | None = None
     while not (isinstance(expr, Element) and ops.defining_op(expr.value) == root):
         step = reshapes.step(expr) if isinstance(expr, Element) else None
         if isinstance(expr, Apply) and expr.op == "arith.truncf":
             step = expr.args[0]
-        if isinstance(expr, Apply) and expr.op == "arith.select" and open_at is None:
+        if isinstance(expr, Apply) and expr.op == "arith.select" and nonzero is None:
             condition, taken, other = expr.args
             if isinstance(condition, Element) and number(other) == 0:
-                open_at, step = condition, taken
+                nonzero, step = condition, taken
         if step is None:
             return None
         expr = step
-    product = find_product(expr)
-    if product is None:
+    contraction = find_contraction(expr)
+    if contraction is None:
         return None
-    for weights, v in ((product.a, product.b), (product.b, product.a)):
-        softmax = find_softmax(weights, product.loop)
+    for weights, v in ((contraction.a, contraction.b), (contraction.b, contraction.a)):
+        softmax = find_softmax(weights, contraction.loop)
         if softmax is not None:
-            return _attention(final, product, softmax, weights, v, open_at)
+            return _attention(final, contraction, softmax, weights, v, nonzero)
     return None
 
 
 def _attention(
     final: ir.Operation,
-    product: Product,
+    contraction: Contraction,
     softmax: Softmax,
     weights: Element,
     v: Element,
-    open_at: Element | None,
+    nonzero: Element | None,
 ) -> Attention | NearAttention | None:
-    key = product.loop
+    key = contraction.loop
     scores = find_scores(softmax.scores, key)
     if scores is None:
         return None
@@ -359,13 +242,15 @@ def _attention(
         return NearAttention(
             True, NoMatch(Reason.WRONG_AXIS, "the mask does not vary with the keys")
         )
-    closed: Expr | None = None
+    masked: Expr | None = None
     if softmax.zero_if is not None:
-        if not all_closed(softmax.zero_if, softmax.scores, key):
-            other = NoMatch(Reason.STRUCTURE, "the softmax is zeroed on other rows than -inf's")
+        if not tests_fully_masked(softmax.zero_if, softmax.scores, key):
+            other = NoMatch(
+                Reason.STRUCTURE, "the softmax is zeroed on other rows than those of -inf"
+            )
             return NearAttention(mask is not None, other)
-        closed = None if mask is None else masks.closed_rows(mask, key, size_of)
-    indices += [] if open_at is None else open_at.index
+        masked = None if mask is None else mask_analysis.masked_rows(mask, key, size_of)
+    indices += [] if nonzero is None else nonzero.index
     plan = _Plan(final, key, scores.loop, indices, size_of)
     kept_bits = min(_bits(final.results[0]), _bits(weights.value))
     refusal: NoMatch | None = None
@@ -378,7 +263,7 @@ def _attention(
         domain = plan.domain(*read)
         if isinstance(domain, Domain):
             return Attention(
-                first=scores.first,
+                qk=scores.qk,
                 final=final,
                 q=_operand(domain, q.element),
                 k=_operand(domain, k.element),
@@ -387,8 +272,8 @@ def _attention(
                 domain=domain,
                 scale=scores.scale * q.scale * k.scale,
                 mask=mask,
-                closed=closed,
-                open=open_at,
+                masked=masked,
+                nonzero=nonzero,
             )
         refusal = refusal or domain
     if refusal is None:
@@ -398,13 +283,10 @@ def _attention(
 
 
 def _mask(expr: Expr, size_of: SizeOf) -> Expr | None:
-    """The mask as the group computes it: i1 where it only masks, else f32; None for nothing."""
-    found = masks.settled(expr, size_of)
-    found = masks.kept(found) or masks.bounded(found)
-    return None if found == masks.TRUE else found
-
-
-# --- operands and dimensions ---------------------------------------------------------------------
+    """The mask as the group computes it: i1 if boolean, else f32; None if it masks nothing."""
+    found = mask_analysis.simplified(expr, size_of)
+    found = masks.as_boolean(found) or masks.bounded(found)
+    return None if found == mask_logic.TRUE else found
 
 
 def _operand(domain: Domain, element: Element) -> Operand:
@@ -413,7 +295,12 @@ def _operand(domain: Domain, element: Element) -> Operand:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _View:
-    """A tensor from which an operand can be read, and the factor left out in doing so."""
+    """A tensor from which an operand can be read.
+
+    Attributes:
+      element: an element of the tensor.
+      scale: constant factor between the tensor and the operand.
+    """
 
     element: Element
     scale: float
@@ -422,14 +309,18 @@ class _View:
 def _views(element: Element, contracted: Loop | None) -> list[_View]:
     """The tensors that an operand is a view of, best first.
 
-    Widening casts are looked through too, and constant factors when the operand is contracted with
-    another before the softmax. Better is a narrower type, then the contracted loop as the last
-    index, then one index for each loop, then further up.
+    Recognition also looks through widening casts, and through constant factors of q and k. A view
+    is better with a narrower element type, then with the contracted loop as the last index, then
+    without linearized indices, then further upstream.
+
+    Args:
+      element: the operand.
+      contracted: the loop over which q and k are contracted; None for v.
     """
     found = [_View(element, 1.0)]
     expr: Expr = element
     factor = 1.0
-    for _ in range(VIEW_STEPS):
+    for _ in range(MAX_VIEW_OPS):
         step: Expr | None = None
         if isinstance(expr, Element):
             step = reshapes.step(expr)
@@ -460,19 +351,19 @@ def _bits(value: ir.Value) -> int:
 def _types_agree(read: list[ir.Value], kept_bits: int) -> bool:
     """Whether one attention can read q, k and v.
 
-    It rounds the weights to v's type. That must lose nothing that the graph keeps, which rounds
-    them, or the result, to `kept_bits`.
+    It rounds the softmax weights to v's type, which must not be narrower than the `kept_bits` to
+    which the graph rounds the weights or the result.
     """
     return len({ops.element_type(v) for v in read}) == 1 and kept_bits <= _bits(read[-1])
 
 
 _ROLES = {"qkvo": "batch", "qo": "m", "vo": "n", "qk": "k1", "kv": "key"}
-"""Which of q, k, v and the output a dimension indexes -> what it is."""
+"""Role of a dimension, by the tensors among q, k, v and the output that it indexes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the dimensions follow from, apart from the chosen views."""
+    """The inputs of the domain apart from the chosen views."""
 
     final: ir.Operation
     key: Loop
@@ -481,7 +372,7 @@ class _Plan:
     size_of: SizeOf
 
     def domain(self, q: Element, k: Element, v: Element) -> Domain | NoMatch:
-        """The dimensions in the order of `Attention`, or why they are not an attention's."""
+        """The dimensions in the order of `Attention`, or a refusal."""
         out = start(self.final.results[0])
         parts = (q, k, v, out)
         indices = [*(index for part in parts for index in part.index), *self.mask]

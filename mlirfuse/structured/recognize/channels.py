@@ -1,4 +1,4 @@
-"""Elementwise ops that change each channel of a tensor by a number of its own."""
+"""Elementwise ops that scale or shift each channel of a tensor: parts of a batch norm."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions, gathers
+from mlirfuse.structured.recognize import epilogues, gathers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One op that adds to each channel, or multiplies it with, a number of its own.
+class ChannelOp:
+    """An op that scales or shifts each channel by an element of a vector.
 
     Attributes:
       op: the generic.
-      name: its scalar op: `arith.addf`, `arith.subf`, `arith.mulf` or `arith.divf`.
-      vector: one number per channel.
+      name: name of its scalar op: `arith.addf`, `arith.subf`, `arith.mulf` or `arith.divf`.
+      vector: scales or shifts, one element per channel.
     """
 
     op: ir.Operation
@@ -27,17 +27,17 @@ class Step:
 
     @property
     def scales(self) -> bool:
-        """Whether it multiplies or divides."""
+        """Whether the op multiplies or divides."""
         return self.name in ("arith.mulf", "arith.divf")
 
 
-def step(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int, Step] | None:
-    """The op as a step on the channels of the value, with their axis; None when it is none.
+def channel_op(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int, ChannelOp] | None:
+    """The op as one on the channels of the value, with the channel axis; None for any other op.
 
     Args:
       op: any op.
-      value: what the step changes.
-      axis: the channels' dimension where it is known.
+      value: the tensor that it scales or shifts.
+      axis: the channel dimension, or None if any dimension may be it.
     """
     if not ops.is_elementwise(op) or len(op.results) != 1 or ops.num_inputs(op) != 2:
         return None
@@ -58,27 +58,27 @@ def step(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int, Step
         return None
     if axis not in (None, index[0]) or ops.element_type(vector) != ops.element_type(value):
         return None
-    return index[0], Step(op, name, vector)
+    return index[0], ChannelOp(op, name, vector)
 
 
 def _vector(value: ir.Value, index: ops.IndexMap) -> tuple[ir.Value, ops.IndexMap]:
-    """What a broadcast repeats, and where it is read."""
+    """The source of a broadcast, and the loops at which it is read."""
     op = ops.defining_op(value)
     if op is not None and ops.is_projection(op) and None not in ops.indexing_maps(op):
         read, written = ops.plain_maps(op)
-        place = dict(zip(written, index, strict=True))
-        value, index = op.operands[0], tuple(None if d is None else place.get(d) for d in read)
+        loops = dict(zip(written, index, strict=True))
+        value, index = op.operands[0], tuple(None if d is None else loops.get(d) for d in read)
     return value, index
 
 
-_STEPS = frozenset({"arith.addf", "arith.subf", "arith.mulf", "arith.divf"})
+_CHANNEL_OPS = frozenset({"arith.addf", "arith.subf", "arith.mulf", "arith.divf"})
 
 
 def _applied(op: ir.Operation) -> str | None:
     """The one scalar op that the generic applies to its two inputs, in their order."""
     block = ops.body(op)
     inner = [o.operation for o in block.operations]
-    if len(inner) != 2 or inner[0].name not in _STEPS:
+    if len(inner) != 2 or inner[0].name not in _CHANNEL_OPS:
         return None
     arguments = list(block.arguments)
     operands = list(inner[0].operands)
@@ -88,40 +88,43 @@ def _applied(op: ir.Operation) -> str | None:
     return inner[0].name if inner[1].operands[0] == inner[0].results[0] else None
 
 
-def normalized(first: ir.Operation, max_operands: int) -> list[ir.Operation] | NoMatch | None:
-    """The group of a batch norm whose first op this is, in block order; None for another op.
+def batch_norm_group(first: ir.Operation, max_operands: int) -> list[ir.Operation] | NoMatch | None:
+    """The group of a batch norm that starts at this op, in block order; None for any other op.
 
-    Two steps or more, of which one scales and one shifts, and the elementwise ops behind them.
+    A batch norm has at least two channel ops, of which one scales and one shifts; the group
+    includes its epilogue.
     """
-    steps = _steps(first)
-    if len(steps) < 2 or len({step.scales for step in steps}) < 2:
+    channel_ops = _channel_ops(first)
+    if len(channel_ops) < 2 or len({op.scales for op in channel_ops}) < 2:
         return None
-    chain = contractions.epilogue(first, max_operands)
+    chain = epilogues.epilogue(first, max_operands)
     inside = {first, *chain}
-    if any(step.op not in inside for step in steps):
-        return NoMatch(Reason.EXTRA_USERS, "the channels in between are read elsewhere too")
-    beside = gathers.feeding([first, *chain], inside, takes_epilogues=False)
-    return slices.in_order([*beside, first, *chain])
+    if any(op.op not in inside for op in channel_ops):
+        return NoMatch(
+            Reason.EXTRA_USERS, "an intermediate value of the batch norm has other users"
+        )
+    producers = gathers.feeding([first, *chain], inside, takes_epilogues=False)
+    return slices.in_order([*producers, first, *chain])
 
 
-def _steps(first: ir.Operation) -> list[Step]:
-    """The steps from the op on; none when it is no step, or not the first."""
+def _channel_ops(first: ir.Operation) -> list[ChannelOp]:
+    """The chain of channel ops that starts at the op; empty when it is none, or not the first."""
     if not ops.is_elementwise(first) or len(first.results) != 1:
         return []
     for value in ops.inputs(first):
-        begun = step(first, value, None)
-        if begun is None:
+        start = channel_op(first, value, None)
+        if start is None:
             continue
-        before = ops.defining_op(value)
-        if before is not None and any(
-            step(before, v, begun[0]) is not None for v in ops.inputs(before)
+        axis, producer = start[0], ops.defining_op(value)
+        if producer is not None and any(
+            channel_op(producer, v, axis) is not None for v in ops.inputs(producer)
         ):
             return []
-        steps = [begun[1]]
+        chain = [start[1]]
         while True:
-            last = steps[-1].op.results[0]
-            found = [f for r in ops.users(last) if (f := step(r, last, begun[0])) is not None]
+            last = chain[-1].op.results[0]
+            found = [f for u in ops.users(last) if (f := channel_op(u, last, axis)) is not None]
             if not found:
-                return steps
-            steps.append(found[0][1])
+                return chain
+            chain.append(found[0][1])
     return []

@@ -1,4 +1,4 @@
-"""Ops that read a tensor at computed places, and what is generated with them."""
+"""Gathers: ops that read a tensor at computed indices, and the ops fused with them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
-from mlirfuse.structured.recognize import contractions
+from mlirfuse.structured.recognize import epilogues
 
 _SCALAR = ("arith.", "math.", "linalg.index", "linalg.yield", "tensor.extract", "cf.assert")
 
 
 def is_gather(op: ir.Operation) -> bool:
-    """Whether the op reads elements of a tensor at places that it computes, and no more."""
+    """Whether the op is elementwise except that it extracts tensor elements at computed indices."""
     if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_inits(op):
         return False
     inner = [o.operation for o in ops.body(op).operations]
@@ -24,10 +24,10 @@ def is_gather(op: ir.Operation) -> bool:
 
 
 def is_rotation(op: ir.Operation) -> bool:
-    """Whether the gather swaps the halves of a dimension: IREE's form of a rotary embedding's half.
+    """Whether the gather swaps the halves of a dimension: IREE's form of `rotate_half` in RoPE.
 
-    It has no inputs, reads one element of a tensor at its own loops but for one, which it counts
-    backwards, and negates it in one of the halves.
+    It has no inputs, extracts one element of a tensor at its own loops, one of them reversed, and
+    negates it in one half.
     """
     if not is_gather(op) or ops.num_inputs(op):
         return False
@@ -46,7 +46,7 @@ def _loop(index: ir.Value) -> int | None:
 
 
 def _is_swapped(index: ir.Value) -> bool:
-    """Whether the index is one minus a loop, whose size is two then."""
+    """Whether the index is one minus a loop index; the loop then has size two."""
     op = ops.defining_op(index)
     if op is None or op.name != "arith.subi":
         return False
@@ -55,14 +55,14 @@ def _is_swapped(index: ir.Value) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gathered:
-    """A gather and what is generated with it.
+    """A gather and the ops that are fused with it.
 
     Attributes:
       gather: the gather.
-      before: what only the gather reads, as the places; with the reshapes that a splitting
+      before: its exclusive producers, e.g. of the indices, with the collapses that an expanding
         `reshape` undoes.
-      reshape: what merges or splits dimensions between it and the chain, or None.
-      chain: the elementwise ops behind it, and what only they read, in block order.
+      reshape: the reshape between the gather and the chain, or None.
+      chain: the elementwise epilogue and its exclusive producers, in block order.
     """
 
     gather: ir.Operation
@@ -84,58 +84,58 @@ def gathered(
     takes_epilogues: bool = False,
     takes_moved: bool = False,
 ) -> Gathered | NoMatch | None:
-    """The gather, the elementwise ops behind it, and those that only these read.
+    """The gather with its elementwise epilogue and the exclusive producers of both.
 
     Args:
       gather: the gather.
-      max_operands: operands and results that a dispatch takes.
-      takes_epilogues: whether what only the ops behind it read may be the epilogue of a
-        contraction.
-      takes_moved: whether a transpose may compute what is gathered from.
+      max_operands: operands and results that a dispatch may have.
+      takes_epilogues: whether epilogues of contractions may be among the exclusive producers of the
+        gather's epilogue.
+      takes_moved: whether the gather may read the result of a transpose.
 
     Returns:
-      The ops, why there is no group, or None when there is nothing to generate with the gather.
+      The ops; a refusal; None when there is nothing to fuse with the gather.
     """
-    if not takes_moved and is_moved(gather):
-        return NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
+    if not takes_moved and reads_transposed(gather):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "the gather reads a transpose")
     users = ops.users(gather.results[0])
     reshape = _reshape(gather, users)
-    chain = contractions.epilogue(reshape or gather, max_operands)
+    chain = epilogues.epilogue(reshape or gather, max_operands)
     if not chain and len(users) > 1 and any(map(ops.is_elementwise, users)):
-        return NoMatch(Reason.EXTRA_USERS, "what is gathered is read elsewhere too")
+        return NoMatch(Reason.EXTRA_USERS, "the gather has other users")
     splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
     members = {gather, *chain, *([] if reshape is None else [reshape])}
     merges = _unmerging(gather, reshape) if splits and reshape is not None else []
     before = feeding([gather, *merges], {*members, *merges}, takes_epilogues=False)
-    beside = feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
+    feeders = feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
     if not chain:
         return Gathered(gather, tuple(before), None, ()) if before else None
-    whole = slices.in_order({*beside, *chain})
+    whole = slices.in_order({*feeders, *chain})
     if reshape is None or splits:
         return Gathered(gather, (*before, *merges), reshape, tuple(whole))
     values, rank = set(reshape.results), len(ops.shape(reshape.results[0]))
     for tail in (whole, chain):
-        if contractions.in_place(tail, values, rank):
+        if epilogues.reads_in_place(tail, values, rank):
             return Gathered(gather, tuple(before), reshape, tuple(tail))
-    return NoMatch(Reason.INDEXING_MAP, "what follows the merged dimensions moves them")
+    return NoMatch(Reason.INDEXING_MAP, "the epilogue permutes the collapsed dimensions")
 
 
-def is_moved(gather: ir.Operation) -> bool:
-    """Whether a transpose computes what is read: without the group IREE puts it elsewhere.
+def reads_transposed(gather: ir.Operation) -> bool:
+    """Whether the gather reads a transpose, which IREE fuses elsewhere if the gather is not fused.
 
-    Measured with IREE 3.13.0: a rotation behind a projection and the transpose of its heads takes
-    one dispatch less when IREE forms them.
+    Measured with IREE 3.13.0: a rotation after a projection and the transpose of its heads takes
+    one dispatch less if IREE forms the dispatches.
     """
     for inner in ops.body(gather).operations:
         if inner.operation.name == "tensor.extract":
-            op = ops.defining_op(ops.behind(inner.operation.operands[0], ops.RESHAPES))
+            op = ops.defining_op(ops.strip_views(inner.operation.operands[0], ops.RESHAPES))
             if op is not None and ops.is_projection(op):
                 return True
     return False
 
 
 def _reshape(gather: ir.Operation, users: list[ir.Operation]) -> ir.Operation | None:
-    """The reshape that alone reads the gather, if the gather can be computed behind it."""
+    """The reshape that is the gather's only user, if the gather can be computed after it."""
     if len(users) != 1 or users[0].name not in ops.RESHAPES or users[0].block != gather.block:
         return None
     reshape = users[0]
@@ -154,7 +154,7 @@ def _reshape(gather: ir.Operation, users: list[ir.Operation]) -> ir.Operation | 
 
 
 def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
-    """The reshapes that only the gather reads and that merge what the one behind it splits."""
+    """The collapses that only the gather reads and that the expand after it undoes."""
     groups, sizes = ops.reassociation(split), ops.shape(split.results[0])
     found = []
     for value, index_map in zip(ops.inputs(gather), ops.plain_maps(gather), strict=False):
@@ -171,31 +171,21 @@ def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
 
 
 def feeding(
-    readers: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
+    users: list[ir.Operation], members: set[ir.Operation], *, takes_epilogues: bool
 ) -> list[ir.Operation]:
-    """The elementwise ops and gathers that only the readers read, directly or through another.
+    """The elementwise producers and gathers that only these ops use, also through one another.
 
     Args:
-      readers: ops of one block.
-      members: the readers, and ops that may read too.
+      users: ops of one block.
+      members: further ops that may use them.
       takes_epilogues: whether epilogues of contractions count.
     """
-    found: set[ir.Operation] = set()
-    work = list(readers)
-    while work:
-        for value in list(work.pop().operands):
-            op = ops.defining_op(value)
-            if op is None or op in found or op in members or not _joins(op, readers[0]):
-                continue
-            if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
-                continue
-            if all(user in found or user in members for user in ops.users(value)):
-                found.add(op)
-                work.append(op)
-    return slices.in_order(found) if found else []
 
+    def accepts(op: ir.Operation) -> bool:
+        if ops.in_region(op) or not ops.is_elementwise(op):
+            return False
+        if not takes_epilogues and fusable_neighbors.is_epilogue_of_compute(op):
+            return False
+        return is_gather(op) or fusable_neighbors.has_scalar_body(op)
 
-def _joins(op: ir.Operation, reader: ir.Operation) -> bool:
-    if op.block != reader.block or ops.in_region(op) or not ops.is_elementwise(op):
-        return False
-    return len(op.results) == 1 and (is_gather(op) or fusable_neighbors.has_scalar_body(op))
+    return slices.exclusive_producers(users, accepts, members)

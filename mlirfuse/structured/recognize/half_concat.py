@@ -1,4 +1,4 @@
-"""Two tensors of one shape, computed elementwise from the same tensors and joined to one."""
+"""Concatenations of two tensors of one shape, computed elementwise from the same tensors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 Leaf = tuple[ir.Value, ops.IndexMap]
-"""A tensor that is read, and the loops of the half at which it is."""
+"""A tensor, and the loops of the part at which it is read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Halves:
-    """Two parts that fill a tensor.
+    """Two parts that make up a tensor.
 
     Attributes:
       inserts: the `tensor.insert_slice` of each part.
-      parts: what they insert.
-      tree: the elementwise ops that compute the parts and nothing else, in block order.
-      axis: where the loop over the two parts comes among the loops of a part.
-      leaves: what the ops read.
+      parts: the inserted values.
+      tree: the elementwise ops that compute the parts alone, in block order.
+      axis: position of the loop over the two parts among the loops of a part.
+      leaves: the tensors that the ops read, with the loops at which they do.
     """
 
     inserts: tuple[ir.Operation, ir.Operation]
@@ -38,23 +38,25 @@ class Halves:
 
 
 def halves(second: ir.Operation) -> Halves | NoMatch | None:
-    """Finds the two parts, when the op inserts the second of two and both are elementwise."""
+    """Finds the two parts of a concat, both elementwise, whose second one the op inserts."""
     first = ops.defining_op(second.operands[1])
     if first is None or first.name != "tensor.insert_slice" or first.block != second.block:
         return None
-    if ops.users(first.results[0]) != [second] or not (ops.is_box(first) and ops.is_box(second)):
+    if ops.users(first.results[0]) != [second] or not (
+        ops.has_unit_strides(first) and ops.has_unit_strides(second)
+    ):
         return None
     base = ops.defining_op(first.operands[1])
     axis = _axis(first, second)
     if base is None or base.name != "tensor.empty" or axis is None:
         return None
     parts = (first.operands[0], second.operands[0])
-    tree = _tree([first, second])
+    tree = set(slices.exclusive_producers([first, second], _is_free))
     if not all(ops.defining_op(part) in tree for part in parts):
         return None
     read = [_leaves(part, tree) for part in parts]
     if None in read:
-        return NoMatch(Reason.INDEXING_MAP, "a part is read or written out of place")
+        return NoMatch(Reason.INDEXING_MAP, "an op of a part does not write at its own loops")
     one, other = ([leaf for leaf in leaves or ()] for leaves in read)
     if {value for value, _ in one} != {value for value, _ in other}:
         return NoMatch(Reason.STRUCTURE, "the two parts are computed from different tensors")
@@ -63,12 +65,12 @@ def halves(second: ir.Operation) -> Halves | NoMatch | None:
 
 
 def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
-    """Where the loop over the parts comes among those of a part; None when they fill nothing.
+    """Position of the loop over the parts among the loops of a part; None if it is no concat.
 
-    Either the parts are the halves of a dimension, or the elements of one of size two that their
-    own type lacks.
+    Either the parts are the halves of a dimension, or the two slices of a dimension of size two
+    that their own type lacks.
     """
-    boxes = [ops.inserted(op) for op in (first, second)]
+    boxes = [ops.static_insert(op) for op in (first, second)]
     if None in boxes or first.operands[0].type != second.operands[0].type:
         return None
     (offsets, sizes), (later, _) = (box for box in boxes if box is not None)
@@ -88,29 +90,15 @@ def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
     return sum(d < axis for d in kept) if size == 1 and len(kept) == len(part) else None
 
 
-def _tree(readers: list[ir.Operation]) -> set[ir.Operation]:
-    """The elementwise ops that only the readers read, directly or through one another."""
-    found: set[ir.Operation] = set()
-    work = [value for op in readers for value in list(op.operands)[:1]]
-    while work:
-        value = work.pop()
-        op = ops.defining_op(value)
-        if op is None or op in found or op.block != readers[0].block or ops.in_region(op):
-            continue
-        if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_inits(op):
-            continue
-        if not fusable_neighbors.has_scalar_body(op) or not ops.num_inputs(op):
-            continue
-        if all(user in found or user in readers for user in ops.users(value)):
-            found.add(op)
-            work += ops.inputs(op)
-            # Its other reader may have been looked at before that was in the tree.
-            work += [v for member in found for v in ops.inputs(member)]
-    return found
+def _is_free(op: ir.Operation) -> bool:
+    """Whether the op is elementwise arithmetic on inputs, and in no group yet."""
+    if not ops.is_elementwise(op) or ops.in_region(op) or ops.reads_inits(op):
+        return False
+    return fusable_neighbors.has_scalar_body(op) and ops.num_inputs(op) > 0
 
 
 def _leaves(part: ir.Value, tree: set[ir.Operation]) -> list[Leaf] | None:
-    """What the part is computed from; None when an op does not write at its loops."""
+    """The leaves of a part; None when an op does not write at its own loops."""
     found: dict[Leaf, None] = {}
     seen: set[Leaf] = set()
     work: list[Leaf] = [(part, tuple(range(len(ops.shape(part)))))]
@@ -119,7 +107,7 @@ def _leaves(part: ir.Value, tree: set[ir.Operation]) -> list[Leaf] | None:
         if leaf in seen:
             continue
         seen.add(leaf)
-        inner = below(leaf, tree)
+        inner = reads_of(leaf, tree)
         if inner is None:
             return None
         work += reversed(inner)
@@ -128,8 +116,8 @@ def _leaves(part: ir.Value, tree: set[ir.Operation]) -> list[Leaf] | None:
     return list(found)
 
 
-def below(leaf: Leaf, tree: set[ir.Operation]) -> list[Leaf] | None:
-    """What the op that computes the value reads, and where; nothing for an op not in the tree."""
+def reads_of(leaf: Leaf, tree: set[ir.Operation]) -> list[Leaf] | None:
+    """The operands of the op of the tree that computes a leaf; empty for any other producer."""
     value, index = leaf
     op = ops.defining_op(value)
     if op is None or op not in tree:
@@ -140,8 +128,8 @@ def below(leaf: Leaf, tree: set[ir.Operation]) -> list[Leaf] | None:
     *read, out = ops.plain_maps(op)
     if sorted(out, key=lambda d: -1 if d is None else d) != list(range(len(out))):
         return None
-    place = dict(zip(out, index, strict=True))
+    loops = dict(zip(out, index, strict=True))
     return [
-        (v, tuple(None if d is None else place[d] for d in m))
+        (v, tuple(None if d is None else loops[d] for d in m))
         for v, m in zip(ops.inputs(op), read, strict=True)
     ]

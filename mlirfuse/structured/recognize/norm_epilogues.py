@@ -1,4 +1,4 @@
-"""What follows a group of row reductions and can be computed in it: a norm's epilogue."""
+"""Epilogues of groups of row reductions, as of a norm."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import destination, fusable_neighbors, ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
-from mlirfuse.structured.ir.legality import unlowered
+from mlirfuse.structured.ir.legality import lowering_refusal
 from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What goes into a group.
+    """An epilogue that can be fused into a group.
 
     Attributes:
-      ops: the reshapes and elementwise ops, in block order.
-      inner: the ops of the group that compute, in block order.
-      space: what all of them are written over when a reshape lies between; None when none does.
+      ops: its reshapes and elementwise ops, in block order.
+      inner: the ops of the group except clonable ones, in block order.
+      space: common iteration space if a reshape separates them; None without one.
     """
 
     ops: tuple[ir.Operation, ...]
@@ -30,13 +30,13 @@ class Epilogue:
 
 
 def reduces_rows(region: ir.Operation) -> bool:
-    """Whether the group is made of generics with a reduction among them, and of no contraction."""
+    """Whether the group consists of generics with a row reduction and without a contraction."""
     inner = _inner(region)
     if not all(ops.is_generic(op) for op in inner):
         return False
-    sums = [op for op in inner if not ops.is_elementwise(op)]
-    return bool(sums) and not any(
-        ops.is_contraction(op) or fusable_neighbors.is_window(op) for op in sums
+    reductions = [op for op in inner if not ops.is_elementwise(op)]
+    return bool(reductions) and not any(
+        ops.is_contraction(op) or fusable_neighbors.has_window(op) for op in reductions
     )
 
 
@@ -45,17 +45,17 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
 
     Args:
       region: a group that `reduces_rows`.
-      target: its limits.
+      target: the target, for its limits.
 
     Returns:
-      It; why the first op that reads the value stays outside; None when no such op is elementwise.
+      The epilogue; a refusal of the first user; None when the first user is not elementwise.
     """
     inner = _inner(region)
-    ends = [v for v in region.results if ops.defining_op(ops.computed(v)) == inner[-1]]
+    ends = [v for v in region.results if ops.defining_op(ops.yielded_value(v)) == inner[-1]]
     if len(ends) != 1:
         return None
     limits = _Limits(
-        fusable_neighbors.MOST_OPS - len(inner), target.max_operands - len(region.results)
+        fusable_neighbors.MAX_GROUP_OPS - len(inner), target.max_operands - len(region.results)
     )
     found = _grown(region, ends[0], limits, through_reshapes=True)
     if not isinstance(found, list):
@@ -63,7 +63,7 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     if not any(op.name in ops.RESHAPES for op in found):
         return Epilogue(tuple(found), inner, None)
     space = common_space([*inner, region, *found])
-    refusal = unlowered(space, target) if isinstance(space, Space) else space
+    refusal = lowering_refusal(space, target) if isinstance(space, Space) else space
     if isinstance(space, Space) and refusal is None:
         return Epilogue(tuple(found), inner, space)
     found = _grown(region, ends[0], limits, through_reshapes=False)
@@ -71,82 +71,72 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
 
 
 def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
-    """The ops of the group that compute."""
+    """The ops of the group except clonable ones."""
     held = [view.operation for view in ops.body(region).operations][:-1]
-    return tuple(op for op in held if not slices.is_cheap(op))
+    return tuple(op for op in held if not slices.is_clonable(op))
 
 
 def _grown(
     region: ir.Operation, end: ir.Value, limits: _Limits, *, through_reshapes: bool
 ) -> list[ir.Operation] | NoMatch | None:
-    """The ops behind the value of which only the last is read elsewhere, and what only they read.
+    """The longest epilogue with one outside result, and its exclusive producers.
 
     Args:
       region: the group.
-      end: its result that they read.
-      limits: of what may come along.
-      through_reshapes: whether reshapes may lie between.
+      end: the result of the group that the epilogue reads.
+      limits: limits of the group's size.
+      through_reshapes: whether the epilogue may include reshapes.
     """
     taken: list[ir.Operation] = []
     values = [end]
-    closed: list[ir.Operation] = []
+    fusable: list[ir.Operation] = []
     refusal: NoMatch | None = None
     while True:
-        following = _next_reader(values, taken)
-        if following is None or following.block != region.block:
+        user = slices.first_user(values, set(taken), region.block)
+        if user is None:
             break
-        if following.name in ops.RESHAPES:
+        if user.name in ops.RESHAPES:
             if not through_reshapes:
                 break
         else:
-            if not _in_place(following, values):
+            if not _in_place(user, values):
                 break
-            refusal = _refusal(following, {region, *taken})
+            refusal = _refusal(user, {region, *taken})
             if refusal is not None:
                 break
-        taken.append(following)
-        values.append(following.results[0])
-        if not _ends(following, values) or not _all_inside(values[:-1], {region, *taken}):
+        taken.append(user)
+        values.append(user.results[0])
+        if not _ends(user, values) or not _all_inside(values[:-1], {region, *taken}):
             continue
         whole = _with_feeders(taken)
-        refusal = limits.passed(region, whole)
+        refusal = limits.refusal(region, whole)
         if refusal is not None:
             break
-        closed = whole
-    return closed or refusal
+        fusable = whole
+    return fusable or refusal
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
-    """What a group can hold beside what it has.
+    """Limits of a group.
 
     Attributes:
-      ops: further ops.
-      operands: operands of the whole group.
+      ops: number of additional ops.
+      operands: number of operands of the whole group.
     """
 
     ops: int
     operands: int
 
-    def passed(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
-        """Why the ops are too many for the group."""
+    def refusal(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
+        """A refusal if the group with this epilogue exceeds the limits."""
         if len(epilogue) > self.ops:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MOST_OPS} ops")
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
         count = len(slices.operands_of([region, *epilogue]))
         if count > self.operands:
-            text = f"{count} operands, the limit beside the group's results is {self.operands}"
+            text = f"{count} operands, the limit without the group's results is {self.operands}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
         return None
-
-
-def _next_reader(values: Iterable[ir.Value], taken: list[ir.Operation]) -> ir.Operation | None:
-    """The first op in the block that reads one of the values and is not taken."""
-    readers = {u for value in values for u in ops.users(value)} - set(taken)
-    first: ir.Operation | None = None
-    for reader in readers:
-        if first is None or reader.block != first.block or reader.is_before_in_block(first):
-            first = reader
-    return first
 
 
 def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
@@ -164,24 +154,24 @@ def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
 
 
 def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:
-    """Why the op stays with what else it reads: a contraction that it can be the epilogue of."""
+    """A refusal if the op can be the epilogue of a contraction among its producers."""
     for value in ops.inputs(op):
-        producer = ops.defining_op(ops.behind(value, ops.RESHAPES))
+        producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
         if producer is None or producer in members or producer.block != op.block:
             continue
         computes = fusable_neighbors.is_compute(
             producer
         ) or fusable_neighbors.is_epilogue_of_compute(producer)
-        # What the norm is computed from cannot take along what reads the norm.
+        # A producer of the norm cannot be fused with a user of the norm.
         if computes and slices.cycle([producer, op]) is None:
             return NoMatch(Reason.LEFT_TO_PRODUCER, producer.name)
     return None
 
 
 def _ends(op: ir.Operation, values: list[ir.Value]) -> bool:
-    """Whether the op may be the last one: no reshape, and nothing that only widens elements.
+    """Whether the op may be the last one: no reshape, and no op that only widens elements.
 
-    Whoever reads the narrow elements widens them on the way.
+    Users of the narrow elements widen them at no cost.
     """
     if op.name in ops.RESHAPES:
         return False
@@ -194,6 +184,6 @@ def _all_inside(values: Iterable[ir.Value], members: set[ir.Operation]) -> bool:
 
 
 def _with_feeders(taken: list[ir.Operation]) -> list[ir.Operation]:
-    """The ops and the elementwise ones that only they read, in block order."""
+    """The ops and the elementwise producers that only they use, in block order."""
     group = destination.with_feeders([op for op in taken if op.name not in ops.RESHAPES])
     return slices.in_order({*group, *taken})

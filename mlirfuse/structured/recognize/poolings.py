@@ -1,4 +1,4 @@
-"""Poolings: what combines the places of a window, channel by channel."""
+"""Poolings: reductions over a window, channel by channel."""
 
 from __future__ import annotations
 
@@ -6,54 +6,56 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.structured.ir import ops, windows
+from mlirfuse.structured.ir import ops, strided_access
 
 ROOTS = ("linalg.generic",)
-"""Names of the ops at which passes look for a pooling; IREE makes generics of the named ones."""
+"""Names of the ops at which passes look for a pooling; IREE generalizes the named ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pooling:
-    """What the loops of a pooling are.
+    """A recognized pooling.
 
     Attributes:
-      windows: the loops of the window.
-      terms: for each dimension of the image the loops that it adds up, with their factors.
-      combine: the op of the body that combines, e.g. `arith.maximumf`.
-      term: what it combines, a value of the body.
+      window_loops: loops over the window.
+      image_dims: for each dimension of the image, the loops that index it, with their strides.
+      combine: the combiner in the scalar body, e.g. `arith.maximumf`.
+      term: the combined value in the scalar body.
     """
 
-    windows: tuple[int, ...]
-    terms: tuple[tuple[tuple[int, int], ...], ...]
+    window_loops: tuple[int, ...]
+    image_dims: tuple[strided_access.StridedDim, ...]
     combine: ir.Operation
     term: ir.Value
 
 
 def pooling(op: ir.Operation) -> Pooling | None:
-    """What a pooling's loops are; None for another op.
+    """Recognizes a pooling; None for any other op.
 
-    Its second operand has the window's shape, and nobody reads it. Each dimension of the result is
-    a loop of its own, and so is each of the window.
+    Its second operand has the shape of the window, and the body does not read it. Each dimension of
+    the result and of the window is one loop.
     """
     if not ops.is_generic(op) or ops.num_inputs(op) != 2 or len(op.results) != 1:
         return None
     kinds = ops.iterator_types(op)
     image, window, out = ops.indexing_maps(op)
-    summed = tuple(loop for loop, kind in enumerate(kinds) if kind == "reduction")
-    if image is not None or window != summed or not summed or out is None:
+    reduced = tuple(loop for loop, kind in enumerate(kinds) if kind == "reduction")
+    if image is not None or window != reduced or not reduced or out is None:
         return None
-    if sorted(d for d in out if d is not None) != [n for n in range(len(kinds)) if n not in summed]:
+    if sorted(d for d in out if d is not None) != [
+        n for n in range(len(kinds)) if n not in reduced
+    ]:
         return None
-    terms = windows.sums(op, 0)
+    terms = strided_access.strided_loops(op, 0)
     body = ops.body(op)
-    _, shape, total = body.arguments
+    _, shape, accumulator = body.arguments
     yielded = list(body.operations)[-1].operation.operands[0]
     combine = None if isinstance(yielded.owner, ir.Block) else yielded.owner.operation
-    if terms is None or list(shape.uses) or combine is None or len(list(total.uses)) != 1:
+    if terms is None or list(shape.uses) or combine is None or len(list(accumulator.uses)) != 1:
         return None
-    parts = [value for value in combine.operands if value != total]
+    parts = [value for value in combine.operands if value != accumulator]
     if len(parts) != 1 or len(combine.operands) != 2:
         return None
-    if {loop for sums in terms for loop, _ in sums} != set(range(len(kinds))):
+    if {loop for dim in terms for loop, _ in dim} != set(range(len(kinds))):
         return None
-    return Pooling(summed, terms, combine, parts[0])
+    return Pooling(reduced, terms, combine, parts[0])

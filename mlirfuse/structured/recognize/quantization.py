@@ -1,9 +1,9 @@
 """Recognition of an RMS norm that is quantized to 8 bits.
 
-A quantization is `convert(clamp(roundeven(y * scale + offset)))`: scale and offset are numbers, or
-depend on the normalized axes; the scale may divide, the offset be taken off, or be added after the
-rounding; the clamp stands before or after the rounding and is a maximum and a minimum, or
-comparisons with selections. PyTorch's and ONNX's own ops arrive as one
+A quantization is `convert(clamp(roundeven(y * scale + offset)))`. Scale and offset are constants or
+vary over the normalized axes. The scale may divide; the offset may be subtracted, or added after
+rounding. The clamp comes before or after rounding and consists of a maximum and a minimum, or of
+compares and selects. The quantization ops of PyTorch and ONNX are imported as
 `iree_linalg_ext.quantize_affine`.
 """
 
@@ -15,11 +15,9 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.expr.comparison import same
 from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
     define,
     loops,
     number,
@@ -28,26 +26,21 @@ from mlirfuse.structured.expr.expressions import (
     tensors,
     uncast,
 )
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.norms import (
-    Norm,
-    form_match,
-    last_scalar_op,
-    legal_norm,
-    norm_of,
-)
+from mlirfuse.structured.recognize.norm_matches import form_match, last_scalar_op, legal_norm
+from mlirfuse.structured.recognize.norms import Norm, norm_of
 
 QUANTIZE = "iree_linalg_ext.quantize_affine"
 
-RANGES = {"arith.fptosi": (-128, 127), "arith.fptoui": (0, 255)}
-"""What 8 bits hold, by the conversion to them."""
+INTEGER_RANGES = {"arith.fptosi": (-128, 127), "arith.fptoui": (0, 255)}
+"""Smallest and largest 8-bit integer, by the op that converts to it."""
 
-INTEGERS = frozenset({"i8", "i32", "i64"})
-"""Element types of the result and of offsets."""
+INTEGER_TYPES = frozenset({"i8", "i32", "i64"})
+"""Integer element types of results and offsets."""
 
-
-PEELED = 16
-"""Ops between the conversion and the norm that are looked at; an ordinary quantization has six."""
+MAX_PEELED_OPS = 16
+"""Ops between the conversion and the norm; a usual quantization has six."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,9 +48,9 @@ class Quantized:
     """A quantized RMS norm.
 
     Attributes:
-      norm: what is quantized.
-      parts: scales and offsets that are not the norm's own.
-      refusal: why it is not quantized as the passes require; None when it is.
+      norm: the norm.
+      parts: scales and offsets of the quantization.
+      refusal: the reason why the passes do not accept the quantization; None if they do.
     """
 
     norm: Norm
@@ -66,11 +59,11 @@ class Quantized:
 
 
 def match_quantized(root: ir.Operation, *, add: bool) -> Match | NoMatch | None:
-    """The match of one of the two passes at the op that converts to 8 bits.
+    """The match of a quantized-norm pass at the op that converts to 8 bits.
 
     Args:
       root: the op whose result may be a quantized RMS norm.
-      add: whether the residual add belongs to the group; a norm without one is then no match.
+      add: whether the group includes the residual add; a norm without one is then no match.
     """
     found = _find(root)
     if found is None:
@@ -81,30 +74,30 @@ def match_quantized(root: ir.Operation, *, add: bool) -> Match | NoMatch | None:
 
 
 def legal_quantized(match: Match, ctx: PassContext) -> NoMatch | None:
-    """The `legal` of quantized norms: types as in `legal_norm`, 8 bits, integers of offsets."""
-    return legal_norm(match, ctx, INTEGERS)
+    """The `legal` of quantized norms: types as in `legal_norm`, 8 bits, integer offsets."""
+    return legal_norm(match, ctx, INTEGER_TYPES)
 
 
 def _find(root: ir.Operation) -> Quantized | None:
     if root.name == QUANTIZE:
         return _quantize_op(root)
     last = last_scalar_op(root)
-    if last not in RANGES and last != "arith.trunci":
+    if last not in INTEGER_RANGES and last != "arith.trunci":
         return None
     if len(root.results) != 1 or not ops.is_elementwise(root):
         return None
     node = define(start(root.results[0]))
     if isinstance(node, Apply) and node.op == "arith.trunci":
         node = define(node.args[0])
-    if not isinstance(node, Apply) or node.op not in RANGES:
+    if not isinstance(node, Apply) or node.op not in INTEGER_RANGES:
         return None
     if ops.element_type(root.results[0]) != "i8":
         return None
-    return _Peeling(len(ops.shape(root.results[0])), RANGES[node.op]).under(node.args[0])
+    return _Peeling(len(ops.shape(root.results[0])), INTEGER_RANGES[node.op]).under(node.args[0])
 
 
 def _quantize_op(root: ir.Operation) -> Quantized | None:
-    """The op rounds half to even and saturates to its own range."""
+    """Recognizes `quantize_affine`, which rounds half to even and saturates."""
     value, *scales = ops.inputs(root)
     identity, *maps = ops.indexing_maps(root)
     rank = len(ops.shape(root.results[0]))
@@ -125,11 +118,11 @@ def _axes_refusal(norm: Norm, parts: tuple[Expr, ...]) -> NoMatch | None:
     axes = sorted({axis for part in parts for axis in loops(part)} - set(norm.axes))
     if not axes:
         return None
-    return NoMatch(Reason.WRONG_AXIS, f"scale or offset depends on axes {axes}")
+    return NoMatch(Reason.WRONG_AXIS, f"scale or offset varies over axes {axes}")
 
 
 class _Peeling:
-    """Takes off what stands between a conversion and a norm, outermost first."""
+    """Removes the ops between a conversion and a norm, outermost first."""
 
     def __init__(self, rank: int, limits: tuple[int, int]) -> None:
         self.rank = rank
@@ -139,7 +132,7 @@ class _Peeling:
         self.parts: list[Expr] = []
 
     def under(self, expr: Expr) -> Quantized | None:
-        for _ in range(PEELED):
+        for _ in range(MAX_PEELED_OPS):
             norm = norm_of(expr, self.rank)
             if isinstance(norm, Norm):
                 parts = tuple(self.parts)
@@ -159,7 +152,7 @@ class _Peeling:
         if low < self.limits[0] or high > self.limits[1]:
             return NoMatch(
                 Reason.CONSTANT_UNVERIFIED,
-                f"clamped to [{low:g}, {high:g}], which {list(self.limits)} does not hold",
+                f"clamped to [{low:g}, {high:g}], which exceeds {list(self.limits)}",
             )
         return None
 
@@ -173,7 +166,7 @@ class _Peeling:
         clamped = _clamp(node)
         if clamped is not None:
             inner, upper, bound = clamped
-            # An offset that is added later leaves the range again.
+            # An offset that is added after the clamp exceeds its range.
             if not self.parts:
                 tighter = min if upper else max
                 self.bounds[upper] = tighter(self.bounds[upper], bound)
@@ -204,15 +197,12 @@ _BOUNDS = {
 }
 """Op -> whether it is an upper bound."""
 
-_BELOW, _ABOVE = (
-    frozenset({"4 : i64", "5 : i64", "11 : i64", "12 : i64"}),
-    frozenset({"2 : i64", "3 : i64", "9 : i64", "10 : i64"}),
-)
-"""The predicates of `arith.cmpf` that say less and greater, ordered or not, as they print."""
+_LESS = frozenset({predicates.OLT, predicates.OLE, predicates.ULT, predicates.ULE})
+_GREATER = frozenset({predicates.OGT, predicates.OGE, predicates.UGT, predicates.UGE})
 
 
 def _clamp(node: Apply) -> tuple[Expr, bool, float] | None:
-    """What is clamped, whether from above, and the bound."""
+    """The clamped expression, whether the bound is an upper one, and the bound."""
     if node.op in _BOUNDS:
         for inner, limit in (node.args, node.args[::-1]):
             bound = number(limit)
@@ -222,10 +212,10 @@ def _clamp(node: Apply) -> tuple[Expr, bool, float] | None:
         return None
     condition, chosen, other = node.args
     test = uncast(condition)
-    if not isinstance(test, Apply) or test.predicate not in _BELOW | _ABOVE:
+    if not isinstance(test, Apply) or test.predicate not in _LESS | _GREATER:
         return None
     bound, inner = number(test.args[1]), test.args[0]
     # `x < c ? c : x` bounds from below, `x > c ? c : x` from above.
     if test.op != "arith.cmpf" or bound is None or number(chosen) != bound:
         return None
-    return (inner, test.predicate in _ABOVE, float(bound)) if same(inner, other) else None
+    return (inner, test.predicate in _GREATER, float(bound)) if same(inner, other) else None

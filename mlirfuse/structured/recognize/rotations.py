@@ -1,11 +1,11 @@
-"""Rotations of heads that a transpose moves, and of heads that lie beside one another.
+"""Rotary embeddings of transposed heads, and of heads in adjacent slices of one tensor.
 
     %t = linalg.generic {transpose} ins(%x)            tensor<SxHxDxT> -> tensor<HxSxDxT>
     %e = tensor.expand_shape %t [[0], [1], [2, 3]]     tensor<HxSx2x(D/2)xT>
     %r = linalg.generic {extract %e at the other half, negated in the first}
     %y = %t * cos + (tensor.collapse_shape %r) * sin   tensor<HxSxDxT>
 
-Queries and keys of one projection are slices of one tensor and rotate alike.
+Queries and keys of one projection are slices of one tensor with equivalent rotations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TypeAlias
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import contractions, gathers
+from mlirfuse.structured.ir import equivalence, ops, slices
+from mlirfuse.structured.recognize import gathers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Rotation:
     """A rotation that reads its heads through a transpose.
 
     Attributes:
-      gather: the swap of the halves.
-      reshape: the collapse that alone reads it.
-      chain: the elementwise ops behind, in block order; they write at the transpose's dimensions.
+      gather: the gather that swaps the halves.
+      reshape: the collapse that is its only user.
+      chain: the elementwise epilogue, in block order, in the transpose's dimensions.
       split: the expand of the transposed heads that the gather reads.
-      moved: the transpose, which only the split and the chain read.
+      moved: the transpose, used by the split and the chain only.
     """
 
     gather: ir.Operation
@@ -58,19 +58,19 @@ class Rotation:
 
     @property
     def permutation(self) -> tuple[int, ...]:
-        """For each dimension of the source the one of the transposed heads that it is."""
+        """For each dimension of the source, the dimension of the transposed heads."""
         read, _ = ops.plain_maps(self.moved)
         return tuple(d for d in read if d is not None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rotations:
-    """Rotations that are alike, of parts that lie beside one another along an axis of one tensor.
+    """Equivalent rotations of contiguous slices of one tensor along an axis.
 
     Attributes:
-      members: in the order of their parts; one alone reads a tensor of any origin.
-      axis: of the source; None for one alone.
-      offset: where the first part starts.
+      members: rotations in the order of their slices; a single one may read any tensor.
+      axis: axis of the source; None for a single rotation.
+      offset: offset of the first slice.
     """
 
     members: tuple[Rotation, ...]
@@ -84,32 +84,32 @@ class Rotations:
 
 
 def rotations(gather: ir.Operation, max_operands: int) -> Rotations | NoMatch:
-    """The rotation of transposed heads, with those before it in the block that lie beside it.
+    """The rotation of transposed heads, with earlier rotations of adjacent slices.
 
     Args:
-      gather: `gathers.is_rotation`, of what a transpose computes.
-      max_operands: operands and results that a dispatch takes.
+      gather: a `gathers.is_rotation` of a transpose.
+      max_operands: operands and results that a dispatch may have.
     """
     own = _rotation(gather, max_operands)
     if isinstance(own, NoMatch):
         return own
-    found = [own, *_alike(own, max_operands)]
+    found = [own, *_equivalent_rotations(own, max_operands)]
     parts = {part: r for r in found if (part := _part(r.source)) is not None}
-    run = _run(sorted(parts), _part(own.source))
+    run = _contiguous(sorted(parts), _part(own.source))
     if len(run) < 2:
         return Rotations((own,))
     axis, offset, _ = run[0]
-    beside = Rotations(tuple(parts[part] for part in run), axis, offset)
-    return Rotations((own,)) if slices.cycle(beside.ops) else beside
+    together = Rotations(tuple(parts[part] for part in run), axis, offset)
+    return Rotations((own,)) if slices.cycle(together.ops) else together
 
 
 def _rotation(gather: ir.Operation, max_operands: int) -> Rotation | NoMatch:
-    left = NoMatch(Reason.LEFT_TO_PRODUCER, "a transpose computes what is gathered from")
+    left = NoMatch(Reason.LEFT_TO_PRODUCER, "the gather reads a transpose")
     (extract,) = (
         o.operation for o in ops.body(gather).operations if o.operation.name == "tensor.extract"
     )
     split = ops.defining_op(extract.operands[0])
-    if split is None or split.name != "tensor.expand_shape" or _readers(split) != [gather]:
+    if split is None or split.name != "tensor.expand_shape" or _users_in_block(split) != [gather]:
         return left
     moved = ops.defining_op(split.operands[0])
     if moved is None or not ops.is_projection(moved) or ops.in_region(moved):
@@ -131,14 +131,14 @@ def _rotation(gather: ir.Operation, max_operands: int) -> Rotation | NoMatch:
     if any(ops.shape(r) != shape for op in found.chain for r in op.results):
         return left
     if slices.results_of(rotation.ops) != [rotation.end]:
-        return NoMatch(Reason.EXTRA_USERS, "a part of the rotation is read elsewhere too")
+        return NoMatch(Reason.EXTRA_USERS, "an intermediate value of the rotation has other users")
     return rotation
 
 
-def _readers(op: ir.Operation) -> list[ir.Operation]:
-    """The ops of the block that read the op, in their bodies too."""
-    readers = (ops.ancestor_in(op.block, u) for r in op.results for u in ops.users(r))
-    return list(dict.fromkeys(reader for reader in readers if reader is not None))
+def _users_in_block(op: ir.Operation) -> list[ir.Operation]:
+    """The ops of the block that use the op, directly or in their bodies."""
+    users = (ops.ancestor_in(op.block, u) for r in op.results for u in ops.users(r))
+    return list(dict.fromkeys(user for user in users if user is not None))
 
 
 _Part: TypeAlias = tuple[int, int, int]
@@ -146,9 +146,9 @@ _Part: TypeAlias = tuple[int, int, int]
 
 
 def _part(value: ir.Value) -> _Part | None:
-    """Axis, offset and size of a static slice along one axis, else None."""
+    """The slice that produces the value, if it is static and along one axis; else None."""
     op = ops.defining_op(value)
-    cut = None if op is None else ops.slice_of(op)
+    cut = None if op is None else ops.static_slice(op)
     if op is None or cut is None or len(cut) != len(ops.shape(value)):
         return None
     whole = ops.shape(op.operands[0])
@@ -160,8 +160,8 @@ def _part(value: ir.Value) -> _Part | None:
     return None if size is None else (axis, offset, size)
 
 
-def _alike(own: Rotation, max_operands: int) -> list[Rotation]:
-    """The rotations before this one of other slices of the tensor that its heads are a slice of."""
+def _equivalent_rotations(own: Rotation, max_operands: int) -> list[Rotation]:
+    """The earlier rotations of other slices of the same tensor."""
     cut, part = ops.defining_op(own.source), _part(own.source)
     if cut is None or part is None or not _rotates_each(own, part[0]):
         return []
@@ -173,7 +173,7 @@ def _alike(own: Rotation, max_operands: int) -> list[Rotation]:
         if not gather.is_before_in_block(own.gather) or not gathers.is_rotation(gather):
             continue
         other = _rotation(gather, max_operands)
-        if isinstance(other, Rotation) and _are_alike(own, other):
+        if isinstance(other, Rotation) and _are_equivalent(own, other):
             there = _part(other.source)
             if there is not None and there[0] == part[0]:
                 found.append(other)
@@ -181,20 +181,20 @@ def _alike(own: Rotation, max_operands: int) -> list[Rotation]:
 
 
 def _gather_of(cut: ir.Operation) -> ir.Operation | None:
-    """The op that gathers from what a transpose and an expand make of the slice."""
+    """The gather that reads the slice through a transpose and an expand."""
     for moved in filter(ops.is_projection, ops.users(cut.results[0])):
         for split in ops.users(moved.results[0]):
             if split.name == "tensor.expand_shape":
-                readers = _readers(split)
-                return readers[0] if len(readers) == 1 else None
+                users = _users_in_block(split)
+                return users[0] if len(users) == 1 else None
     return None
 
 
 def _rotates_each(rotation: Rotation, axis: int) -> bool:
-    """Whether each index of the source's axis is rotated by itself, and all of them alike.
+    """Whether the rotation is independent of the index along the source's axis.
 
-    The axis has to be the first of the rotated heads: of another one the parts are no whole pieces
-    of memory, and IREE copies them where a reshape follows.
+    The axis has to be the first of the rotated heads: along any other one the slices are not
+    contiguous in memory, and IREE copies them where a reshape follows.
     """
     loop = rotation.permutation[axis]
     if loop != 0 or len(ops.reassociation(rotation.split)[loop]) != 1:
@@ -208,8 +208,8 @@ def _rotates_each(rotation: Rotation, axis: int) -> bool:
     return True
 
 
-def _are_alike(one: Rotation, other: Rotation) -> bool:
-    """Whether two rotations differ in nothing but the heads that they read."""
+def _are_equivalent(one: Rotation, other: Rotation) -> bool:
+    """Whether two rotations differ only in the heads that they read."""
     pairs = [(getattr(one, name), getattr(other, name)) for name in ("moved", "split", "gather")]
     pairs += [(one.reshape, other.reshape), *zip(one.chain, other.chain, strict=False)]
     known = {one.source: other.source}
@@ -223,14 +223,14 @@ def _are_alike(one: Rotation, other: Rotation) -> bool:
             read = zip(ops.inputs(a), ops.inputs(b), strict=True)
             if ops.num_inputs(a) != ops.num_inputs(b) or any(known.get(v, v) != w for v, w in read):
                 return False
-            if not contractions.are_alike(a, b, known):
+            if not equivalence.are_equivalent(a, b, known):
                 return False
         known.update(zip(a.results, b.results, strict=True))
     return True
 
 
-def _run(parts: list[_Part], wanted: _Part | None) -> list[_Part]:
-    """Those of the sorted parts that follow one another without a gap, the wanted one included."""
+def _contiguous(parts: list[_Part], wanted: _Part | None) -> list[_Part]:
+    """The contiguous run of the sorted parts that includes the wanted one."""
     runs: list[list[_Part]] = [[]]
     for part in parts:
         _, offset, _ = part

@@ -9,36 +9,34 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Const,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-)
+from mlirfuse.structured.expr.arithmetic import constant_factor
+from mlirfuse.structured.expr.expressions import CASTS, number
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import masks
+from mlirfuse.structured.recognize import mask_logic, masks
 
-SCORE_NODES = 64
-"""Nodes between the softmax and the first contraction that are looked at; usual are five."""
+MAX_SCORE_NODES = 64
+"""Nodes between the softmax and the contraction of q and k; five are usual."""
 
-NEUTRAL = 1024.0
-"""Largest constant whose addition to all scores is dropped. It costs a score in f32 2^-14 at most;
-a constant far above would swallow the scores, and softmax would no longer be what it is without."""
-
-_CASTS = ("arith.extf", "arith.truncf")
+MAX_NEUTRAL_OFFSET = 1024.0
+"""Largest constant addend of all scores that is dropped. It changes an f32 score by 2^-14 at most;
+a much larger constant would absorb the scores and change the softmax."""
 
 
 # --- contractions --------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Product:
-    """One element of a contraction: the elements multiplied, and the loop summed over."""
+class Contraction:
+    """An element of a contraction with one reduction loop.
+
+    Attributes:
+      a: element of the first operand.
+      b: element of the second operand.
+      loop: the reduction loop.
+      op: the contraction.
+    """
 
     a: Element
     b: Element
@@ -46,8 +44,8 @@ class Product:
     op: ir.Operation
 
 
-def find_product(element: Element) -> Product | None:
-    """The contraction that computes the element from a zero init, with one loop summed over."""
+def find_contraction(element: Element) -> Contraction | None:
+    """The contraction that computes the element, if it has a zero init and one reduction loop."""
     op = ops.defining_op(element.value)
     if op is None or not ops.is_contraction(op) or len(op.operands) != 3:
         return None
@@ -60,30 +58,31 @@ def find_product(element: Element) -> Product | None:
     a_map, b_map, out_map = maps
     if a_map is None or b_map is None or out_map is None:
         return None
-    number_ = kinds.index("reduction")
-    summed = Loop(op, number_, ops.loop_sizes(op)[number_])
-    indices: list[Index] = [summed] * len(kinds)
+    dim = kinds.index("reduction")
+    reduced = Loop(op, dim, ops.loop_sizes(op)[dim])
+    indices: list[Index] = [reduced] * len(kinds)
     for loop, index in zip(out_map, element.index, strict=True):
-        if loop is None or loop == number_:
+        if loop is None or loop == dim:
             return None
         indices[loop] = index
     a, b = (
-        Element(value, tuple(None if d is None else indices[d] for d in m), element.memo)
+        Element(value, tuple(None if d is None else indices[d] for d in m), element.cache)
         for value, m in zip(op.operands, (a_map, b_map), strict=False)
     )
-    return Product(a, b, summed, op)
+    return Contraction(a, b, reduced, op)
 
 
 def _multiplies(element: Element, op: ir.Operation) -> bool:
-    """Whether the generic sums the products of its two inputs, casts aside."""
-    total = reshapes.step(element)
-    if not isinstance(total, Reduce) or total.combiner != "arith.addf":
+    """Whether the generic accumulates the products of its two inputs, up to casts."""
+    accumulation = reshapes.step(element)
+    if not isinstance(accumulation, Reduce) or accumulation.combiner != "arith.addf":
         return False
-    if not isinstance(total.arg, Apply) or total.arg.op != "arith.mulf":
+    product = accumulation.arg
+    if not isinstance(product, Apply) or product.op != "arith.mulf":
         return False
     read = []
-    for arg in total.arg.args:
-        while isinstance(arg, Apply) and arg.op in _CASTS:
+    for arg in product.args:
+        while isinstance(arg, Apply) and arg.op in CASTS:
             arg = arg.args[0]
         read.append(arg.value if isinstance(arg, Element) else None)
     inputs = ops.inputs(op)
@@ -98,20 +97,20 @@ class Scores:
     """Scores of keys for queries.
 
     Attributes:
-      q: an element of the queries.
-      k: an element of the keys.
-      loop: what both are contracted over.
-      first: the contraction.
-      scale: the factor of the product.
-      mask: what is added to the product, in f32; None for nothing.
-      fill: the finite score that a select writes over masked ones, if one does.
-      offset: the constant that is added to every score.
+      q: element of the queries.
+      k: element of the keys.
+      loop: loop over which they are contracted.
+      qk: the contraction.
+      scale: factor of q k^T.
+      mask: addend of q k^T, in f32; None without a mask.
+      fill: finite score that a select writes for masked ones; None without one.
+      offset: constant added to every score.
     """
 
     q: Element
     k: Element
     loop: Loop
-    first: ir.Operation
+    qk: ir.Operation
     scale: float = 1.0
     mask: Expr | None = None
     fill: float | None = None
@@ -120,64 +119,74 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NearScores:
-    """Scores up to one fact; `masked` when a mask was seen."""
+    """Scores except for one fact.
+
+    Attributes:
+      masked: whether they have a mask.
+      refusal: the fact.
+    """
 
     masked: bool
     refusal: NoMatch
 
 
 def find_scores(expr: Expr, key: Loop) -> Scores | NearScores | None:
-    """The scores that the expression is.
+    """Recognizes attention scores.
 
     Args:
-      expr: what the softmax is taken of.
-      key: the loop that numbers the keys.
+      expr: argument of the softmax.
+      key: loop over keys.
+
+    Returns:
+      The scores; a near miss; None for any other expression.
     """
-    reader = _Reader(key)
-    found = reader.read(expr)
+    search = _Search(key)
+    found = search.find(expr)
     if isinstance(found, NoMatch):
-        return NearScores(reader.masked, found)
-    if found is not None and found.fill is not None and not found.fill <= masks.MASKING:
+        return NearScores(search.masked, found)
+    if found is not None and found.fill is not None and not found.fill <= masks.MAX_MASKED_SCORE:
         return NearScores(True, _no_fill(found.fill))
-    if found is not None and not abs(found.offset) <= NEUTRAL:
-        detail = f"{found.offset:g} is added to all scores; softmax is the same up to {NEUTRAL:g}"
-        return NearScores(reader.masked, NoMatch(Reason.CONSTANT_UNVERIFIED, detail))
+    if found is not None and not abs(found.offset) <= MAX_NEUTRAL_OFFSET:
+        limit = f"only {MAX_NEUTRAL_OFFSET:g} or less is ignored"
+        detail = f"{found.offset:g} is added to all scores; {limit}"
+        return NearScores(search.masked, NoMatch(Reason.CONSTANT_UNVERIFIED, detail))
     return found
 
 
-class _Reader:
-    """One reading; `left` counts down the nodes that may still be looked at.
+class _Search:
+    """One search; `left` counts down the nodes that may still be visited.
 
-    Each method returns None for an expression that has no contraction of q and k in it.
+    Each method returns None for an expression without a contraction of q and k.
     """
 
     def __init__(self, key: Loop) -> None:
         self.key = key
-        self.left = SCORE_NODES
+        self.left = MAX_SCORE_NODES
         self.masked = False
 
-    def read(self, expr: Expr) -> Scores | NoMatch | None:
+    def find(self, expr: Expr) -> Scores | NoMatch | None:
         while self.left > 0:
             self.left -= 1
             if isinstance(expr, Element):
-                product = find_product(expr)
-                if product is not None:
-                    return self._oriented(product)
+                contraction = find_contraction(expr)
+                if contraction is not None:
+                    return self._oriented(contraction)
                 step = reshapes.step(expr)
                 if step is None:
                     return None
                 expr = step
-            elif isinstance(expr, Apply) and expr.op in _CASTS:
+            elif isinstance(expr, Apply) and expr.op in CASTS:
                 expr = expr.args[0]
             else:
                 return self._computed(expr) if isinstance(expr, Apply) else None
         return None
 
-    def _oriented(self, product: Product) -> Scores | None:
-        for q, k in ((product.a, product.b), (product.b, product.a)):
+    def _oriented(self, contraction: Contraction) -> Scores | None:
+        a, b = contraction.a, contraction.b
+        for q, k in ((a, b), (b, a)):
             read = [any(holds(i, self.key) for i in side.index) for side in (q, k)]
             if read == [False, True]:
-                return Scores(q, k, product.loop, product.op)
+                return Scores(q, k, contraction.loop, contraction.op)
         return None
 
     def _computed(self, node: Apply) -> Scores | NoMatch | None:
@@ -187,7 +196,7 @@ class _Reader:
             return self._added(node)
         if node.op == "arith.select":
             return self._selected(node)
-        inner = self.read(node.args[0])
+        inner = self.find(node.args[0])
         if isinstance(inner, Scores):
             return NoMatch(Reason.STRUCTURE, f"{node.op} between q k^T and the softmax")
         return inner
@@ -195,14 +204,14 @@ class _Reader:
     def _scaled(self, node: Apply) -> Scores | NoMatch | None:
         taken = constant_factor(node)
         if taken is None:
-            inner = self.read(node.args[0])
+            inner = self.find(node.args[0])
             if inner is None and node.op == "arith.mulf":
-                inner = self.read(node.args[1])
+                inner = self.find(node.args[1])
             if isinstance(inner, Scores):
                 detail = "the scale of the scores is no finite constant"
                 return NoMatch(Reason.CONSTANT_UNVERIFIED, detail)
             return inner
-        inner, factor = self.read(taken[0]), taken[1]
+        inner, factor = self.find(taken[0]), taken[1]
         if not isinstance(inner, Scores):
             return inner
         if inner.mask is not None and factor <= 0:
@@ -217,9 +226,9 @@ class _Reader:
 
     def _added(self, node: Apply) -> Scores | NoMatch | None:
         left, right = node.args
-        inner, addend = self.read(left), right
+        inner, addend = self.find(left), right
         if inner is None and node.op == "arith.addf":
-            inner, addend = self.read(right), left
+            inner, addend = self.find(right), left
         if not isinstance(inner, Scores):
             return inner
         constant = number(addend)
@@ -233,19 +242,19 @@ class _Reader:
             return NoMatch(Reason.STRUCTURE, "the mask cannot be computed in the group")
         if inner.fill is not None:
             return NoMatch(
-                Reason.STRUCTURE, f"scores that a select set to {inner.fill:g} are added to"
+                Reason.STRUCTURE, f"a mask is added to scores that a select set to {inner.fill:g}"
             )
         if node.op == "arith.subf":
-            wide = masks.combine("arith.negf", wide)
+            wide = mask_logic.combine("arith.negf", wide)
         if inner.mask is not None:
-            wide = masks.combine("arith.addf", inner.mask, wide)
+            wide = mask_logic.combine("arith.addf", inner.mask, wide)
         return dataclasses.replace(inner, mask=wide)
 
     def _selected(self, node: Apply) -> Scores | NoMatch | None:
         condition, yes, no = node.args
-        inner, other = self.read(yes), no
+        inner, other = self.find(yes), no
         if inner is None:
-            inner, other = self.read(no), yes
+            inner, other = self.find(no), yes
         if not isinstance(inner, Scores):
             return inner
         self.masked = True
@@ -259,27 +268,15 @@ class _Reader:
         keep = masks.read(condition)
         if keep is None:
             return NoMatch(Reason.STRUCTURE, "the mask cannot be computed in the group")
-        closed = Const(-math.inf if math.isinf(fill) else masks.MASKED, "f32")
-        opened = Const(0.0, "f32") if inner.mask is None else inner.mask
-        first, second = (opened, closed) if other is no else (closed, opened)
-        return dataclasses.replace(inner, mask=masks.select(keep, first, second), fill=finite)
+        masked = Const(-math.inf if math.isinf(fill) else masks.FINITE_MASK_VALUE, "f32")
+        unmasked = Const(0.0, "f32") if inner.mask is None else inner.mask
+        first, second = (unmasked, masked) if other is no else (masked, unmasked)
+        return dataclasses.replace(inner, mask=mask_logic.select(keep, first, second), fill=finite)
 
 
 def _no_fill(fill: float | None) -> NoMatch:
-    written = "a value that is no constant" if fill is None else f"{fill:g}"
+    written = "a value that is not constant" if fill is None else f"{fill:g}"
     return NoMatch(
         Reason.CONSTANT_UNVERIFIED,
-        f"masked scores are set to {written}; -inf or at most {masks.MASKING:g} masks",
+        f"masked scores are set to {written}; -inf or at most {masks.MAX_MASKED_SCORE:g} masks",
     )
-
-
-def constant_factor(node: Apply) -> tuple[Expr, float] | None:
-    """What a product or quotient scales, and by which finite number; None without a number."""
-    left, right = node.args
-    by = number(right)
-    if by is None and node.op == "arith.mulf":
-        left, by = right, number(left)
-    if by is None or (node.op == "arith.divf" and by == 0):
-        return None
-    factor = 1.0 / by if node.op == "arith.divf" else float(by)
-    return (left, factor) if math.isfinite(factor) else None

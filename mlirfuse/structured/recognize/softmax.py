@@ -1,8 +1,8 @@
-"""Recognition of a softmax over one loop, as one op or as its parts.
+"""Recognition of a softmax over one loop, as one op or decomposed.
 
-The parts are `exp(s - max(s)) / sum(exp(s - max(s)))` or the product with the sum's reciprocal.
-PyTorch's softmax in attention gives zero to a row whose scores are all -inf: that select is
-recognized with it.
+The decomposed form is `exp(s - max(s)) / sum(exp(s - max(s)))`, or a product with the reciprocal
+of the sum. PyTorch's softmax in attention selects zero for a row whose scores are all -inf; the
+recognized softmax includes that select.
 """
 
 from __future__ import annotations
@@ -10,35 +10,30 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from mlirfuse.structured.expr import reshapes
+from mlirfuse.structured.expr import predicates, reshapes
+from mlirfuse.structured.expr.arithmetic import quotients
 from mlirfuse.structured.expr.comparison import Binding, same
-from mlirfuse.structured.expr.expressions import (
-    Apply,
-    Element,
-    Expr,
-    Index,
-    Loop,
-    Reduce,
-    number,
-    uncast,
-)
+from mlirfuse.structured.expr.expressions import CASTS, number, type_of, uncast
 from mlirfuse.structured.expr.loop_domains import holds
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.masks import type_of
-
-_CASTS = ("arith.extf", "arith.truncf")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Softmax:
-    """What a softmax is taken of, and the select around it: `select(zero_if, 0, softmax)`."""
+    """A softmax and the select around it: `select(zero_if, 0, softmax(scores))`.
+
+    Attributes:
+      scores: argument of the softmax.
+      zero_if: condition of the select; None without one.
+    """
 
     scores: Expr
     zero_if: Expr | None
 
 
 def find_softmax(weights: Element, key: Loop) -> Softmax | None:
-    """The softmax over `key` that the element is, behind reshapes, transposes and casts."""
+    """The softmax over `key` that computes the element, up to reshapes, transposes and casts."""
     expr: Expr = weights
     zero_if: Expr | None = None
     while True:
@@ -52,7 +47,7 @@ def find_softmax(weights: Element, key: Loop) -> Softmax | None:
             expr = step
         elif not isinstance(expr, Apply):
             return None
-        elif expr.op in _CASTS:
+        elif expr.op in CASTS:
             expr = expr.args[0]
         elif expr.op == "arith.select" and zero_if is None and number(expr.args[1]) == 0:
             zero_if, _, expr = expr.args
@@ -66,46 +61,35 @@ def _softmax_op(element: Element, key: Loop) -> Element | None:
     if op is None or op.name != "linalg.softmax":
         return None
     axis = ops.softmax_axis(op)
-    others = (index for number, index in enumerate(element.index) if number != axis)
+    others = (index for dim, index in enumerate(element.index) if dim != axis)
     if element.index[axis] != key or any(holds(index, key) for index in others):
         return None
-    return Element(op.operands[0], element.index, element.memo)
+    return Element(op.operands[0], element.index, element.cache)
 
 
 def _decomposed(node: Apply, key: Loop) -> Expr | None:
-    """The scores of `exp(s - max(s)) / sum(exp(s - max(s)))`, or times the sum's reciprocal."""
-    pairs: list[tuple[Expr, Expr]] = []
-    if node.op == "arith.divf":
-        pairs.append((node.args[0], node.args[1]))
-    elif node.op == "arith.mulf":
-        for a, b in (node.args, node.args[::-1]):
-            inverse = uncast(b)
-            if not isinstance(inverse, Apply) or inverse.op != "arith.divf":
-                continue
-            if number(inverse.args[0]) == 1:
-                pairs.append((a, inverse.args[1]))
-    for numerator, denominator in pairs:
-        total = uncast(denominator)
-        if not _reduces(total, ("arith.addf",), numerator, key):
+    """The scores of a decomposed softmax; None for any other quotient."""
+    for numerator, denominator in quotients(node):
+        if not _reduces(uncast(denominator), ("arith.addf",), numerator, key):
             continue
-        power = uncast(numerator)
-        if not isinstance(power, Apply) or power.op != "math.exp":
+        exponential = uncast(numerator)
+        if not isinstance(exponential, Apply) or exponential.op != "math.exp":
             continue
-        shifted = uncast(power.args[0])
+        shifted = uncast(exponential.args[0])
         if isinstance(shifted, Apply) and shifted.op == "arith.subf":
-            scores, highest = shifted.args
-            if _reduces(without_floor(highest), MAXIMA, scores, key):
+            scores, maximum = shifted.args
+            if _reduces(without_floor(maximum), MAXIMUM_OPS, scores, key):
                 return scores
     return None
 
 
-MAXIMA = ("arith.maximumf", "arith.maxnumf")
+MAXIMUM_OPS = ("arith.maximumf", "arith.maxnumf")
 
 
-def without_floor(highest: Expr) -> Expr:
-    """The maximum under casts and under a further maximum with -inf, which JAX writes."""
-    node = uncast(highest)
-    if isinstance(node, Apply) and node.op in MAXIMA:
+def without_floor(maximum: Expr) -> Expr:
+    """The maximum under casts and under another maximum with -inf, which JAX adds."""
+    node = uncast(maximum)
+    if isinstance(node, Apply) and node.op in MAXIMUM_OPS:
         for a, b in (node.args, node.args[::-1]):
             if number(a) == -math.inf:
                 return uncast(b)
@@ -113,7 +97,7 @@ def without_floor(highest: Expr) -> Expr:
 
 
 def _reduces(node: Expr, combiners: tuple[str, ...], arg: Expr, key: Loop) -> bool:
-    """Whether the node combines `arg` over all of `key` and nothing else."""
+    """Whether the node reduces `arg` over `key` alone."""
     if not isinstance(node, Reduce) or node.combiner not in combiners or len(node.loops) != 1:
         return False
     if number(node.init) not in initial_numbers(node):
@@ -123,27 +107,24 @@ def _reduces(node: Expr, combiners: tuple[str, ...], arg: Expr, key: Loop) -> bo
 
 
 def initial_numbers(node: Reduce) -> tuple[float | None, ...]:
-    """The numbers that a sum or a maximum may start from without changing its result."""
+    """The initial values of a sum or a maximum that do not change its result."""
     if node.combiner == "arith.addf":
         return (0.0,)
-    return (-math.inf, _LOWEST.get(type_of(node.init)))
+    largest = ops.MAX_FINITE.get(type_of(node.init))
+    return (-math.inf, None if largest is None else -largest)
 
 
-_LOWEST = {"f16": -65504.0, "bf16": -3.3895313892515355e38, "f32": -3.4028234663852886e38}
-"""Lowest finite number of each type; a maximum may start from it or from -inf."""
+def tests_fully_masked(condition: Expr, scores: Expr, key: Index) -> bool:
+    """Whether the i1 expression tests that the scores are -inf at every key.
 
-
-def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
-    """Whether the i1 expression says that the scores are -inf at every key.
-
-    It may say so as `all(s == -inf)` or as `not any(not (s == -inf))`.
+    The test is `all(s == -inf)` or `not any(not (s == -inf))`.
     """
     node, some = _without_not(condition)
     wanted = ("arith.ori", 0) if some else ("arith.andi", 1)
     if not isinstance(node, Reduce) or (node.combiner, number(node.init)) != wanted:
         return False
     test, negated = _without_not(node.arg)
-    predicate = OEQ if negated == some else _UNE
+    predicate = predicates.OEQ if negated == some else predicates.UNE
     if not isinstance(test, Apply) or (test.op, test.predicate) != ("arith.cmpf", predicate):
         return False
     binding: Binding = {}
@@ -154,21 +135,13 @@ def all_closed(condition: Expr, scores: Expr, key: Index) -> bool:
     )
 
 
-OEQ, _UNE = "1 : i64", "13 : i64"
-"""`ordered equal` and `unordered or not equal` as predicates of `arith.cmpf`."""
-
-
 def _without_not(condition: Expr) -> tuple[Expr, bool]:
-    """The i1 expression under its negations, and whether their number is odd."""
+    """The i1 expression under its negations, and whether there is an odd number of them."""
     node, odd = uncast(condition), False
     while isinstance(node, Apply) and len(node.args) == 2 and type_of(node.args[0]) == "i1":
         flips = node.op == "arith.xori" and number(node.args[1]) == 1
-        equals = node.op == "arith.cmpi" and node.predicate == _EQ
+        equals = node.op == "arith.cmpi" and node.predicate == predicates.EQ
         if not flips and not (equals and number(node.args[1]) == 0):
             break
         node, odd = uncast(node.args[0]), not odd
     return node, odd
-
-
-_EQ = "0 : i64"
-"""`equal` as a predicate of `arith.cmpi`."""

@@ -1,0 +1,170 @@
+"""Forms of `conv_triton_kernel` and `pool_triton_kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch.nn.functional as F
+
+from benchmarks.gpu.check.case import FLOATS, Chance, Input, Tensor, Work, named
+from benchmarks.gpu.check.rows import spelled
+
+CHANNELS_LAST = (0, 2, 3, 1)
+"""Order of PyTorch's axes with channels last."""
+
+CHANNELS_FIRST = (0, 3, 1, 2)
+
+
+def convolution(chance: Chance) -> Work:
+    """Any filter size, stride, dilation and padding; batch norm, residual, activation."""
+    height, width = chance.size(40, 5), chance.size(40, 5)
+    taps = chance.pick((1, 1), (3, 3), (3, 3), (5, 5), (3, 2), (1, 7))
+    dilation = chance.pick(1, 1, 1, 2) if max(taps) <= 3 else 1
+    stride, padding = chance.pick(1, 1, 2, 3), chance.below(max(taps))
+    channels = chance.pick(3, 8, 13, 64, chance.size(150))
+    filters = chance.pick(8, 64, 65, chance.size(200))
+    images = chance.pick(1, 2, 5)
+    # At least two output columns: IREE drops a loop of one iteration.
+    width = max(width, 1 + stride + dilation * (taps[1] - 1) - 2 * padding)
+    return _convolution(
+        chance, (images, height, width, channels), filters, taps, stride, padding, dilation
+    )
+
+
+PERSISTENT = (
+    (64, 64, 3, 1, 28),
+    (128, 128, 3, 2, 28),
+    (256, 64, 1, 1, 14),
+    (256, 512, 1, 2, 15),
+    (64, 64, 3, 1, 56),
+    (3, 64, 7, 2, 112),
+    (512, 512, 3, 1, 7),
+    (3, 64, 7, 2, 224),
+)
+"""Input and output channels, filter size, stride and image size; most run as persistent kernels."""
+
+
+def real_convolution(chance: Chance) -> Work:
+    channels, filters, size, stride, image = PERSISTENT[chance.ordinal // 2 % len(PERSISTENT)]
+    if chance.small:
+        channels, filters, image = 8, 16, 7
+    images = chance.pick(1, 7, 32)
+    padding = size // 2
+    shape = (images, image + chance.below(2), image, channels)
+    return _convolution(chance, shape, filters, (size, size), stride, padding, 1)
+
+
+def _convolution(
+    chance: Chance,
+    image: tuple[int | str, ...],
+    filters: int,
+    taps: tuple[int, int],
+    stride: int,
+    padding: int,
+    dilation: int,
+    sizes: tuple[Mapping[str, int], ...] = ({},),
+) -> Work:
+    norm, active = chance.likely(0.6), chance.likely(0.7)
+    residual = chance.likely(0.3) and not isinstance(image[0], str)
+    channels = int(image[3])
+
+    def program(x: Tensor, weight: Tensor, *more: Tensor) -> Tensor:
+        rest = iter(more)
+        weight = weight.permute(*CHANNELS_FIRST)
+        y = F.conv2d(x.permute(*CHANNELS_FIRST), weight, None, stride, padding, dilation)
+        if norm:
+            scale, shift, mean, variance = (next(rest) for _ in range(4))
+            y = F.batch_norm(y, mean, variance, scale, shift)
+        if residual:
+            y = y + next(rest).permute(*CHANNELS_FIRST)
+        return (F.relu(y) if active else y).permute(*CHANNELS_LAST)
+
+    weights = (
+        (
+            Input((filters,), "scale"),
+            Input((filters,), "shift"),
+            Input((filters,), "shift"),
+            Input((filters,), "positive"),
+        )
+        if norm
+        else ()
+    )
+    output_size = tuple(
+        (int(image[a]) + 2 * padding - dilation * (w - 1) - 1) // stride + 1
+        for a, w in ((1, taps[0]), (2, taps[1]))
+    )
+    inputs = (
+        Input(image),
+        Input((filters, *taps, channels), "weight"),
+        *weights,
+        *([Input((image[0], *output_size, filters))] if residual else []),
+    )
+    words = ["batch norm"] * norm + ["residual"] * residual + ["ReLU"] * active
+    description = (
+        f"{spelled(image)} to {filters}, {taps[0]}x{taps[1]}, stride {stride},"
+        f" padding {padding}, dilation {dilation}{''.join(f', {w}' for w in words)}"
+    )
+    return Work(program, inputs, chance.dtype(), description, sizes)
+
+
+def channels_first(chance: Chance) -> Work:
+    """Images and filters with channels first."""
+    images, channels, filters = chance.pick(1, 3), chance.size(70), chance.size(90)
+    size, stride = chance.pick(1, 3), chance.pick(1, 2)
+    height, width = chance.size(33, 3), chance.size(33, 3)
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.silu(F.conv2d(x, weight, bias, stride, size // 2))
+
+    shape = (images, channels, height, width)
+    inputs = (
+        Input(shape),
+        Input((filters, channels, size, size), "weight"),
+        Input((filters,), "shift"),
+    )
+    return Work(program, inputs, chance.dtype(), f"{spelled(shape)} to {filters}, {size}, {stride}")
+
+
+def dynamic_convolution(chance: Chance) -> Work:
+    sizes = tuple({"images": n} for n in (1, 3, 17))
+    shape = ("images", chance.size(20, 5), chance.size(20, 5), chance.pick(8, 13, 64))
+    filters, size = chance.pick(16, 33, 64), chance.pick(1, 3)
+    return _convolution(
+        chance, shape, filters, (size, size), chance.pick(1, 2), size // 2, 1, sizes
+    )
+
+
+def pooling(chance: Chance) -> Work:
+    return _pooling(chance, chance.pick(1, 2, 7), ({},))
+
+
+def dynamic_pooling(chance: Chance) -> Work:
+    return _pooling(chance, "images", tuple({"images": n} for n in (1, 3, 17)))
+
+
+def _pooling(chance: Chance, images: int | str, sizes: tuple[Mapping[str, int], ...]) -> Work:
+    size, stride = chance.pick(2, 3, 3, 5), chance.pick(1, 2, 3)
+    padding = chance.below(size // 2 + 1)
+    shape = (images, chance.size(40, 7), chance.size(40, 7), chance.size(100))
+    maximum, active = chance.likely(0.6), chance.likely(0.5)
+
+    def program(x: Tensor) -> Any:
+        x = x.permute(*CHANNELS_FIRST)
+        if maximum:
+            y = F.max_pool2d(x, size, stride, padding)
+        else:
+            y = F.avg_pool2d(x, size, stride, padding)
+        return (F.relu(y) if active else y).permute(*CHANNELS_LAST)
+
+    description = (
+        f"{'max' if maximum else 'mean'} of {size}x{size}, stride {stride}, padding {padding},"
+        f" {spelled(shape)}{', ReLU' * active}"
+    )
+    dtype = chance.dtype(*FLOATS)
+    return Work(program, (Input(shape),), dtype, description, sizes)
+
+
+CONVOLUTIONS = named(convolution, real_convolution, channels_first, dynamic_convolution)
+
+POOLINGS = named(pooling, dynamic_pooling)

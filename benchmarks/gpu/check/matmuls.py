@@ -1,0 +1,291 @@
+"""Forms of `matmul_triton_kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks.gpu.check.case import Chance, Input, Tensor, Work, named
+from benchmarks.gpu.check.rows import gelu_by_tanh, spelled
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "": lambda x: x,
+    "GELU": F.gelu,
+    "GELU by tanh": gelu_by_tanh,
+    "ReLU": F.relu,
+    "SiLU": F.silu,
+}
+
+
+def linear(chance: Chance) -> Work:
+    """Random sizes, bias, activation and residual."""
+    return _linear(chance, chance.size(700), chance.size(900, 2), chance.size(1100, 2))
+
+
+def few_rows(chance: Chance) -> Work:
+    m = chance.pick(1, 1, 2, 3, 5, 7, 15, 16)
+    return _linear(chance, m, chance.size(4100, 2), chance.size(4100, 2))
+
+
+REAL = (
+    (4096, 768, 768),
+    (6304, 768, 768),
+    (1000, 3072, 768),
+    (4999, 3072, 768),
+    (4096, 768, 3072),
+    (1024, 4096, 4096),
+    (131, 4096, 4096),
+    (2053, 4096, 1024),
+)
+"""M, N, K; most run as persistent kernels."""
+
+
+def real_linear(chance: Chance) -> Work:
+    sizes = REAL[chance.ordinal % len(REAL)]
+    return _linear(chance, *(min(size, 64) if chance.small else size for size in sizes))
+
+
+def _linear(chance: Chance, m: int, n: int, k: int) -> Work:
+    bias, residual = chance.likely(0.6), chance.likely(0.4)
+    activation = chance.pick(*ACTIVATIONS)
+
+    def program(x: Tensor, weight: Tensor, *more: Tensor) -> Tensor:
+        rest = iter(more)
+        y = F.linear(x, weight, next(rest) if bias else None)
+        y = ACTIVATIONS[activation](y)
+        return y + next(rest) if residual else y
+
+    inputs = (
+        Input((m, k)),
+        Input((n, k), "weight"),
+        *([Input((n,), "shift")] if bias else []),
+        *([Input((m, n))] if residual else []),
+    )
+    words = ["bias"] * bias + [activation] * bool(activation) + ["residual"] * residual
+    description = ", ".join([f"{m}x{n}x{k}", *words])
+    return Work(program, inputs, chance.dtype(), description)
+
+
+def layouts(chance: Chance) -> Work:
+    """Each operand K-contiguous or not."""
+    m, n, k = chance.size(500), chance.size(500, 2), chance.size(700, 2)
+    left, right = chance.likely(0.5), chance.likely(0.5)
+
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        return torch.tanh((x.t() if left else x) @ (y.t() if right else y))
+
+    a = (k, m) if left else (m, k)
+    b = (n, k) if right else (k, n)
+    inputs = (Input(a), Input(b, "shift"))
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k} of {spelled(a, b)}")
+
+
+def batched(chance: Chance) -> Work:
+    batch, m, n = chance.size(33), chance.size(300), chance.size(300, 2)
+    k = chance.size(300, 2)
+    swapped = chance.likely(0.5)
+
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        return (x @ (y.transpose(1, 2) if swapped else y)) * 0.125
+
+    b = (batch, n, k) if swapped else (batch, k, n)
+    inputs = (Input((batch, m, k)), Input(b))
+    return Work(program, inputs, chance.dtype(), f"{batch}x{m}x{n}x{k}")
+
+
+def vector(chance: Chance) -> Work:
+    """Vector times matrix. A matrix times a vector is a row reduction."""
+    n, k = chance.size(3000, 2), chance.size(3000, 2)
+
+    def program(x: Tensor, weight: Tensor) -> Tensor:
+        return F.silu(x @ weight)
+
+    inputs = (Input((k,)), Input((k, n), "shift"))
+    return Work(program, inputs, chance.dtype(), f"{n}x{k}")
+
+
+def gated(chance: Chance) -> Work:
+    m = chance.pick(1, 7, 16, *[chance.size(600)] * 3)
+    n, k = chance.size(1500, 2), chance.size(1100, 2)
+    gelu = chance.likely(0.3)
+
+    def program(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
+        y = F.linear(x, gate)
+        return (F.gelu(y) if gelu else F.silu(y)) * F.linear(x, up)
+
+    weight = Input((n, k), "weight")
+    inputs = (Input((m, k)), weight, weight)
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k}{' GELU' * gelu}")
+
+
+def split(chance: Chance) -> Work:
+    """A merged projection whose N is split into three results."""
+    m, k = chance.size(600), chance.size(900, 2)
+    width = chance.size(400, 2)
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+        q, k, v = F.linear(x, weight, bias).chunk(3, dim=-1)
+        return q * 0.125, k, v
+
+    inputs = (
+        Input((m, k)),
+        Input((3 * width, k), "weight"),
+        Input((3 * width,), "shift"),
+    )
+    return Work(program, inputs, chance.dtype(), f"{m}x3x{width}x{k}")
+
+
+def prologue(chance: Chance) -> Work:
+    """Elementwise prologues on both operands."""
+    m, n, k = chance.size(400), chance.size(500, 2), chance.size(700, 2)
+
+    def program(x: Tensor, scale: Tensor, y: Tensor) -> Tensor:
+        return F.relu(x * scale) @ torch.tanh(y)
+
+    inputs = (Input((m, k)), Input((k,), "scale"), Input((k, n)))
+    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k}")
+
+
+def of_i8(chance: Chance) -> Work:
+    """i8 by i8 with an i32 accumulator, plain or scaled."""
+    m, n = chance.pick(1, 7, chance.size(400, 2)), chance.size(500, 2)
+    k, scaled = chance.size(1100, 2), chance.likely(0.5)
+
+    def program(x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
+        sums = x.to(scale.dtype) @ y.to(scale.dtype).t()
+        return sums * scale if scaled else sums
+
+    inputs = (
+        Input((m, k), dtype="i8"),
+        Input((n, k), dtype="i8"),
+        Input((n,), "scale"),
+    )
+    description = f"{m}x{n}x{k}{', scaled' if scaled else ''}"
+    text = _text_of_i8(m, n, k, scaled=scaled)
+    return Work(program, inputs, "f32", description, text=text)
+
+
+def _text_of_i8(m: int, n: int, k: int, *, scaled: bool) -> str:
+    x, y = f"tensor<{m}x{k}xi8>", f"tensor<{n}x{k}xi8>"
+    scale, sums = f"tensor<{n}xf32>", f"tensor<{m}x{n}xi32>"
+    out = f"tensor<{m}x{n}xf32>"
+    last = "%r = arith.mulf %g, %b : f32" if scaled else "%r = arith.addf %g, %z : f32"
+    return f"""
+util.func public @main(%x: {x}, %y: {y}, %s: {scale}) -> {out} {{
+  %zero = arith.constant 0 : i32
+  %z = arith.constant -0.0 : f32
+  %e = tensor.empty() : {sums}
+  %f = linalg.fill ins(%zero : i32) outs(%e : {sums}) -> {sums}
+  %t = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+      affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %y : {x}, {y}) outs(%f : {sums}) -> {sums}
+  %o = tensor.empty() : {out}
+  %q = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n)>,
+      affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%t, %s : {sums}, {scale}) outs(%o : {out}) {{
+  ^bb0(%a: i32, %b: f32, %c: f32):
+    %g = arith.sitofp %a : i32 to f32
+    {last}
+    linalg.yield %r : f32
+  }} -> {out}
+  util.return %q : {out}
+}}
+"""
+
+
+def weights_i8(chance: Chance) -> Work:
+    return _weights(chance, "i8")
+
+
+def weights_i4(chance: Chance) -> Work:
+    return _weights(chance, "i4")
+
+
+def _weights(chance: Chance, narrow: str) -> Work:
+    """Weights with a scale and an optional zero point, for each column or group along K."""
+    m = chance.pick(1, 1, 2, 7, 16, chance.size(300))
+    group_size = chance.pick(0, 0, 32, 64, 128)
+    zero = chance.likely(0.4)
+    n = chance.size(2100, 2, 2)
+    k = chance.size(2100, 2, 2) if not group_size else group_size * chance.size(33)
+    k_contiguous = chance.likely(0.7)
+    if chance.small:
+        group_size, k = (16, 48) if group_size else (0, k)
+
+    def program(x: Tensor, weight: Tensor, scale: Tensor, *zeros: Tensor) -> Tensor:
+        w = weight.to(x.dtype)
+        axis = int(k_contiguous) if not group_size else 1 + k_contiguous
+        if zeros:
+            w = w - zeros[0].to(x.dtype).unsqueeze(axis)
+        w = w * scale.unsqueeze(axis)
+        if k_contiguous:
+            return F.linear(x, w.reshape(n, k))
+        return x @ w.reshape(k, n)
+
+    groups = (k // group_size,) if group_size else ()
+    grouped_k = (*groups, group_size) if group_size else (k,)
+    shape = (n, *grouped_k) if k_contiguous else (*grouped_k, n)
+    scales = (n, *groups) if k_contiguous else (*groups, n)
+    inputs = (
+        Input((m, k)),
+        Input(shape, dtype=narrow),
+        Input(scales, "scale"),
+        *([Input(scales, dtype=narrow)] if zero else []),
+    )
+    description = f"{m}x{n}x{k} of {spelled(shape)}{', zero points' if zero else ''}"
+    return Work(program, inputs, chance.dtype(), description)
+
+
+CALLED_M = (1, 7, 64, 131, 1000)
+
+
+def dynamic_linear(chance: Chance) -> Work:
+    n, k = chance.size(1100, 2), chance.size(1100, 2)
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.gelu(F.linear(x, weight, bias))
+
+    inputs = (
+        Input(("rows", k)),
+        Input((n, k), "weight"),
+        Input((n,), "shift"),
+    )
+    sizes = tuple({"rows": m} for m in CALLED_M)
+    return Work(program, inputs, chance.dtype(), f"?x{n}x{k}", sizes)
+
+
+def dynamic_weights(chance: Chance) -> Work:
+    """Weight-only quantization to i8 or i4, in groups along K, with dynamic M."""
+    narrow, group_size = chance.pick("i4", "i8"), chance.pick(0, 32, 128)
+    n, k = chance.size(1100, 2, 2), 128 * chance.pick(1, 3, 8)
+
+    def program(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+        w = weight.to(x.dtype) * scale.unsqueeze(-1)
+        return F.linear(x, w.reshape(n, k))
+
+    shape = (n, k // group_size, group_size) if group_size else (n, k)
+    inputs = (Input(("rows", k)), Input(shape, dtype=narrow), Input(shape[:-1], "scale"))
+    sizes = tuple({"rows": m} for m in CALLED_M)
+    description = f"?x{n}x{k} of {spelled(shape)} {narrow}"
+    return Work(program, inputs, chance.dtype(), description, sizes)
+
+
+MATMULS = named(
+    linear,
+    few_rows,
+    real_linear,
+    layouts,
+    batched,
+    vector,
+    gated,
+    split,
+    prologue,
+    of_i8,
+    weights_i8,
+    weights_i4,
+    dynamic_linear,
+    dynamic_weights,
+)

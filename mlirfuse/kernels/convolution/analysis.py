@@ -1,0 +1,243 @@
+"""Analysis of regions around one convolution: operands, roles of its loops, padding, epilogue.
+
+    analysis = analyze(region)            Analysis, or the refusal; None without a convolution
+    problem = problem_of(analysis)        sizes and traits that a configuration is chosen by
+
+Loops of a convolution as an implicit GEMM: M are the output pixels, N the output channels, K the
+filter taps and the input channels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import known_product
+from mlirfuse.kernels.codegen.tile_writer import computing, returned
+from mlirfuse.kernels.convolution.problem import ConvolutionProblem
+from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+
+ELEMENT_TYPES = frozenset({"f16", "bf16"})
+"""Element types of images and filters."""
+
+UNKNOWN_IMAGES = 512
+"""Images that a dynamic number of them counts as, where a configuration is chosen."""
+
+Padding = tuple[tuple[int, int], ...]
+"""Zeros before and after each dimension of an image."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loops:
+    """Roles of the loops of a convolution.
+
+    Attributes:
+      pixels: loops of output pixels, batch first, in the order of the result.
+      out_channel: loop of output channels.
+      taps: loops of the filter's taps, in the order of the filter.
+      in_channel: loop of input channels; None where there is one channel.
+      image: dimension of the image -> loops that index it, with their factors: `((h, 2), (i, 1))`
+        for stride 2 and dilation 1.
+      filter: dimension of the filter -> its loop.
+    """
+
+    pixels: tuple[int, ...]
+    out_channel: int
+    taps: tuple[int, ...]
+    in_channel: int | None
+    image: tuple[tuple[tuple[int, int], ...], ...]
+    filter: tuple[int | None, ...]
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the input channels are the innermost dimension of the image."""
+        return self.in_channel is not None and self.image[-1] == ((self.in_channel, 1),)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """A region around one convolution.
+
+    Attributes:
+      op: the convolution.
+      loops: roles of its loops.
+      image: the images, before padding.
+      filter: the filter.
+      padding: zeros around the image.
+      pixels: sizes of the loops of output pixels; the first may be dynamic.
+      out_channels: output channels.
+      in_channels: input channels.
+      taps: sizes of the loops of taps.
+      channel_ops: elementwise ops of the region that do not depend on the convolution, such as the
+        scales of a batch norm.
+      epilogue: elementwise ops that depend on it; both in block order.
+      results: values of the region that are its results.
+    """
+
+    op: ir.Operation
+    loops: Loops
+    image: ir.Value
+    filter: ir.Value
+    padding: Padding
+    pixels: tuple[int | None, ...]
+    out_channels: int
+    in_channels: int
+    taps: tuple[int, ...]
+    channel_ops: tuple[ir.Operation, ...]
+    epilogue: tuple[ir.Operation, ...]
+    results: tuple[ir.Value, ...]
+
+    @property
+    def init(self) -> ir.Value:
+        """The tensor that the accumulators start from."""
+        return ops.inits(self.op)[0]
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the number of images is dynamic."""
+        return self.pixels[0] is None
+
+    @property
+    def max_elements(self) -> int:
+        """Elements of the largest tensor, dynamic dimensions left out."""
+        return max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
+
+
+def is_supported(op: ir.Operation) -> bool:
+    """Whether an op alone is a convolution with element types and loops that kernels have."""
+    found = convolution_loops.classify(op)
+    if not isinstance(found, ConvolutionLoops) or _element_type_refusal(op) is not None:
+        return False
+    sizes = ops.loop_sizes(op)
+    return None not in [size for loop, size in enumerate(sizes) if loop != found.m_loops[0]]
+
+
+def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
+    """Analyzes a region around one convolution; None for another kind of region.
+
+    Args:
+      region: a `flow.dispatch.region`.
+    """
+    group = computing(region)
+    found = [(op, s) for op in group if (s := convolution_loops.classify(op)) is not None]
+    if not found:
+        return None
+    if len(found) > 1:
+        return NoMatch(Reason.STRUCTURE, f"{len(found)} convolutions in one kernel")
+    op, roles = found[0]
+    if isinstance(roles, str):
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {roles}")
+    pad = ops.defining_op(op.operands[roles.image])
+    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
+        pad = None
+    elementwise = [o for o in group if o != op and (pad is None or o != pad)]
+    others = [o for o in elementwise if not ops.is_elementwise(o)]
+    if others:
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    refusal = _element_type_refusal(op)
+    if refusal is not None:
+        return refusal
+    image = op.operands[roles.image] if pad is None else pad.operands[0]
+    weight = op.operands[roles.filter]
+    if any(ops.in_region(o) for v in (image, weight) if (o := ops.defining_op(v))):
+        return _cannot_compute("an image or filter that the group computes")
+    loops = _loops(op, roles)
+    padding = _padding(pad, image, loops)
+    if isinstance(padding, NoMatch):
+        return padding
+    sizes = ops.loop_sizes(op)
+    pixels = tuple(sizes[loop] for loop in loops.pixels)
+    out_channels = sizes[loops.out_channel]
+    in_channels = 1 if loops.in_channel is None else sizes[loops.in_channel]
+    taps = tuple(size for loop in loops.taps if (size := sizes[loop]) is not None)
+    if (
+        out_channels is None
+        or in_channels is None
+        or None in pixels[1:]
+        or len(taps) != len(loops.taps)
+    ):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "only the number of images may be dynamic")
+    dependent = _dependent(group, op)
+    return Analysis(
+        op,
+        loops,
+        image,
+        weight,
+        padding,
+        pixels,
+        out_channels,
+        in_channels,
+        taps,
+        tuple(o for o in elementwise if o not in dependent),
+        tuple(o for o in elementwise if o in dependent),
+        tuple(returned(region)),
+    )
+
+
+def problem_of(analysis: Analysis) -> ConvolutionProblem:
+    """Sizes and traits that the configuration of a convolution is chosen by."""
+    loops = analysis.loops
+    images = UNKNOWN_IMAGES if analysis.is_dynamic else 1
+    in_order = loops.filter == (loops.out_channel, *loops.taps, loops.in_channel)
+    return ConvolutionProblem(
+        images * known_product(analysis.pixels),
+        analysis.out_channels,
+        analysis.in_channels,
+        known_product(analysis.taps),
+        channels_last=loops.channels_last,
+        k_contiguous=loops.channels_last and in_order and analysis.in_channels % BLOCK_K == 0,
+    )
+
+
+def _loops(op: ir.Operation, roles: ConvolutionLoops) -> Loops:
+    return Loops(
+        roles.m_loops,
+        roles.n_loop,
+        roles.tap_loops,
+        roles.channel_loop,
+        roles.image_dims,
+        tuple(ops.indexing_maps(op)[roles.filter] or ()),
+    )
+
+
+def _padding(pad: ir.Operation | None, image: ir.Value, loops: Loops) -> Padding | NoMatch:
+    """The zeros around an image, or the refusal of another padding."""
+    shape = ops.shape(image)
+    if pad is None:
+        return ((0, 0),) * len(shape)
+    value, amounts = ops.padding_value(pad), ops.padding_amounts(pad)
+    if value is None or ops.constant(value) != 0 or amounts is None:
+        return _cannot_compute("a padding that is not of zeros, and static")
+    for (low, high), size, indices in zip(amounts, shape, loops.image, strict=True):
+        if low + high and (size is None or indices == ((loops.in_channel, 1),)):
+            return _cannot_compute("a padding of channels or of a dynamic dimension")
+    return tuple(amounts)
+
+
+def _dependent(group: Sequence[ir.Operation], op: ir.Operation) -> set[ir.Operation]:
+    """The ops of a group that depend on one of them, and the op itself."""
+    found = {op}
+    for other in group:
+        if any(ops.defining_op(v) in found for v in other.operands):
+            found.add(other)
+    return found
+
+
+def _element_type_refusal(op: ir.Operation) -> NoMatch | None:
+    """The refusal of element types that have no kernel."""
+    kinds = {ops.element_type(v) for v in ops.inputs(op)}
+    out = ops.element_type(op.results[0])
+    if len(kinds) == 1 and kinds <= ELEMENT_TYPES and out in (*kinds, "f32"):
+        return None
+    kind = f"{' times '.join(sorted(kinds))} to {out}"
+    return NoMatch(Reason.ELEMENT_TYPE, f"a convolution of {kind}")
+
+
+def _cannot_compute(obstacle: str) -> NoMatch:
+    return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")

@@ -1,0 +1,144 @@
+"""Main loops of matmul kernels of one tile per CTA, in Triton."""
+
+import triton
+import triton.language as tl
+
+from mlirfuse.kernels.device import library
+
+
+@triton.jit
+def _and(a, b):
+    """Both masks hold; the first may be None: always."""
+    return b if a is None else a & b
+
+
+@triton.jit
+def tile(
+    a,
+    b,
+    a_stride,
+    b_stride,
+    mask_m,
+    mask_n,
+    k: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
+    dtype: tl.constexpr,
+):
+    """The accumulator of a tile, with tensor cores.
+
+    Args:
+      a: pointers to the first elements along K of rows of A, shape [block_m, 1].
+      b: pointers to the first elements along K of columns of B, shape [1, block_n].
+      a_stride: elements from one index along K to the next in A.
+      b_stride: the same in B.
+      mask_m: the rows inside A, shape [block_m, 1]; None where all are.
+      mask_n: the columns inside B, shape [1, block_n]; None where all are.
+      k: contracted elements.
+      block_m: rows of the tile.
+      block_n: columns of the tile.
+      block_k: elements of K at a time.
+      dtype: element type of the accumulator.
+    """
+    offs_k = tl.arange(0, block_k)
+    a_block = a + offs_k[None, :] * a_stride
+    b_block = b + offs_k[:, None] * b_stride
+    accumulator = tl.zeros([block_m, block_n], dtype=dtype)
+    for _ in range(0, k // block_k):
+        a_values = library.load(a_block, mask_m)
+        b_values = library.load(b_block, mask_n)
+        accumulator = tl.dot(a_values, b_values, accumulator, out_dtype=dtype)
+        a_block += block_k * a_stride
+        b_block += block_k * b_stride
+    if k % block_k:
+        mask_k = offs_k < k % block_k
+        a_values = library.load(a_block, _and(mask_m, mask_k[None, :]))
+        b_values = library.load(b_block, _and(mask_n, mask_k[:, None]))
+        accumulator = tl.dot(a_values, b_values, accumulator, out_dtype=dtype)
+    return accumulator
+
+
+@triton.jit
+def split_k(
+    a,
+    b,
+    a_stride,
+    b_stride,
+    mask_m,
+    mask_n,
+    k: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
+    parts: tl.constexpr,
+):
+    """The accumulator of a tile in f32, where each warp accumulates a part of every block of K.
+
+    The arguments are those of `tile`, and:
+      parts: parts of a block of K, one per warp.
+    """
+    part_k: tl.constexpr = block_k // parts
+    offs_k = tl.arange(0, parts)[:, None] * part_k + tl.arange(0, part_k)[None, :]
+    a_block = a[None, :, :] + offs_k[:, None, :] * a_stride
+    b_block = b[None, :, :] + offs_k[:, :, None] * b_stride
+    mask_a = mask_m if mask_m is None else mask_m[None, :, :]
+    mask_b = mask_n if mask_n is None else mask_n[None, :, :]
+    accumulator = tl.zeros([parts, block_m, block_n], dtype=tl.float32)
+    for _ in range(0, k // block_k):
+        a_values = library.load(a_block, mask_a)
+        b_values = library.load(b_block, mask_b)
+        accumulator = tl.dot(a_values, b_values, accumulator)
+        a_block += block_k * a_stride
+        b_block += block_k * b_stride
+    if k % block_k:
+        mask_k = offs_k < k % block_k
+        a_values = library.load(a_block, _and(mask_a, mask_k[:, None, :]))
+        b_values = library.load(b_block, _and(mask_b, mask_k[:, :, None]))
+        accumulator = tl.dot(a_values, b_values, accumulator)
+    return tl.sum(accumulator, 0)
+
+
+@triton.jit
+def gemv(
+    a,
+    b,
+    a_stride,
+    b_stride,
+    mask_n,
+    k: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
+    num_stages: tl.constexpr,
+    dtype: tl.constexpr,
+):
+    """The accumulator of one row, without tensor cores, shape [1, block_n].
+
+    Args:
+      a: pointer to the first element of the row of A, shape [1, 1].
+      b: pointers to the first elements along K of columns of B, shape [1, block_n].
+      a_stride: elements from one index along K to the next in A.
+      b_stride: the same in B.
+      mask_n: the columns inside B, shape [1, block_n]; None where all are.
+      k: contracted elements.
+      block_n: columns of the tile.
+      block_k: elements of K at a time.
+      num_stages: depth of the software pipeline.
+      dtype: element type of the accumulator.
+    """
+    offs_k = tl.arange(0, block_k)[:, None]
+    a_block = a + offs_k * a_stride
+    b_block = b + offs_k * b_stride
+    accumulator = tl.zeros([block_k, block_n], dtype=dtype)
+    for _ in tl.range(0, k // block_k, num_stages=num_stages):
+        a_values = tl.load(a_block)
+        b_values = library.load(b_block, mask_n)
+        accumulator += a_values.to(dtype) * b_values.to(dtype)
+        a_block += block_k * a_stride
+        b_block += block_k * b_stride
+    if k % block_k:
+        mask_k = offs_k < k % block_k
+        a_values = library.load(a_block, mask_k)
+        b_values = library.load(b_block, _and(mask_n, mask_k))
+        accumulator += a_values.to(dtype) * b_values.to(dtype)
+    return tl.sum(accumulator, 0, keep_dims=True)

@@ -1,0 +1,346 @@
+"""Reads the contraction of a region, its prologue and its epilogue, once.
+
+analysis = analyze(region)        MatmulAnalysis; NoMatch with the reason; None for other regions
+problem = problem_of(analysis)    sizes and traits that the configuration is chosen by
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import cast
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import known_product
+from mlirfuse.kernels.codegen.scalar_ops import Unsupported
+from mlirfuse.kernels.codegen.tile_writer import computing, returned
+from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M, MatmulProblem, bucket_m
+from mlirfuse.structured.ir import ops
+
+_LOOPS = "a contraction without one dimension each of M and N, and one or two of K"
+
+ACCUMULATOR_TYPES = {
+    ("f16", "f32"): "f32",
+    ("bf16", "f32"): "f32",
+    ("f16", "f16"): "f32",
+    ("bf16", "bf16"): "f32",
+    ("i8", "i32"): "i32",
+}
+"""Element types of the operands and of the result -> that of the accumulators."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loops:
+    """The loops of a contraction by role.
+
+    Attributes:
+      batch: loops of both operands and the result.
+      m: loop of A and the result alone; None where A is a vector.
+      n: loop of B and the result alone.
+      k: the contracted loop, or the loop of groups of K and the one within a group.
+    """
+
+    batch: tuple[int, ...]
+    m: int | None
+    n: int
+    k: tuple[int, ...]
+
+    @property
+    def inner_k(self) -> int:
+        """The contracted loop, within a group where K has groups."""
+        return self.k[-1]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One result of a contraction.
+
+    Attributes:
+      a: index of the operand A.
+      b: index of the operand B.
+      result: the result.
+    """
+
+    a: int
+    b: int
+    result: ir.Value
+
+
+Part = tuple[Accumulator, ...]
+"""Accumulators that a tile computes together."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatmulAnalysis:
+    """A region of one contraction and the elementwise ops around it.
+
+    Attributes:
+      contraction: the contraction; it may have several results that share A.
+      loops: its loops by role.
+      sizes: sizes of its loops; only that of M may be None.
+      parts: its results; those that one op of the epilogue reads are in one part.
+      accumulator_type: element type of the accumulators, f32 or i32.
+      prologue: ops that compute operands, in order.
+      epilogue: ops that read results, in order.
+      results: results of the region, values inside it.
+    """
+
+    contraction: ir.Operation
+    loops: Loops
+    sizes: tuple[int | None, ...]
+    parts: tuple[Part, ...]
+    accumulator_type: str
+    prologue: tuple[ir.Operation, ...]
+    epilogue: tuple[ir.Operation, ...]
+    results: tuple[ir.Value, ...]
+
+    @property
+    def m(self) -> int | None:
+        """Rows of the result, one for a vector; None where it is dynamic."""
+        return 1 if self.loops.m is None else self.sizes[self.loops.m]
+
+    @property
+    def n(self) -> int:
+        """Columns of the result."""
+        return cast(int, self.sizes[self.loops.n])
+
+    @property
+    def k(self) -> int:
+        """Contracted elements, of all groups."""
+        return known_product([self.sizes[loop] for loop in self.loops.k])
+
+    @property
+    def inner_k(self) -> int:
+        """Contracted elements of a group; all of them where there are no groups."""
+        return cast(int, self.sizes[self.loops.inner_k])
+
+    @property
+    def grouped(self) -> bool:
+        """Whether K has groups."""
+        return len(self.loops.k) > 1
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Sizes of the batch loops."""
+        return tuple(cast(int, self.sizes[loop]) for loop in self.loops.batch)
+
+    @property
+    def accumulators(self) -> int:
+        """Accumulators of a part."""
+        return len(self.parts[0])
+
+    @property
+    def first(self) -> Accumulator:
+        """The first result."""
+        return self.parts[0][0]
+
+    @property
+    def maps(self) -> Sequence[tuple[int | None, ...]]:
+        """Indexing maps of the operands."""
+        return ops.plain_maps(self.contraction)
+
+    def operand(self, index: int) -> ir.Value:
+        """An operand of the contraction."""
+        return self.contraction.operands[index]
+
+
+def analyze(region: ir.Operation) -> MatmulAnalysis | NoMatch | None:
+    """Reads a region around one contraction; None for another kind of region."""
+    group = computing(region)
+    contractions = [op for op in group if _is_contraction(op)]
+    if not contractions:
+        return None
+    if len(contractions) > 1:
+        return NoMatch(Reason.STRUCTURE, f"{len(contractions)} contractions in one kernel")
+    contraction = contractions[0]
+    others = [op for op in group if op != contraction and not ops.is_elementwise(op)]
+    if others:
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    try:
+        return _analyzed(contraction, group, tuple(returned(region)))
+    except Unsupported as reason:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+
+
+def can_take(contraction: ir.Operation) -> bool:
+    """Whether a contraction alone has the element types and loops of a kernel."""
+    try:
+        accumulators = _accumulators(contraction)
+        loops = _loops(contraction, accumulators[0])
+    except Unsupported:
+        return False
+    sizes = ops.loop_sizes(contraction)
+    static = [sizes[n] for n in (*loops.batch, loops.n, *loops.k)]
+    return (
+        len(loops.k) == 1
+        and _accumulator_type(contraction, accumulators) is not None
+        and not _is_unsigned(contraction)
+        and None not in static
+        and ops.constant(ops.inits(contraction)[0]) == 0
+    )
+
+
+def _analyzed(
+    contraction: ir.Operation, group: list[ir.Operation], results: tuple[ir.Value, ...]
+) -> MatmulAnalysis | NoMatch:
+    accumulators = _accumulators(contraction)
+    loops = _loops(contraction, accumulators[0])
+    after = {contraction}
+    for op in group:
+        if any(ops.defining_op(v) in after for v in op.operands):
+            after.add(op)
+    prologue = tuple(op for op in group if op not in after)
+    epilogue = tuple(op for op in group if op in after and op != contraction)
+    internal = {result for op in prologue for result in op.results}
+    if any(v in internal for v in (*(v for op in epilogue for v in op.operands), *results)):
+        raise Unsupported("a value that the prologue computes and the epilogue reads")
+    if len(loops.k) > 1 and not prologue:
+        raise Unsupported(_LOOPS)
+    accumulator_type = _accumulator_type(contraction, accumulators)
+    if accumulator_type is None:
+        kinds = {ops.element_type(v) for v in ops.inputs(contraction)}
+        out = ops.element_type(contraction.results[0])
+        kind = f"{' times '.join(sorted(kinds))} to {out}"
+        return NoMatch(Reason.ELEMENT_TYPE, f"a matmul of {kind}")
+    if accumulator_type == "i32" and _is_unsigned(contraction):
+        return NoMatch(Reason.ELEMENT_TYPE, "a matmul of unsigned integers")
+    if any(ops.constant(v) != 0 for v in ops.inits(contraction)):
+        return NoMatch(Reason.CONSTANT_UNVERIFIED, "the init of the contraction is not zero")
+    sizes = tuple(ops.loop_sizes(contraction))
+    if None in [sizes[n] for n in (loops.n, *loops.k, *loops.batch)]:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "only M may be dynamic in a matmul")
+    parts = _parts(accumulators, epilogue)
+    return MatmulAnalysis(
+        contraction, loops, sizes, parts, accumulator_type, prologue, epilogue, results
+    )
+
+
+def _is_contraction(op: ir.Operation) -> bool:
+    return ops.is_contraction(op) or (
+        ops.is_generic(op)
+        and "reduction" in ops.iterator_types(op)
+        and None not in ops.indexing_maps(op)
+        and bool(_several(op))
+    )
+
+
+def _several(op: ir.Operation) -> list[Accumulator]:
+    """The results `out + a * b` of a generic; none where one is something else."""
+    block = ops.body(op)
+    arguments = list(block.arguments)
+    inputs = ops.num_inputs(op)
+    yielded = list(list(block.operations)[-1].operation.operands)
+    found = []
+    for index, value in enumerate(yielded):
+        add = ops.defining_op(value)
+        if add is None or add.name not in ("arith.addf", "arith.addi"):
+            return []
+        addends = [v for v in add.operands if v != arguments[inputs + index]]
+        multiply = ops.defining_op(addends[0]) if len(addends) == 1 else None
+        if multiply is None or multiply.name not in ("arith.mulf", "arith.muli"):
+            return []
+        factors = [_argument(v) for v in multiply.operands]
+        if any(f is None or f.arg_number >= inputs for f in factors):
+            return []
+        a, b = (f.arg_number for f in factors if f is not None)
+        found.append(Accumulator(a, b, op.results[index]))
+    return found
+
+
+def _argument(value: ir.Value) -> ir.BlockArgument | None:
+    """The block argument that a value is, or extends."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name not in ("arith.extf", "arith.extsi"):
+            return None
+        value = op.operands[0]
+    return ir.BlockArgument(value)
+
+
+def _accumulators(contraction: ir.Operation) -> list[Accumulator]:
+    """The results of a contraction; A is the operand that has M."""
+    maps = ops.indexing_maps(contraction)
+    if len(contraction.results) == 1:
+        if len(maps) != 3 or None in maps:
+            raise Unsupported(f"the operands of {contraction.name}")
+        # A matrix times a vector is the vector times the transposed matrix.
+        one, other, out = ({*m} for m in maps if m is not None)
+        swapped = not (other & out - one)
+        return [Accumulator(*((1, 0) if swapped else (0, 1)), contraction.results[0])]
+    found = _several(contraction)
+    first = found[0]
+    for accumulator in found[1:]:
+        if accumulator.a != first.a or maps[accumulator.b] != maps[first.b]:
+            raise Unsupported("several results that do not share A")
+    return found
+
+
+def _loops(contraction: ir.Operation, accumulator: Accumulator) -> Loops:
+    """Sorts the loops of a contraction by role."""
+    maps = ops.indexing_maps(contraction)
+    if any(m is None or None in m for m in maps):
+        raise Unsupported(f"an indexing map of {contraction.name}")
+    chosen = (maps[accumulator.a], maps[accumulator.b], maps[ops.num_inputs(contraction)])
+    a, b, out = ({d for d in m or () if d is not None} for m in chosen)
+    batch = tuple(sorted(a & b & out))
+    m_loops, n_loops = sorted(a & out - b), sorted(b & out - a)
+    k_loops = [d for d in chosen[1] or () if d is not None and d in a - out]
+    if len(m_loops) > 1 or len(n_loops) != 1 or len(k_loops) not in (1, 2):
+        raise Unsupported(_LOOPS)
+    if len(ops.iterator_types(contraction)) != len(batch) + len(m_loops) + 1 + len(k_loops):
+        raise Unsupported(_LOOPS)
+    return Loops(batch, m_loops[0] if m_loops else None, n_loops[0], tuple(k_loops))
+
+
+def _accumulator_type(contraction: ir.Operation, accumulators: list[Accumulator]) -> str | None:
+    """The element type of the accumulators; None for types without a kernel."""
+    inputs = ops.inputs(contraction)
+    kinds = {ops.element_type(inputs[n]) for p in accumulators for n in (p.a, p.b)}
+    if len(kinds) != 1:
+        return None
+    return ACCUMULATOR_TYPES.get((min(kinds), ops.element_type(contraction.results[0])))
+
+
+def _is_unsigned(contraction: ir.Operation) -> bool:
+    """Whether the contraction zero-extends an operand."""
+    names = [o.operation.name for o in ops.body(contraction).operations]
+    return "arith.extui" in names
+
+
+def _parts(accumulators: list[Accumulator], epilogue: Sequence[ir.Operation]) -> tuple[Part, ...]:
+    """The results, all in one part where an op of the epilogue needs several."""
+    needs: dict[ir.Value, set[int]] = {
+        accumulator.result: {n} for n, accumulator in enumerate(accumulators)
+    }
+    for op in epilogue:
+        found = set().union(*(needs.get(v, set()) for v in op.operands))
+        needs.update((result, found) for result in op.results)
+    if all(len(found) == 1 for found in needs.values()):
+        return tuple((accumulator,) for accumulator in accumulators)
+    return (tuple(accumulators),)
+
+
+def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
+    """The problem that the configuration is chosen by.
+
+    A dynamic M counts as `DEFAULT_DYNAMIC_M`; a static one as `bucket_m` says, so that near sizes
+    share kernels.
+    """
+    maps, k_loop, first = analysis.maps, analysis.loops.inner_k, analysis.first
+    bits = [ops.element_bits(v) for op in analysis.prologue for v in ops.inputs(op)]
+    found = MatmulProblem(
+        analysis.m or DEFAULT_DYNAMIC_M,
+        analysis.n,
+        analysis.k,
+        known_product(analysis.batch) * len(analysis.parts),
+        operand_bits=8 if analysis.accumulator_type == "i32" else 16,
+        a_k_contiguous=maps[first.a][-1] == k_loop,
+        b_k_contiguous=maps[first.b][-1] == k_loop,
+        accumulators=analysis.accumulators,
+        prologue=bool(analysis.prologue),
+        weight_bits=min(bits) if bits and min(bits) < 16 else 0,
+        grouped=analysis.grouped,
+    )
+    return dataclasses.replace(found, m=bucket_m(found.m, streamed=found.streamed_bits > 0))

@@ -1,0 +1,146 @@
+"""Configurations of matmuls, computed from the problem and the device.
+
+The default of large M minimizes a model of time: waves of CTAs over the SMs, times the work of a
+tile and the bytes it loads. Few rows are bound by the loads of B instead: their tiles keep enough
+bytes in flight on every SM. Stages of software pipelines follow from shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.problem import MIN_DOT_M, MatmulConfig, MatmulProblem
+from mlirfuse.targets.base import Target
+
+MAX_ACCUMULATORS_PER_THREAD = 128
+"""Accumulators of a thread in other kernels, which has 255 registers."""
+
+LOAD_COST = 64
+"""Cost of an element that a tile loads per step along K, in multiply-adds of tensor cores."""
+
+MAX_STAGES = 8
+"""Stages of a software pipeline, beyond which latency is hidden."""
+
+GEMV_ELEMENTS_PER_THREAD = 32
+"""Elements of B that a thread of a GEMV has in flight: four vectorized loads of 16 bits."""
+
+_BLOCK_BYTES = 128
+"""Bytes along K of a block: a row of shared memory without bank conflicts."""
+
+
+def fills_device(num_ctas: int, target: Target) -> bool:
+    """Whether CTAs occupy at least three quarters of the SMs."""
+    return 4 * num_ctas >= 3 * gpu_of(target).num_sms
+
+
+def num_ctas(problem: MatmulProblem, config: MatmulConfig) -> int:
+    """CTAs of one tile each."""
+    return -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
+
+
+def has_room(config: MatmulConfig, accumulators: int, target: Target) -> bool:
+    """Whether registers and shared memory hold a tile of `tl.dot` with several accumulators."""
+    gpu = gpu_of(target)
+    if config.consumer_warpgroups or config.weight_streaming or config.block_m == 1:
+        return True
+    per_thread = config.block_m * config.block_n * accumulators
+    per_thread //= config.num_warps * gpu.warp_size
+    stage = (config.block_m + config.block_n * accumulators) * config.block_k * 2
+    return (
+        per_thread <= MAX_ACCUMULATORS_PER_THREAD
+        and stage * config.num_stages <= gpu.shared_memory_per_cta
+    )
+
+
+def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """The configuration computed from the problem and the device, of one tile per CTA."""
+    if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
+        return _gemv_config(problem, target)
+    if problem.m <= MIN_DOT_M:
+        return _small_m_config(problem, target)
+    return min(_tile_configs(problem, target), key=lambda c: _cost(c, problem, target))
+
+
+def one_tile_config(config: MatmulConfig, accumulators: int) -> MatmulConfig:
+    """The configuration of one tile per CTA in the place of a persistent one that cannot run."""
+    block_n = max(config.block_n, 128) // accumulators
+    return MatmulConfig(128, block_n, 64, 8, 3, config.group_m)
+
+
+def fills_with_small_tiles(problem: MatmulProblem, target: Target) -> bool:
+    """Whether the smallest efficient tiles fill the device."""
+    if problem.m <= MIN_DOT_M:
+        smallest = MatmulConfig(16, 16, 64, 4, 1)
+    else:
+        smallest = MatmulConfig(64, max(16, 64 // problem.accumulators), 64, 4, 1)
+    return fills_device(num_ctas(problem, smallest), target)
+
+
+def _gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """One row, K-contiguous: a CTA streams few columns of B with vectorized loads."""
+    num_warps = 4
+    elements = num_warps * gpu_of(target).warp_size * GEMV_ELEMENTS_PER_THREAD
+    # A prologue keeps its operands in registers, too.
+    longest = 512 if problem.prologue else 2048
+    block_k = min(longest, max(32, power_of_two(problem.k)))
+    block_n = max(2, elements // block_k // problem.accumulators)
+    while block_n > 2 and not fills_device(-(-problem.n // block_n) * problem.batch, target):
+        block_n //= 2
+    return MatmulConfig(1, block_n, block_k, num_warps, 3 if problem.prologue else 1)
+
+
+def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """Few rows: narrow tiles, deep blocks of K, which warps split where operands are in memory."""
+    num_warps, accumulators = 4, problem.accumulators
+    plain = not problem.prologue and accumulators == 1 and problem.operand_bits == 16
+    contiguous = problem.a_k_contiguous and problem.b_k_contiguous
+    split_k = num_warps if plain and contiguous and target.name == "cuda" else 1
+    block_n = 32
+    while block_n > 16 and not fills_device(-(-problem.n // block_n) * problem.batch, target):
+        block_n //= 2
+    block_k = 512 if split_k > 1 else 256
+    block_k = min(block_k, max(64, power_of_two(problem.k)))
+    while block_k > 64 and _stages(MIN_DOT_M, block_n, block_k, problem, target) < 3:
+        block_k //= 2
+    num_stages = min(4, max(2, _stages(MIN_DOT_M, block_n, block_k, problem, target)))
+    return MatmulConfig(MIN_DOT_M, block_n, block_k, num_warps, num_stages, split_k=split_k)
+
+
+def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
+    """One configuration per tile whose accumulators and stages fit."""
+    accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
+    for block_m in (64, 128):
+        for block_n in (32, 64, 128, 256):
+            block_n = max(16, block_n // accumulators)
+            elements = block_m * block_n * accumulators
+            num_warps = 8 if elements >= 128 * 128 else 4
+            block_k = _BLOCK_BYTES * 8 // problem.operand_bits
+            if block_m + block_n * accumulators <= 128:
+                block_k *= 2
+            while block_k > 32 and _stages(block_m, block_n, block_k, problem, target) < 3:
+                block_k //= 2
+            num_stages = _stages(block_m, block_n, block_k, problem, target)
+            smallest = block_m == 64 and block_n * accumulators <= 32
+            fits = elements // (num_warps * warp_size) <= MAX_ACCUMULATORS_PER_THREAD
+            if smallest or (fits and num_stages >= 2):
+                most = 3 if problem.prologue else MAX_STAGES
+                num_stages = max(2, min(num_stages, most))
+                yield MatmulConfig(block_m, block_n, block_k, num_warps, num_stages)
+
+
+def _stages(
+    block_m: int, block_n: int, block_k: int, problem: MatmulProblem, target: Target
+) -> int:
+    """Stages that fit in two thirds of the shared memory; the rest is for layout conversions."""
+    loaded = block_m + block_n * problem.accumulators
+    stage = loaded * block_k * problem.operand_bits // 8
+    return gpu_of(target).shared_memory_per_cta * 2 // 3 // stage
+
+
+def _cost(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+    """Time of a matmul in a simple model: waves times multiply-adds and loads of a tile."""
+    block_m, block_n = config.block_m, config.block_n * problem.accumulators
+    waves = -(-num_ctas(problem, config) // gpu_of(target).num_sms)
+    return waves * (block_m * block_n + LOAD_COST * (block_m + block_n))

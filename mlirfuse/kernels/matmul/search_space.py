@@ -1,0 +1,204 @@
+"""The configurations of matmuls that the tuner measures.
+
+Tiles are generated from block sizes: those whose accumulators fit the registers of a thread and
+whose stages fit in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul import persistent_sm90, weight_only
+from mlirfuse.kernels.matmul.heuristics import (
+    MAX_ACCUMULATORS_PER_THREAD,
+    MAX_STAGES,
+    default_config,
+)
+from mlirfuse.kernels.matmul.problem import (
+    MAX_BUCKETED_M,
+    MIN_DOT_M,
+    MIN_STREAMED_M,
+    MatmulConfig,
+    MatmulProblem,
+)
+from mlirfuse.targets.base import Target
+
+MIN_PERSISTENT_M = 128
+"""The M below which a persistent kernel has too few tiles per CTA to overlap them."""
+
+RESERVED_SHARED_MEMORY = 24 * 1024
+"""Bytes of shared memory that a persistent kernel leaves to barriers and layout conversions."""
+
+PERSISTENT_ACCUMULATORS = {2: 128, 3: 64}
+"""Consumer warpgroups -> accumulators of a thread at most: its registers, less those of addresses
+and of the epilogue."""
+
+MIN_ACCUMULATORS_PER_THREAD = 64
+"""Accumulators of a thread below which loads outweigh arithmetic in a persistent kernel."""
+
+MIN_LOADED, MAX_LOADED = 6 * 1024, 24 * 1024
+"""Elements of a stage: fewer leave memory idle, more leave no room for two stages."""
+
+
+def configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
+    """The configurations that the tuner measures, with the default first."""
+    found = [default_config(problem, target)]
+    if problem.m <= weight_only.MAX_M and problem.streamed_bits:
+        found += _weight_only_configs(problem)
+    if problem.m == 1:
+        found += _gemv_configs(target)
+    if problem.m <= MAX_BUCKETED_M:
+        found += _small_m_configs(problem, target)
+    if problem.m > MIN_DOT_M:
+        found += _tile_configs(problem, target)
+    if problem.operand_bits == 16 and problem.a_k_contiguous and problem.b_k_contiguous:
+        accumulators = 2 if problem.accumulators == 2 else 1
+        found += persistent_configs(problem.m, problem.n, problem.k, accumulators, target)
+    return list(dict.fromkeys(found))
+
+
+def _weight_only_configs(problem: MatmulProblem) -> list[MatmulConfig]:
+    """Narrow tiles whose warps split K, of one to four lines of a column each."""
+    rows = max(MIN_STREAMED_M, min(2 * MIN_DOT_M, power_of_two(problem.m)))
+    line = weight_only.LINE_BYTES * 8 // problem.streamed_bits
+    return [
+        MatmulConfig(
+            rows,
+            block_n,
+            lines * num_warps * line,
+            num_warps,
+            1,
+            split_k=num_warps,
+            weight_streaming=True,
+        )
+        for block_n, lines, num_warps in (
+            (16, 2, 4),
+            (16, 1, 8),
+            (16, 2, 8),
+            (16, 4, 8),
+            (32, 1, 8),
+            (32, 2, 8),
+        )
+    ]
+
+
+def _gemv_configs(target: Target) -> Iterator[MatmulConfig]:
+    """Tiles with 32 to 64 elements of B per thread."""
+    warp_size = gpu_of(target).warp_size
+    for block_k in (512, 1024, 2048, 4096):
+        for block_n in (2, 4, 8):
+            for num_warps in (4, 8):
+                if 32 <= block_n * block_k // (num_warps * warp_size) <= 64:
+                    yield MatmulConfig(1, block_n, block_k, num_warps, 1 if block_k > 1024 else 3)
+
+
+def _small_m_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
+    """Tiles of few rows with deep blocks of K, which the warps of a CTA may split."""
+    few = problem.m <= MIN_DOT_M
+    plain = not problem.prologue and problem.accumulators == 1 and problem.operand_bits == 16
+    num_warps = 4
+    for block_m in (MIN_DOT_M,) if few else (MIN_DOT_M, 2 * MIN_DOT_M):
+        for block_n in (16, 32, 64, 128):
+            for block_k in (64, 128, 256, 512):
+                loaded = (block_m + block_n) * block_k
+                stages = min(4, _stages(loaded, target))
+                if not MIN_LOADED <= loaded <= MAX_LOADED or stages < 2:
+                    continue
+                tile = block_m, max(16, block_n // problem.accumulators), block_k, num_warps
+                if few:
+                    yield MatmulConfig(*tile, stages)
+                if plain and block_k >= 256 and block_n <= 32:
+                    yield MatmulConfig(*tile, stages, split_k=num_warps)
+
+
+def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
+    """Larger tiles: all stages that fit, or half of them, so that two CTAs share an SM."""
+    warp_size = gpu_of(target).warp_size
+    for block_m in (64, 128, 256):
+        for block_n in (32, 64, 128, 256):
+            for block_k in (64, 128):
+                tile, loaded = block_m * block_n, (block_m + block_n) * block_k
+                num_warps = 8 if tile >= 128 * 128 else 4
+                per_thread = tile // (num_warps * warp_size)
+                if (
+                    block_m > max(64, problem.m)
+                    or per_thread > MAX_ACCUMULATORS_PER_THREAD
+                    or not MIN_LOADED <= loaded <= MAX_LOADED
+                ):
+                    continue
+                most = _stages(loaded, target)
+                for num_stages in sorted({max(2, most // 2), most}):
+                    for group_m in (4, 8, 16) if problem.m > MAX_BUCKETED_M else (8,):
+                        if num_stages <= most:
+                            block_n_each = max(16, block_n // problem.accumulators)
+                            yield MatmulConfig(
+                                block_m, block_n_each, block_k, num_warps, num_stages, group_m
+                            )
+
+
+def _stages(loaded: int, target: Target) -> int:
+    """Stages of so many elements of 16 bits that fit in shared memory."""
+    return min(MAX_STAGES, gpu_of(target).shared_memory_per_cta // (loaded * 2))
+
+
+def persistent_configs(
+    m: int, n: int, k: int, accumulators: int, target: Target
+) -> list[MatmulConfig]:
+    """The configurations of persistent kernels that the tuner measures.
+
+    Tiles are multiples of an instruction whose accumulators fit the registers of the consumer
+    warpgroups; the ring takes the shared memory that is left.
+
+    Args:
+      m: rows of the result.
+      n: columns of the result.
+      k: contracted elements.
+      accumulators: results that a tile accumulates together.
+      target: the target.
+    """
+    if m < MIN_PERSISTENT_M:
+        return []
+    small, found = m < MAX_BUCKETED_M, []
+    for consumers, ping_pong in ((2, False), (3, False), (2, True), (3, True)):
+        sharing = 1 if ping_pong else consumers
+        for columns in (64, 128, 256):
+            block_n = columns // accumulators
+            if columns < 128 and not small and n % (128 // accumulators) == 0:
+                continue
+            for mma_tiles in (1, 2):
+                block_m = mma_tiles * sharing * persistent_sm90.MMA_M
+                per_thread = mma_tiles * persistent_sm90.MMA_M * columns // 128
+                least = MIN_ACCUMULATORS_PER_THREAD // (2 if columns < 128 else 1)
+                if not least <= per_thread <= PERSISTENT_ACCUMULATORS[consumers]:
+                    continue
+                if not persistent_sm90.tiles_divide(block_n, n, k, accumulators):
+                    continue
+                num_stages = persistent_stages(block_m, columns, target)
+                found += [
+                    MatmulConfig(
+                        block_m,
+                        block_n,
+                        persistent_sm90.BLOCK_K,
+                        persistent_sm90.WARPGROUP_WARPS,
+                        num_stages,
+                        group_m,
+                        consumer_warpgroups=consumers,
+                        ping_pong=ping_pong,
+                    )
+                    for group_m in ((4,) if small else (4, 8, 32))
+                ]
+    return found
+
+
+def persistent_stages(block_m: int, block_n: int, target: Target) -> int:
+    """Stages of the ring of a persistent kernel that fit in shared memory.
+
+    Args:
+      block_m: rows of a tile.
+      block_n: columns of a tile, of all its accumulators.
+      target: the target.
+    """
+    stage = (block_m + block_n) * persistent_sm90.BLOCK_K * 2
+    return (gpu_of(target).shared_memory_per_cta - RESERVED_SHARED_MEMORY) // stage

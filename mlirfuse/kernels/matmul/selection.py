@@ -1,0 +1,113 @@
+"""Chooses the configuration of a matmul: measured for a near problem, or computed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.lookup import Entry
+from mlirfuse.kernels.matmul import heuristics, persistent_sm90, weight_only
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
+from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulConfig, MatmulProblem
+from mlirfuse.targets.base import Target
+
+MAX_TILES_M = 4
+"""Tiles along M up to which a measured tile of few rows serves more of them."""
+
+_Entry = Entry[MatmulProblem, MatmulConfig]
+
+
+def select_config(
+    analysis: MatmulAnalysis, target: Target, config: MatmulConfig | None = None
+) -> MatmulConfig:
+    """The configuration of a region's kernel.
+
+    Args:
+      analysis: the region.
+      target: the target.
+      config: a given configuration, which is changed where no kernel can have it.
+    """
+
+    def can_run(config: MatmulConfig) -> bool:
+        if config.weight_streaming:
+            return weight_only.can_run(analysis, config, target)
+        return not config.consumer_warpgroups or persistent_sm90.can_run(analysis, config, target)
+
+    problem = problem_of(analysis)
+    chosen = config or choose_config(problem, target, can_run)
+    if chosen.weight_streaming and not can_run(chosen):
+        chosen = choose_config(problem, target, can_run)
+    if chosen.weight_streaming:
+        return chosen
+    if analysis.prologue or analysis.accumulators > 1 or analysis.accumulator_type != "f32":
+        chosen = dataclasses.replace(chosen, split_k=1)
+    if chosen.consumer_warpgroups and not can_run(chosen):
+        chosen = heuristics.one_tile_config(chosen, analysis.accumulators)
+    return chosen
+
+
+def choose_config(
+    problem: MatmulProblem,
+    target: Target,
+    can_run: Callable[[MatmulConfig], bool] = lambda config: True,
+) -> MatmulConfig:
+    """The configuration for a problem.
+
+    The nearest measured one that keeps the device busy, else the computed one; a problem too small
+    to fill the device with any tiles has the nearest measured one.
+
+    Args:
+      problem: the problem.
+      target: the target.
+      can_run: whether a kernel of the region can have a measured configuration.
+    """
+
+    def fits(entry: _Entry) -> bool:
+        config = entry.config
+        return (
+            _serves_m(config.block_m, problem.m)
+            and _informs(entry, problem)
+            and (
+                problem.accumulators == 1
+                or heuristics.has_room(config, problem.accumulators, target)
+            )
+            and can_run(config)
+        )
+
+    measured = lookup.nearest(
+        target,
+        problem,
+        MatmulConfig,
+        lambda entry: _keeps_busy(entry, problem, target) and fits(entry),
+    )
+    if measured is None and not heuristics.fills_with_small_tiles(problem, target):
+        measured = lookup.nearest(target, problem, MatmulConfig, fits)
+    return heuristics.default_config(problem, target) if measured is None else measured.config
+
+
+def _serves_m(block_m: int, m: int) -> bool:
+    """Whether a measured tile of so many rows is one for M, too."""
+    return block_m > MIN_DOT_M or m == 1 or (block_m > 1 and m <= block_m * MAX_TILES_M)
+
+
+def _informs(entry: _Entry, problem: MatmulProblem) -> bool:
+    """Whether a measurement informs about weights that are dequantized in the loop, if there are.
+
+    Of medium M these need tiles of their own: larger ones, or weight streaming.
+    """
+    other_traits = problem.streamed_bits and entry.problem.traits != problem.traits
+    return not other_traits or not MIN_DOT_M < entry.problem.m < MAX_BUCKETED_M
+
+
+def _keeps_busy(entry: _Entry, problem: MatmulProblem, target: Target) -> bool:
+    """Whether a measured configuration occupies over half of the SMs, or of those it did occupy.
+
+    Few rows, and streamed weights, depend on other things more.
+    """
+    config = entry.config
+    if problem.m <= MIN_DOT_M or config.weight_streaming:
+        return True
+    occupied = min(gpu_of(target).num_sms, heuristics.num_ctas(entry.problem, config))
+    return 2 * heuristics.num_ctas(problem, config) > occupied

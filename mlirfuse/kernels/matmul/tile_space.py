@@ -1,0 +1,102 @@
+"""The iteration space of a matmul kernel, and the axes that the loops of its ops are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
+from mlirfuse.kernels.codegen.scalar_ops import HIDING, WIDE
+from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
+from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.structured.ir import ops
+
+BATCH, M, N, K, K_GROUPS = 0, 1, 2, 3, 4
+"""Indices of the groups of axes; with groups of K, `K` is the loop within a group."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelTiles:
+    """A matmul kernel that is being written.
+
+    Attributes:
+      analysis: the region.
+      config: its configuration.
+      tiles: the lines of the kernel.
+      axes: axis of each loop of the contraction.
+      wide: whether offsets need 64 bits.
+    """
+
+    analysis: MatmulAnalysis
+    config: MatmulConfig
+    tiles: Tiles
+    axes: tuple[Axis, ...]
+    wide: bool
+
+    def mask(self, group: int) -> str:
+        """The mask of a group of axes; `None` where no tile is partial."""
+        return self.tiles.space.groups[group].mask or "None"
+
+
+def kernel_tiles(
+    analysis: MatmulAnalysis, config: MatmulConfig, *, layout: str = ""
+) -> KernelTiles:
+    """Starts a kernel.
+
+    Args:
+      analysis: the region.
+      config: its configuration.
+      layout: name of the layout of its tiles, in Gluon.
+
+    Raises:
+      Conflict: the ops do not share an iteration space.
+    """
+    space = _space(analysis, config)
+    axes = _contraction_axes(analysis)
+    maps = analysis.maps
+    main = [axes[d] for d in maps[-1] if d is not None]
+    internal = {result for op in analysis.prologue for result in op.results}
+    computed = {
+        value: [axes[d] for d in index_map if d is not None]
+        for value, index_map in zip(analysis.contraction.operands, maps, strict=True)
+        if value in internal
+    }
+    accumulated = {one.result: main for part in analysis.parts for one in part}
+    loops: dict[ir.Operation, Sequence[Axis]] = {analysis.contraction: axes}
+    loops.update(loop_axes(space, analysis.prologue, main, written=computed))
+    loops.update(loop_axes(space, analysis.epilogue, main, written=accumulated))
+    short = all(ops.element_type(v) in HIDING for v in analysis.results)
+    tiles = Tiles(space, loops, WIDE, short=short, layout=layout)
+    largest = max(ops.num_elements(v) for v in analysis.contraction.operands)
+    wide = analysis.m is None or largest >= MAX_INDEX
+    return KernelTiles(analysis, config, tiles, tuple(axes), wide)
+
+
+def _space(analysis: MatmulAnalysis, config: MatmulConfig) -> Space:
+    """The groups of axes; one has a mask where its last tile is partial."""
+    m, n, inner_k = analysis.m, analysis.n, analysis.inner_k
+    groups = [
+        Group("batch", analysis.batch),
+        Group("offs_m", (m,), "mask_m" if m is None or m % config.block_m else ""),
+        Group("offs_n", (n,), "mask_n" if n % config.block_n else ""),
+        Group("offs_k", (inner_k,), "mask_k" if inner_k % config.block_k else ""),
+    ]
+    if analysis.grouped:
+        groups.append(Group("k_group", (analysis.sizes[analysis.loops.k[0]],)))
+    return Space(tuple(groups))
+
+
+def _contraction_axes(analysis: MatmulAnalysis) -> list[Axis]:
+    loops = analysis.loops
+    axes: list[Axis] = [(K, 0)] * len(analysis.sizes)
+    for position, loop in enumerate(loops.batch):
+        axes[loop] = (BATCH, position)
+    if loops.m is not None:
+        axes[loops.m] = (M, 0)
+    axes[loops.n] = (N, 0)
+    if analysis.grouped:
+        axes[loops.k[0]] = (K_GROUPS, 0)
+    return axes

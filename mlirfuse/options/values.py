@@ -1,0 +1,122 @@
+"""Readers of the values of switches: each brings a spelling of one place to the field's type.
+
+A reader takes text or a value of Python or TOML, and raises `UsageError` for anything else; the
+caller adds the place and the name of the switch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mlirfuse.core import UsageError, nearest, normalized
+from mlirfuse.options.selectors import Selector
+
+NUMERICS_LIMITS = ("exact", "reassociating", "any")
+"""Values of `--numerics`, strictest first."""
+
+FEATURES: Mapping[str, tuple[bool, str]] = {
+    "fma": (True, "contract a multiply and an add into one rounding"),
+    "data_tiling": (True, "lay matmul operands out in the target's tiles"),
+    "fallback": (True, "undo the rewrites that IREE's code generation fails on; compile again"),
+    "guard": (True, "check shapes, types and sizes of the arguments of a call"),
+    "kernels": (False, "replace groups by kernels of a provider"),
+}
+"""Code generation features: name -> (on by default, summary)."""
+
+_TRUE = frozenset({"on", "true", "yes", "1"})
+_FALSE = frozenset({"off", "false", "no", "0"})
+_OP_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """Flattens a comma-separated text or an iterable of such texts, without duplicates."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
+        raise UsageError(f"takes names separated by commas or a list of names, not {value!r}")
+    names: dict[str, None] = {}
+    for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(f"takes names, not {text!r}")
+        names.update((n.strip(), None) for n in text.split(",") if n.strip())
+    return tuple(names)
+
+
+def selectors(value: Any) -> tuple[str, ...]:
+    """Reads selectors of passes; each in its one spelling."""
+    return tuple(dict.fromkeys(str(Selector.parse(text)) for text in strings(value)))
+
+
+def features(value: Any) -> tuple[str, ...]:
+    """Reads names of `FEATURES`."""
+    known = {normalized(name): name for name in FEATURES}
+    names: dict[str, None] = {}
+    for text in strings(value):
+        name = known.get(normalized(text))
+        if name is None:
+            raise UsageError(f"unknown feature '{text}'{nearest(text, FEATURES)}")
+        names[name] = None
+    return tuple(names)
+
+
+def op_kinds(value: Any) -> tuple[str, ...]:
+    """Reads names of ops with their dialects."""
+    names = strings(value)
+    for name in names:
+        if not _OP_NAME.fullmatch(name):
+            raise UsageError(
+                f"'{name}' is not an op name; write it with its dialect: linalg.matmul"
+            )
+    return names
+
+
+def groups(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Reads groups of at least two locations."""
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple):
+        raise UsageError(f"takes groups of locations, LOC,LOC, not {value!r}")
+    found = [strings(entry) for entry in entries if entry]
+    for group in found:
+        if len(group) < 2:
+            raise UsageError(f"takes at least two locations, LOC,LOC, not '{','.join(group)}'")
+    return tuple(found)
+
+
+def boolean(value: Any) -> bool:
+    """Reads `on` or `off`."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _TRUE | _FALSE:
+        return value.strip().lower() in _TRUE
+    raise UsageError(f"takes on or off, not {value!r}")
+
+
+def optional_boolean(value: Any) -> bool | None:
+    """Reads `on` or `off`; None stays None."""
+    return None if value is None else boolean(value)
+
+
+def limit(value: Any) -> int | None:
+    """Reads a number from 0, or `none`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+        return None
+    text = str(value).strip()
+    if not text.isdecimal():
+        raise UsageError(f"takes a number of rewrites from 0, or none, not {value!r}")
+    return int(text)
+
+
+def numerics(value: Any) -> str:
+    """Reads one of `NUMERICS_LIMITS`."""
+    text = str(value).strip().lower()
+    if text not in NUMERICS_LIMITS:
+        raise UsageError(f"unknown class '{value}' (known: {', '.join(NUMERICS_LIMITS)})")
+    return text
+
+
+def pipeline(value: Any) -> str:
+    """Reads a preset's name or a pipeline string, which is parsed later."""
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"takes a preset's name or passes separated by commas, not {value!r}")
+    return value.strip()

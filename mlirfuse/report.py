@@ -1,0 +1,190 @@
+"""Decisions of the engine, and the report that holds them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from mlirfuse.errors import MlirfuseError
+from mlirfuse.fusion_pass import Kind, forms_group
+from mlirfuse.reasons import Reason
+
+SCHEMA_VERSION = 1
+"""Version of the dictionary that `Report.to_dict` returns and `--decisions` writes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """One candidate fusion and its outcome.
+
+    Attributes:
+      pass_name: the pass that considered it.
+      match: index of the match among those of this pass in this run; None for one refused before
+        it was counted.
+      kind: a word of `Kind`.
+      function: symbol name of the function.
+      ops: locations of the ops, as `file:line:col` or a name.
+      op_names: the names of the same ops.
+      taken: whether the rewrite was applied.
+      reason: the reason of a refusal; None when taken.
+      detail: the op, value or size that decided.
+      bytes_saved: memory traffic that the fusion avoids, bytes a call.
+      gain_us: modelled microseconds gained a call on the target.
+      forms_group: whether the pass forms groups; None: every `kind` but REWRITE does.
+    """
+
+    pass_name: str
+    match: int | None
+    kind: Kind
+    function: str
+    ops: tuple[str, ...]
+    op_names: tuple[str, ...]
+    taken: bool
+    reason: Reason | None = None
+    detail: str = ""
+    bytes_saved: int | None = None
+    gain_us: float | None = None
+    forms_group: bool | None = None
+
+    @property
+    def made_group(self) -> bool:
+        """Whether a group was formed, and not a rewrite applied or the candidate refused."""
+        return self.taken and forms_group(self.kind, self.forms_group)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The decision in the shape of the decisions schema."""
+        return {
+            "pass": self.pass_name,
+            "match": self.match,
+            "kind": str(self.kind),
+            "function": self.function,
+            "ops": list(self.ops),
+            "op_names": list(self.op_names),
+            "taken": self.taken,
+            "reason": self.reason.code if self.reason else None,
+            "detail": self.detail,
+            "bytes_saved": self.bytes_saved,
+            "gain_us": self.gain_us,
+            "forms_group": forms_group(self.kind, self.forms_group),
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Decision:
+        """The decision that `to_dict` wrote."""
+        codes = {r.code: r for r in Reason}
+        return cls(
+            pass_name=entry["pass"],
+            match=entry["match"],
+            kind=Kind(entry["kind"]),
+            function=entry["function"],
+            ops=tuple(entry["ops"]),
+            op_names=tuple(entry["op_names"]),
+            taken=entry["taken"],
+            reason=codes[entry["reason"]] if entry["reason"] else None,
+            detail=entry["detail"],
+            bytes_saved=entry["bytes_saved"],
+            gain_us=entry["gain_us"],
+            forms_group=entry.get("forms_group"),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """One decision among all of a report, ranked by its gain.
+
+    Attributes:
+      decision: the candidate and its outcome.
+      rank: rank by modelled gain, from 1.
+      margin_us: gain less that of the candidate of the next rank; None where either has no model.
+    """
+
+    decision: Decision
+    rank: int
+    margin_us: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The decision in the shape of the decisions schema, with rank and margin."""
+        return {"rank": self.rank, "margin_us": self.margin_us, **self.decision.to_dict()}
+
+
+@dataclasses.dataclass(slots=True)
+class PassRun:
+    """One pass of the pipeline in one run.
+
+    Attributes:
+      name: the pass, ours or MLIR's.
+      enabled: False when a switch or the target turned it off.
+      rewrites: number of applied rewrites; None for an MLIR pass, which does not count them.
+      seconds: wall time.
+    """
+
+    name: str
+    enabled: bool
+    rewrites: int | None
+    seconds: float
+
+
+@dataclasses.dataclass(slots=True)
+class Report:
+    """The passes and decisions of one run of the engine on a module.
+
+    Attributes:
+      target: the target's spelling, e.g. `cuda:sm_90`.
+      iree: version of IREE that compiles the module.
+      options: the resolved options as a dictionary.
+      passes: one entry per pass of the pipeline, in order.
+      decisions: every candidate considered, in the order of consideration.
+      dispatches: dispatch counts: `stock` without our passes, `fused` with them; a value is None
+        until the program was compiled that way.
+      graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
+        them; None when no program was compiled.
+    """
+
+    target: str
+    iree: str
+    options: dict[str, Any]
+    passes: list[PassRun] = dataclasses.field(default_factory=list)
+    decisions: list[Decision] = dataclasses.field(default_factory=list)
+    dispatches: dict[str, int | None] = dataclasses.field(
+        default_factory=lambda: {"stock": None, "fused": None}
+    )
+    graph: dict[str, Any] | None = None
+
+    def counts(self) -> dict[str, int]:
+        """Applied rewrites per pass, for passes that fired."""
+        return {p.name: p.rewrites for p in self.passes if p.rewrites}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The versioned dictionary that `--decisions=FILE.json` writes."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "target": self.target,
+            "iree": self.iree,
+            "options": self.options,
+            "dispatches": dict(self.dispatches),
+            "passes": [dataclasses.asdict(p) for p in self.passes],
+            "decisions": [d.to_dict() for d in self.decisions],
+            "graph": self.graph,
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Report:
+        """The report that `to_dict` wrote.
+
+        Raises:
+          MlirfuseError: the schema has another version.
+        """
+        if entry.get("schema") != SCHEMA_VERSION:
+            raise MlirfuseError(
+                f"report has schema {entry.get('schema')!r}; this mlirfuse reads {SCHEMA_VERSION}"
+            )
+        return cls(
+            target=entry["target"],
+            iree=entry["iree"],
+            options=dict(entry["options"]),
+            passes=[PassRun(**p) for p in entry["passes"]],
+            decisions=[Decision.from_dict(d) for d in entry["decisions"]],
+            dispatches=dict(entry["dispatches"]),
+            graph=entry.get("graph"),
+        )

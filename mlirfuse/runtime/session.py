@@ -1,0 +1,141 @@
+"""A program loaded on a device of iree-runtime, and its calls."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.runtime.abi import DECLARATION, scalar_types
+from mlirfuse.runtime.devices import first_line, open_device
+from mlirfuse.runtime.exchange import Exchange
+from mlirfuse.runtime.image import Image
+from mlirfuse.runtime.manifest import Manifest
+from mlirfuse.runtime.parameters import MODULE, Archives, parameters_module
+from mlirfuse.runtime.replay import GraphCache, exclusive
+from mlirfuse.support.signature import TensorSpec
+
+
+class Session:
+    """A program loaded on a device.
+
+    Attributes:
+      source: file name or model name, for messages.
+      device: the `HalDevice`.
+    """
+
+    def __init__(
+        self,
+        image: Image,
+        manifest: Manifest,
+        threads: int | None,
+        *,
+        cuda_graph: bool = False,
+        archives: Archives | None = None,
+    ) -> None:
+        """Loads the program.
+
+        Args:
+          image: its bytes.
+          manifest: function, signature and device.
+          threads: see `open_device`.
+          cuda_graph: whether calls will be replayed as CUDA graphs; see `replay`.
+          archives: of its parameters, by scope.
+
+        Raises:
+          UsageError: an archive cannot be read, or one is missing.
+          MlirfuseError: the device is not available or cannot run the program.
+        """
+        import iree.runtime as rt
+
+        self.source = manifest.source
+        self.device = open_device(manifest.device, threads, recorded=cuda_graph)
+        self._uri = manifest.device
+        self._outputs = manifest.outputs
+        self._cuda_graph = cuda_graph
+        self._graphs = GraphCache(manifest.source)
+        instance = rt.VmInstance()
+        try:
+            module = rt.VmModule.wrap_buffer(instance, image.data)
+            modules = [rt.create_hal_module(instance, self.device)]
+            if archives:
+                modules.append(parameters_module(instance, archives))
+            self._context = rt.VmContext(instance, [*modules, module])
+            self._function = module.lookup_function(manifest.function)
+            if self._function is None:
+                raise ValueError(f"it has no function '{manifest.function}'")
+        except (ValueError, RuntimeError) as error:
+            if MODULE in str(error) and not archives:
+                raise UsageError(
+                    f"{manifest.source} has parameters, which come from an archive:"
+                    " parameters={'SCOPE': 'FILE.irpa'} of load, or --parameters, would be accepted"
+                ) from error
+            raise MlirfuseError(
+                f"{manifest.source} cannot be loaded on device '{manifest.device}':"
+                f" {first_line(error)}"
+            ) from error
+        declaration = self._function.reflection.get(DECLARATION, "")
+        self._scalars = scalar_types(declaration, len(manifest.inputs))
+        # An import statement in the function of each call takes as long as a push.
+        self._list, self._view = rt.VmVariantList, rt.HalBufferView
+        self._lock = threading.Lock()
+
+    def replay(self, values: Sequence[Any], out: Sequence[Any]) -> list[Any] | None:
+        """Queues a call with checked arguments as a CUDA graph; None where that is not possible.
+
+        Args:
+          values: the arguments.
+          out: arrays that results may be written to: one for each result, or none at all.
+        """
+        return self._graphs(
+            self._call_without_copies, values, out if len(out) == len(self._outputs) else ()
+        )
+
+    def __del__(self) -> None:
+        """Lets launched graphs end before the program is unloaded."""
+        if (graphs := getattr(self, "_graphs", None)) is not None:
+            graphs.close()
+
+    def _call_without_copies(self, tensors: Sequence[Any]) -> list[Any]:
+        exchange = Exchange(self._uri, self.device, "torch", copies=False)
+        return self.call(tensors, exchange)
+
+    def call(self, values: Sequence[Any], exchange: Exchange) -> list[Any]:
+        """Calls the function with checked arguments, and waits.
+
+        Raises:
+          MlirfuseError: the program failed.
+        """
+        outputs = self._outputs
+        arguments = self._list(len(values))
+        for value, scalar in zip(values, self._scalars, strict=True):
+            if scalar is None:
+                arguments.push_ref(exchange.send(value))
+            elif scalar.startswith("f"):
+                arguments.push_float(float(value))
+            else:
+                arguments.push_int(int(value))
+        results = self._list(len(outputs))
+        try:
+            with exclusive() if self._cuda_graph else contextlib.nullcontext(), self._lock:
+                self._context.invoke(self._function, arguments, results)
+            if results.size == len(outputs):
+                # A result may be a buffer that IREE has taken back.
+                return [
+                    self._result(results, index, exchange, spec)
+                    for index, spec in enumerate(outputs)
+                ]
+        except (ValueError, RuntimeError) as error:
+            raise MlirfuseError(f"{self.source}: the call failed: {first_line(error)}") from error
+        raise MlirfuseError(
+            f"{self.source}: the program returned {results.size} results; its manifest declares"
+            f" {len(outputs)}"
+        )
+
+    def _result(self, results: Any, index: int, exchange: Exchange, spec: TensorSpec) -> Any:
+        value = results.get_variant(index)
+        if isinstance(value, int | float):
+            return value
+        return exchange.receive(results.get_as_object(index, self._view), spec)
