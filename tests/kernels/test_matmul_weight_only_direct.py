@@ -6,7 +6,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from iree.compiler import ir
-from mlirfuse.kernels.matmul.tilings import Tiling
 
 from helpers.kernel_runner import needs_triton, planned
 from helpers.weights_text import Weights
@@ -15,6 +14,7 @@ from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import planner as matmul
 from mlirfuse.kernels.matmul import weight_only
+from mlirfuse.kernels.matmul.tilings import Tiling
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.tuning import kernel_search
 

@@ -62,12 +62,22 @@ def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig
 
 
 def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
-    """The configuration of the portable kernel: as many stages as let two CTAs share an SM."""
-    block_m = min(MAX_BLOCK_M, query_block(problem.queries))
+    """The configuration of the portable kernel: as many stages as let two CTAs share an SM.
+
+    Where one CTA does not fit with two stages, blocks have fewer keys.
+    """
+    gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
     config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
-    limit = gpu_of(target).shared_memory_per_sm // CTAS_PER_SM
-    while config.num_stages > 2 and shared_memory(problem, config) > limit:
+    while (
+        config.num_stages > 2
+        and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
+    ):
         config = dataclasses.replace(config, num_stages=config.num_stages - 1)
+    while (
+        config.block_n > MIN_DOT_SIZE
+        and shared_memory(problem, config, target) > gpu.shared_memory_per_cta
+    ):
+        config = dataclasses.replace(config, block_n=config.block_n // 2)
     return config
 
 
@@ -76,14 +86,16 @@ def query_block(queries: int) -> int:
     return max(MIN_DOT_SIZE, power_of_two(queries))
 
 
-def shared_memory(problem: AttentionProblem, config: AttentionConfig) -> int:
+def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Target) -> int:
     """Bytes of shared memory of the portable kernel: q, weights, and blocks of keys and values.
 
-    A pipeline of n stages holds n - 1 blocks of each, as Triton 3.9 reports for sm_80 and sm_90.
+    A pipeline of n stages holds n - 1 blocks of each; for AMD, q is in registers alone. Triton 3.9
+    reports these numbers for heads of 128 on sm_80, sm_90 and gfx942.
     """
     head = padded_head(problem.head_size)
     blocks = (config.num_stages - 1) * 2 * config.block_n * head
-    return 2 * (blocks + config.block_m * head + config.block_m * config.block_n)
+    queries = 0 if target.name == "rocm" else config.block_m * head
+    return 2 * (blocks + queries + config.block_m * config.block_n)
 
 
 def max_resident_ctas(target: Target) -> int:
@@ -110,19 +122,21 @@ def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Tar
 
 
 def configs(problem: AttentionProblem, target: Target) -> list[AttentionConfig]:
-    """The configurations that the tuner measures: all that fit the GPU's shared memory."""
+    """The configurations that the tuner measures: the portable default, and all others that fit."""
     limit = gpu_of(target).shared_memory_per_cta
     portable = [
-        config for config in _portable_configs(problem) if shared_memory(problem, config) <= limit
+        config
+        for config in _portable_configs(problem)
+        if shared_memory(problem, config, target) <= limit
     ]
     sm90 = _sm90_configs() if _for_sm90(problem, target) else ()
     orders = (False, True) if problem.mask == "causal" and problem.queries > 32 else (False,)
-    return [
+    found = [
         dataclasses.replace(config, heads_first=heads_first)
-        for kernel in (portable, list(sm90))
+        for config in (portable_config(problem, target), *portable, *sm90)
         for heads_first in orders
-        for config in kernel
     ]
+    return list(dict.fromkeys(found))
 
 
 def _portable_configs(problem: AttentionProblem) -> Iterator[AttentionConfig]:
