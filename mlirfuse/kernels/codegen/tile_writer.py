@@ -365,8 +365,6 @@ _GLUON = """\
 from triton.experimental import gluon
 from triton.experimental.gluon import language as tl
 
-from mlirfuse.kernels.device import attention_sm90
-
 
 """
 
