@@ -15,12 +15,12 @@ Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction.family import REDUCTION, profitable
 
 PASS = passes.kernel_pass(
     name="row_triton_kernel",
     summary="Softmax, norms and other row reductions as one Triton kernel",
-    supports=reduction.supports,
-    profitable=reduction.profitable,
+    supports=REDUCTION.plan,
+    profitable=profitable,
     source="Milakov, Gimelshein 2018",
 )

@@ -14,7 +14,7 @@ from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise import planner as pointwise
 from mlirfuse.kernels.pooling import planner as pooling
-from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction.family import REDUCTION
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.plugins import registry
@@ -29,7 +29,7 @@ TOLERANCE = {"f32": 2e-6, "f16": 2e-3, "bf16": 1.6e-2}
 NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 SUPPORTS = {
-    "rows": reduction.supports,
+    "rows": REDUCTION.plan,
     "matmul": MATMUL.plan,
     "attention": ATTENTION.plan,
     "convolution": CONVOLUTION.plan,

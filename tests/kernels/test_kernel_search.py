@@ -20,7 +20,7 @@ from mlirfuse.kernels.matmul.family import MatmulFamily
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.problem import Problem, Record
-from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction import family as reduction
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.kernels.registry import FAMILIES
 from mlirfuse.options import FusionOptions
@@ -232,7 +232,7 @@ def test_a_layer_norm_is_of_a_measured_form():
         options = FusionOptions(enable_feature=("kernels",), disable_pass=("row_triton_kernel",))
         grouped, _ = engine.run(ir.Module.parse(text), target=targets.parse(SM_90), options=options)
         (region,) = kernel_search.regions(grouped)
-        plan = reduction.supports(region, targets.parse(SM_90))
+        plan = reduction.REDUCTION.plan(region, targets.parse(SM_90))
     found = lookup.baseline(targets.parse(SM_90), plan.problem)
     assert found.problem == plan.problem.to_dict() == LAYER_NORM.to_dict()
     assert found.iree_us > found.kernel_us

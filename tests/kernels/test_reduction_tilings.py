@@ -1,4 +1,4 @@
-"""Kernels of rows: how rows are shared out among workgroups, and among those of a cluster."""
+"""Kernels of rows: how rows are distributed over CTAs, and over those of a cluster."""
 
 import dataclasses
 import functools
@@ -16,16 +16,18 @@ from mlirfuse import targets
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import Conflict, Group, Space, loop_axes
-from mlirfuse.kernels.reduction import planner as reduction
+from mlirfuse.kernels.reduction import heuristics
+from mlirfuse.kernels.reduction.distribution import distribute
+from mlirfuse.kernels.reduction.family import REDUCTION
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 
 
 @pytest.fixture
 def share(monkeypatch):
-    """Has kernels of rows planned with a tiling, for a target."""
+    """Has kernels of rows planned with a configuration, for a target."""
 
-    def choose(tiling, target=TARGET):
-        chosen = functools.partial(reduction.supports, tiling=tiling)
+    def choose(config, target=TARGET):
+        chosen = functools.partial(REDUCTION.plan, config=config)
         monkeypatch.setitem(kernel_runner.SUPPORTS, "rows", lambda op, _: chosen(op, target))
 
     return choose
@@ -38,7 +40,7 @@ def plan_of(text):
 
 
 @pytest.mark.parametrize(
-    ("tiling", "sizes", "expected"),
+    ("config", "sizes", "expected"),
     [
         ((2048, 16, 32768), (4096, 512), (4, 512, 4, 1)),
         ((2048, 16, 32768), (3, 500), (4, 512, 4, 1)),
@@ -54,8 +56,9 @@ def plan_of(text):
         ((8192, 16, 4096), (7, 262144), (1, 32768, 32, 8)),
     ],
 )
-def test_how_rows_are_shared_out(tiling, sizes, expected):
-    assert reduction._shares(ReductionConfig(*tiling), *sizes, subgroup=32) == expected
+def test_distribution_of_rows(config, sizes, expected):
+    found = distribute(ReductionConfig(*config), *sizes, TARGET.gpu)
+    assert dataclasses.astuple(found) == expected
 
 
 @needs_triton
@@ -70,17 +73,17 @@ def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks
     whole = {"max": exact.max(), "sum": np.exp(exact - exact.max()).sum()}
     asked = []
 
-    def told(part, form, *how):
+    def all_reduce(part, form, *how):
         asked.append((form, *how))
         return part * 0.0 + float(whole[form])
 
-    monkeypatch.setattr(reduction_sm90, "begin", lambda: asked.append("begin"))
-    monkeypatch.setattr(reduction_sm90, "told", told)
+    monkeypatch.setattr(reduction_sm90, "announce", lambda: asked.append("announce"))
+    monkeypatch.setattr(reduction_sm90, "all_reduce", all_reduce)
     share(ReductionConfig(2048, 8, 32))
     text = softmax_text((None if dynamic else shape[0], shape[1]), "f16")
     (found,) = run(interpreter, text, "rows", [x], [shape])
     close(found, softmax_reference(x.astype(np.float64)), "f16")
-    once = ["begin", ("max", ranks, True), ("sum", ranks, False)]
+    once = ["announce", ("max", ranks, True), ("sum", ranks, False)]
     assert asked == once * (ranks * shape[0])
 
 
@@ -90,7 +93,7 @@ def test_clusters_are_hoppers_alone(share, target):
     plan = plan_of(softmax_text((4, 8192), "f16"))
     assert isinstance(plan, NoMatch)
     assert plan.reason is Reason.TARGET_UNSUPPORTED
-    assert plan.detail == f"{target} has no clusters of workgroups"
+    assert plan.detail == f"{target} has no thread block clusters"
     assert plan_of(softmax_text((4, 4096), "f16")).program.cluster_size == 1
 
 
@@ -114,7 +117,7 @@ def test_object_code_of_a_cluster(share):
         code = triton_compiler.build(plan.program, "sm_90").code.decode()
         directive = ".reqnctapercluster 4\n" if part < 4096 else ""
         assert f".reqntid {32 * warps}\n{directive}{{" in code
-        # All run; the maxima are told; the sums are told.
+        # All run; the maxima are exchanged; the sums are exchanged.
         count = 3 if part < 4096 else 0
         assert code.count("barrier.cluster.arrive") == code.count("barrier.cluster.wait") == count
         assert plan.grid[0].repeat == 4096 // part
@@ -141,13 +144,15 @@ def test_each_reduction_has_a_form_over_clusters(share, combine, start, form):
 def test_candidates_differ(short):
     for sizes in ((16384, 1024), (2048, 32768), (3, 20), (64, 20000)):
         problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=short)
-        tried = reduction.candidates(problem)
-        shares = [reduction._shares(tiling, *sizes, subgroup=32) for tiling in tried]
-        flags = [(tiling.packed, tiling.evict_first) for tiling in tried]
-        assert len({*zip(shares, flags, strict=True)}) == len(shares)
-        assert ((True, False) in flags) == (sizes[1] == 32768)
-        assert ((False, True) in flags) == short
-        assert any(ranks > 1 for *_, ranks in shares) == (sizes[1] > 2048)
+        tried = heuristics.configs(problem, TARGET)
+        assert tried[0] == heuristics.default_config(problem, TARGET)
+        found = [distribute(config, *sizes, TARGET.gpu) for config in tried]
+        flags = [(config.packed, config.evict_first) for config in tried]
+        assert len({*zip(found, flags, strict=True)}) == len(found)
+        # Whole rows of a power of two, not only the longest ones of a CTA.
+        assert ((True, False) in flags) == (sizes[1] in (1024, 32768))
+        assert (False, True) in flags
+        assert any(each.cluster_size > 1 for each in found) == (sizes[1] > 2048)
 
 
 def byte_text(low, high, offset=None, cast="arith.fptosi"):
@@ -267,7 +272,7 @@ def test_what_was_computed_of_packed_rows_is_computed_again(share):
 
 
 @pytest.mark.parametrize(
-    ("tiling", "sizes", "dtype", "target", "packed"),
+    ("config", "sizes", "dtype", "target", "packed"),
     [
         (PACKED, (4, 1024), "f16", TARGET, True),
         (PACKED, (None, 1024), "bf16", TARGET, True),
@@ -279,8 +284,8 @@ def test_what_was_computed_of_packed_rows_is_computed_again(share):
         (PACKED, (4, 1024), "f16", targets.parse("rocm:gfx942"), False),
     ],
 )
-def test_which_rows_are_packed(share, tiling, sizes, dtype, target, packed):
-    share(tiling, target)
+def test_which_rows_are_packed(share, config, sizes, dtype, target, packed):
+    share(config, target)
     program = plan_of(softmax_text(sizes, dtype)).program
     assert program.max_registers == (32 if packed else 0)
     assert ("library.packed(" in program.source) == packed
@@ -307,7 +312,7 @@ def test_measured_rows_are_packed(shape, registers):
 )
 def test_measured_rows_of_bytes(sizes, packed, once):
     problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=True)
-    found = reduction._tiling(TARGET, problem)
+    found = heuristics.choose_config(problem, TARGET)
     assert (found.packed, found.evict_first) == (packed, once)
 
 
@@ -317,8 +322,9 @@ def test_measured_rows_of_bytes(sizes, packed, once):
 )
 def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
     problem = ReductionProblem(*sizes, "arith.addf arith.addf", 1, 1)
-    _, width, _, shares = reduction._shares(reduction._tiling(TARGET, problem), *sizes, subgroup=32)
-    assert (width, shares, width * shares) == (part, ranks, sizes[1])
+    found = distribute(heuristics.choose_config(problem, TARGET), *sizes, TARGET.gpu)
+    assert (found.columns, found.cluster_size) == (part, ranks)
+    assert found.columns * found.cluster_size == sizes[1]
 
 
 def moved_text(dtype):

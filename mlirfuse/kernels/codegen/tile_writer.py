@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from iree.compiler import ir
 
@@ -21,6 +22,8 @@ from mlirfuse.kernels.plan import Extent, Plan, Program, Size
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops, slices
 
+T = TypeVar("T")
+
 TextOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str], str], str]
 """Makes the module of a kernel, as `text_of` does."""
 
@@ -28,15 +31,15 @@ _VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
 """Ops that change nothing in memory."""
 
 
-def attempted(plan: Callable[[], Plan | NoMatch], shared: str) -> Plan | NoMatch:
-    """What a planner answers, or the refusal that it raises.
+def attempted(step: Callable[[], T | NoMatch], shared: str) -> T | NoMatch:
+    """The result of analyzing or planning a region, or the refusal that it raises.
 
     Args:
-      plan: the planner.
-      shared: what the ops of its regions have in common.
+      step: the analysis or the planner.
+      shared: the axes that the ops of its regions have in common.
     """
     try:
-        return plan()
+        return step()
     except Conflict:
         return NoMatch(Reason.WRONG_AXIS, f"the ops do not share {shared}")
     except Unsupported as reason:

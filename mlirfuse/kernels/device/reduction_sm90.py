@@ -1,14 +1,14 @@
-"""What the workgroups of a cluster tell each other: sums and maxima of what each of them has.
+"""Reductions across the CTAs of a thread block cluster, through distributed shared memory.
 
-Workgroups of one cluster run at the same time on neighbouring multiprocessors and read each
-other's memory (PTX ISA, `mapa` and `barrier.cluster`). Every workgroup gets the same numbers: they
-are combined in the order of the ranks.
+CTAs of a cluster run at the same time on neighbouring multiprocessors and write each other's shared
+memory (PTX ISA, `mapa` and `barrier.cluster`). Every CTA gets the same results: partial ones are
+combined in the order of the CTAs' ranks.
 """
 
 import triton
 import triton.language as tl
 
-COMBINE = {
+COMBINERS = {
     "sum": "add.f32",
     "max": "max.NaN.f32",
     "maxnum": "max.f32",
@@ -17,43 +17,43 @@ COMBINE = {
 
 
 @triton.constexpr_function
-def telling(form, ranks, first):
-    """The instructions by which each workgroup tells its number to all, and combines theirs.
+def exchange_asm(combiner, cluster_size, first):
+    """The instructions by which each CTA writes its number to all, and combines all numbers.
 
     Args:
-      form: a key of `COMBINE`.
-      ranks: workgroups of the cluster.
-      first: whether these instructions are the first that tell something.
+      combiner: a key of `COMBINERS`.
+      cluster_size: CTAs of the cluster.
+      first: whether this is the first exchange after `announce`.
     """
     lines = [
-        ".reg .b32 thread, place, there;",
-        ".reg .pred some;",
-        ".reg .f32 theirs;",
-        f".shared .align 16 .b8 told[{4 * ranks}];",
+        ".reg .b32 thread, slot, address;",
+        ".reg .pred has_peer;",
+        ".reg .f32 partial;",
+        f".shared .align 16 .b8 partials[{4 * cluster_size}];",
         "mov.u32 thread, %tid.x;",
-        "mov.u32 there, told;",
-        "mov.u32 place, %cluster_ctarank;",
-        "mad.lo.u32 place, place, 4, there;",
-        f"setp.lt.u32 some, thread, {ranks};",
+        "mov.u32 address, partials;",
+        "mov.u32 slot, %cluster_ctarank;",
+        "mad.lo.u32 slot, slot, 4, address;",
+        f"setp.lt.u32 has_peer, thread, {cluster_size};",
     ]
-    # Their memory is there when they run.
+    # The shared memory of a CTA exists once it runs.
     lines += ["barrier.cluster.wait.aligned;"] if first else []
     lines += [
-        "@some mapa.shared::cluster.u32 there, place, thread;",
-        "@some st.shared::cluster.f32 [there], $1;",
+        "@has_peer mapa.shared::cluster.u32 address, slot, thread;",
+        "@has_peer st.shared::cluster.f32 [address], $1;",
         "barrier.cluster.arrive.release.aligned;",
         "barrier.cluster.wait.acquire.aligned;",
-        "ld.shared.f32 $0, [told];",
+        "ld.shared.f32 $0, [partials];",
     ]
-    for rank in range(1, ranks):
-        lines += [f"ld.shared.f32 theirs, [told+{4 * rank}];"]
-        lines += [f"{COMBINE[form]} $0, $0, theirs;"]
+    for rank in range(1, cluster_size):
+        lines += [f"ld.shared.f32 partial, [partials+{4 * rank}];"]
+        lines += [f"{COMBINERS[combiner]} $0, $0, partial;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 
 @triton.jit
-def begin():
-    """Says that this workgroup runs, which the others wait for before they tell it something."""
+def announce():
+    """Announces that this CTA runs; the others wait for it before they write to its memory."""
     tl.inline_asm_elementwise(
         "barrier.cluster.arrive.relaxed.aligned;\nmov.u32 $0, 0;",
         "=r",
@@ -65,15 +65,20 @@ def begin():
 
 
 @triton.jit
-def told(x, form: tl.constexpr, ranks: tl.constexpr, first: tl.constexpr):
-    """Combines one number of each workgroup of the cluster.
+def all_reduce(x, combiner: tl.constexpr, cluster_size: tl.constexpr, first: tl.constexpr):
+    """Combines one number of each CTA of the cluster.
 
     Args:
       x: the number as a tile of one element, f32.
-      form: a key of `COMBINE`.
-      ranks: workgroups of the cluster.
-      first: whether this is the first number that is told after `begin`.
+      combiner: a key of `COMBINERS`.
+      cluster_size: CTAs of the cluster.
+      first: whether this is the first exchange after `announce`.
     """
     return tl.inline_asm_elementwise(
-        telling(form, ranks, first), "=&f,f", [x], dtype=tl.float32, is_pure=False, pack=1
+        exchange_asm(combiner, cluster_size, first),
+        "=&f,f",
+        [x],
+        dtype=tl.float32,
+        is_pure=False,
+        pack=1,
     )

@@ -1,0 +1,220 @@
+"""Reads a region of row reductions: its rows and columns, reductions, operands and results.
+
+analysis = analyze(region)         ReductionAnalysis, the refusal, or None for other regions
+problem = problem_of(analysis)     sizes and traits that the configuration is chosen by
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import (
+    UNKNOWN_ROWS,
+    Axis,
+    Conflict,
+    Group,
+    Space,
+    known_product,
+    loop_axes,
+)
+from mlirfuse.kernels.codegen.scalar_ops import Unsupported
+from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.reduction.problem import ReductionProblem
+from mlirfuse.structured.ir import ops
+
+ROW, COLUMN = 0, 1
+"""The groups of the iteration space."""
+
+SHARED = "rows and columns"
+"""The axes that the ops of a region have in common."""
+
+
+COMBINERS = frozenset({"arith.addf", "arith.maximumf", "arith.maxnumf", "arith.minnumf"})
+"""Combining ops of reductions that kernels have."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction of all columns of each row.
+
+    Attributes:
+      combine: the combining op in the scalar body.
+      term: the value that it combines with the accumulator.
+      init: the accumulator's first value.
+    """
+
+    combine: ir.Operation
+    term: ir.Value
+    init: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReductionAnalysis:
+    """A region of reductions over rows, with the elementwise ops around them.
+
+    Attributes:
+      group: ops in block order, all of them structured.
+      reductions: op of `group` that reduces -> its reduction.
+      results: values that the region returns, each computed by an op of `group`.
+      row_sizes: sizes of the parallel loops; the first ones may be dynamic, None.
+      column_sizes: sizes of the reduction loops.
+      loops: op -> the axis of each of its loops.
+      row_operands: tensors from outside the region that have the rows and the columns.
+    """
+
+    group: tuple[ir.Operation, ...]
+    reductions: Mapping[ir.Operation, Reduction]
+    results: tuple[ir.Value, ...]
+    row_sizes: tuple[int | None, ...]
+    column_sizes: tuple[int, ...]
+    loops: Mapping[ir.Operation, Sequence[Axis]]
+    row_operands: frozenset[ir.Value]
+
+    @property
+    def num_dynamic(self) -> int:
+        """How many of the first `row_sizes` are dynamic."""
+        return Group("", self.row_sizes).dynamic
+
+    @property
+    def rows(self) -> int:
+        """The product of the static row sizes."""
+        return known_product(self.row_sizes)
+
+    @property
+    def columns(self) -> int:
+        """The elements of a row."""
+        return known_product(self.column_sizes)
+
+
+def analyze(region: ir.Operation) -> ReductionAnalysis | NoMatch | None:
+    """Reads a region; None for another kind of region, or the reason why there is no kernel."""
+    group = computing(region)
+    generics = [op for op in group if ops.is_generic(op)]
+    reductions = [op for op in generics if reduces(op)]
+    if not reductions or any(ops.is_contraction(op) for op in group):
+        return None
+    if len(generics) != len(group):
+        other = next(op for op in group if op not in generics)
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
+    return attempted(lambda: _analyzed(region, group, reductions), SHARED)
+
+
+def _analyzed(
+    region: ir.Operation, group: list[ir.Operation], reductions: list[ir.Operation]
+) -> ReductionAnalysis | NoMatch:
+    anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
+    axes, row_sizes, sizes = _rows_and_columns(anchor)
+    space = Space((Group("row", row_sizes), Group("column", sizes)))
+    column_sizes = tuple(size for size in sizes if size is not None)
+    if column_sizes != sizes or None in row_sizes[space.groups[ROW].dynamic :]:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimensions of the rows may be dynamic")
+    loops = loop_axes(space, group, axes, anchor=anchor)
+    results = returned(region)
+    if not set(results) <= {value for op in group for value in op.results}:
+        raise Unsupported("a result that no op of the region computes")
+    return ReductionAnalysis(
+        tuple(group),
+        {op: _reduction(op, loops[op], len(column_sizes)) for op in reductions},
+        tuple(results),
+        row_sizes,
+        column_sizes,
+        loops,
+        frozenset(_row_operands(loops)),
+    )
+
+
+def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
+    """The problem that the configuration is chosen by; dynamic rows count as `UNKNOWN_ROWS`."""
+    combiners = sorted(each.combine.name for each in analysis.reductions.values())
+    written, all_axes = [], _all_axes(analysis.loops)
+    for op, axes in analysis.loops.items():
+        outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
+        for value, index_map in zip(op.results, outputs, strict=True):
+            if value in analysis.results and _has_rows(axes, index_map, all_axes):
+                written.append(ops.element_bits(value))
+    rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
+    reads = len(analysis.row_operands)
+    kinds = " ".join(combiners)
+    return ReductionProblem(rows, analysis.columns, kinds, reads, len(written), 8 in written)
+
+
+def reduces(op: ir.Operation) -> bool:
+    """Whether an op has a reduction loop."""
+    return "reduction" in ops.iterator_types(op)
+
+
+def spans_rows(axes: Sequence[Axis | None]) -> bool:
+    """Whether these axes are those of rows and columns."""
+    return {(ROW, 0), (COLUMN, 0)} <= {*axes}
+
+
+def _reduction(op: ir.Operation, axes: Sequence[Axis], num_columns: int) -> Reduction:
+    """Reads a reduction.
+
+    Args:
+      op: the op.
+      axes: the axis of each of its loops.
+      num_columns: axes of the columns.
+
+    Raises:
+      Conflict: it does not reduce just the columns.
+      Unsupported: there is no kernel for it.
+    """
+    kinds = zip(axes, ops.iterator_types(op), strict=True)
+    if sorted(axis for axis, kind in kinds if kind == "reduction") != [
+        (COLUMN, n) for n in range(num_columns)
+    ]:
+        raise Conflict
+    block = ops.body(op)
+    last = list(block.operations)[-1].operation
+    combined = [v.owner.operation for v in last.operands if not isinstance(v.owner, ir.Block)]
+    accumulator = block.arguments[ops.num_inputs(op)]
+    if len(op.results) != 1 or len(combined) != 1 or combined[0].name not in COMBINERS:
+        raise Unsupported(f"the reduction of {ops.described(op)}")
+    terms = [value for value in combined[0].operands if value != accumulator]
+    if len(terms) != 1 or len(list(accumulator.uses)) != 1:
+        raise Unsupported(f"the reduction of {ops.described(op)}")
+    init = ops.constant(op.operands[ops.num_inputs(op)])
+    if init is None:
+        raise Unsupported(f"the init of {ops.described(op)}, which is no constant")
+    return Reduction(combined[0], terms[0], float(init))
+
+
+def _row_operands(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
+    """The tensors from outside that have the rows and the columns."""
+    inside, all_axes = {value for op in loops for value in op.results}, _all_axes(loops)
+    found = set()
+    for op, axes in loops.items():
+        maps, arguments = ops.indexing_maps(op), ops.body(op).arguments
+        for value, index_map, argument in zip(op.operands, maps, arguments, strict=True):
+            used = value not in inside and list(argument.uses)
+            if used and _has_rows(axes, index_map, all_axes):
+                found.add(value)
+    return found
+
+
+def _all_axes(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[Axis]:
+    """The axes of rows and columns."""
+    return {axis for axes in loops.values() for axis in axes}
+
+
+def _has_rows(loops: Sequence[Axis], index_map: ops.IndexMap | None, all_axes: set[Axis]) -> bool:
+    """Whether a tensor has the rows and the columns."""
+    return all_axes <= {loops[loop] for loop in index_map or () if loop is not None}
+
+
+def _rows_and_columns(
+    anchor: ir.Operation,
+) -> tuple[list[Axis], tuple[int | None, ...], tuple[int | None, ...]]:
+    """The axis of each loop of a reduction, and the sizes of the rows and of the columns."""
+    kinds, sizes = ops.iterator_types(anchor), ops.loop_sizes(anchor)
+    rows = [n for n, kind in enumerate(kinds) if kind == "parallel"]
+    columns = [n for n, kind in enumerate(kinds) if kind == "reduction"]
+    axes: list[Axis] = [
+        (ROW, rows.index(n)) if n in rows else (COLUMN, columns.index(n)) for n in range(len(kinds))
+    ]
+    return axes, tuple(sizes[n] for n in rows) or (1,), tuple(sizes[n] for n in columns)

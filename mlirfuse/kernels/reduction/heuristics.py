@@ -1,0 +1,125 @@
+"""Configurations of row reductions: computed from the problem and the device, or measured.
+
+A row stays in registers. Rows too short for a CTA share one; where there are too few rows for the
+device, or where a row wastes lanes, the CTAs of a thread block cluster share a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.reduction.distribution import (
+    MAX_COLUMNS,
+    MAX_THREADS_PER_CTA,
+    Distribution,
+    distribute,
+)
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+from mlirfuse.targets.base import GpuDevice, Target
+
+ELEMENTS_PER_THREAD = 16
+"""Two vectorized loads of 16 bytes of f16."""
+
+THREADS_PER_TILE = 128
+"""Threads of a CTA whose rows are short."""
+
+MAX_TILE_ELEMENTS = 8192
+"""Elements of several rows in a CTA that the tuner tries."""
+
+MIN_COLUMNS_PER_CTA = 2048
+"""Columns of a CTA in a cluster: fewer cost more in synchronization than they save."""
+
+CTAS_PER_SM = 2
+"""CTAs of a cluster kernel that hide each other's latency."""
+
+MAX_MASKED = 0.25
+"""Masked lanes of the CTAs of a row, of its columns, above which smaller parts are taken."""
+
+
+def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
+    """The nearest measured configuration that the device can run, else the computed one."""
+    gpu = gpu_of(target)
+    measured = lookup.nearest(
+        target, problem, ReductionConfig, lambda entry: has_clusters(entry.config, problem, gpu)
+    )
+    return default_config(problem, target) if measured is None else measured.config
+
+
+def has_clusters(config: ReductionConfig, problem: ReductionProblem, gpu: GpuDevice) -> bool:
+    """Whether the device has the thread block clusters that a configuration asks for, if any."""
+    return gpu.max_cluster_size > 1 or problem.columns <= config.max_columns_per_cta
+
+
+def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
+    """The configuration computed from the problem and the device."""
+    gpu, width = gpu_of(target), power_of_two(problem.columns)
+    part = _columns_per_cta(problem, gpu)
+    held = min(width, part)
+    tile_elements = max(THREADS_PER_TILE * ELEMENTS_PER_THREAD, held)
+    elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
+    return ReductionConfig(tile_elements, elements, part)
+
+
+def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
+    """Columns of a CTA: `MAX_COLUMNS`, or less where a cluster fills the device better."""
+    part = MAX_COLUMNS
+    if problem.columns < 2 * MIN_COLUMNS_PER_CTA:
+        return part
+    smaller = min(part, power_of_two(problem.columns)) // 2
+    while smaller >= MIN_COLUMNS_PER_CTA:
+        now = _distribution(problem, part, gpu)
+        then = _distribution(problem, smaller, gpu)
+        num_ctas = problem.rows * now.cluster_size
+        masked = now.columns * now.cluster_size - problem.columns
+        fills = num_ctas >= CTAS_PER_SM * gpu.num_sms and (
+            now.cluster_size == 1 or masked <= MAX_MASKED * problem.columns
+        )
+        if fills or then.cluster_size == 1 or then.columns == now.columns:
+            break
+        part, smaller = smaller, smaller // 2
+    return part
+
+
+def _distribution(problem: ReductionProblem, part: int, gpu: GpuDevice) -> Distribution:
+    config = ReductionConfig(part, ELEMENTS_PER_THREAD, part)
+    return distribute(config, problem.rows, problem.columns, gpu)
+
+
+def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
+    """The configurations that the tuner measures, with the default first."""
+    gpu, width = gpu_of(target), power_of_two(problem.columns)
+    sizes = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MAX_TILE_ELEMENTS]
+    shapes = [(tile, MAX_COLUMNS) for tile in sizes or [width]]
+    # The tile of a part is for shorter rows, which have this configuration where they are near.
+    if gpu.max_cluster_size > 1:
+        parts = (width // 2, width // 4, width // 8)
+        shapes += [(part, part) for part in parts if part >= MIN_COLUMNS_PER_CTA]
+    default = default_config(problem, target)
+    found = {distribute(default, problem.rows, problem.columns, gpu): default}
+    for tile, part in shapes:
+        for elements in (32, 16, 8):
+            config = ReductionConfig(tile, elements, part)
+            found.setdefault(distribute(config, problem.rows, problem.columns, gpu), config)
+    plain = list(found.values())
+    streamed = [dataclasses.replace(config, evict_first=True) for config in plain]
+    return [*plain, *_packed_configs(problem, target), *streamed]
+
+
+def packed_registers(gpu: GpuDevice) -> int:
+    """Registers of a thread with which an SM holds as many threads as it can; a multiple of 8."""
+    return gpu.registers_per_sm // gpu.max_threads_per_sm // 8 * 8
+
+
+def _packed_configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
+    """The configuration with rows packed in registers, where rows are powers of two in one CTA."""
+    gpu = gpu_of(target)
+    # Pairs of 16 bits take half of the registers.
+    elements = power_of_two(packed_registers(gpu) + 1) // 2
+    columns = problem.columns
+    whole = columns == power_of_two(columns) and columns <= MAX_COLUMNS
+    if target.name != "cuda" or not whole or columns < gpu.warp_size * elements:
+        return []
+    return [ReductionConfig(columns, elements, MAX_COLUMNS, packed=True)]

@@ -1,0 +1,247 @@
+"""Kernels that hold whole rows in registers, of a CTA or of the CTAs of a cluster.
+
+Every operand is read once and every result written once, whatever the region computes in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import (
+    MAX_INDEX,
+    UNKNOWN_ROWS,
+    Axis,
+    Group,
+    Space,
+)
+from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, literal
+from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.reduction.analysis import (
+    COLUMN,
+    ROW,
+    Reduction,
+    ReductionAnalysis,
+    problem_of,
+    reduces,
+    spans_rows,
+)
+from mlirfuse.kernels.reduction.cluster_sm90 import Cluster
+from mlirfuse.kernels.reduction.distribution import Distribution, distribute, max_columns
+from mlirfuse.kernels.reduction.heuristics import has_clusters, packed_registers
+from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.schedule import late_order
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
+
+ENTRY = "row_kernel"
+
+REGISTER_PRESSURE = 16
+"""Elements of a tile per thread from which each value is computed just before its first user."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Combiner:
+    """A reduction in a kernel's text.
+
+    Attributes:
+      form: the reduction of a tile along its columns.
+      cluster: name of the reduction over a cluster.
+      neutral: neutral element of both.
+    """
+
+    form: str
+    cluster: str
+    neutral: float
+
+
+_COMBINERS = {
+    "arith.addf": _Combiner("tl.sum({0}, 1, keep_dims=True)", "sum", 0.0),
+    "arith.maximumf": _Combiner(
+        "tl.reduce({0}, 1, library.larger, keep_dims=True)", "max", float("-inf")
+    ),
+    "arith.maxnumf": _Combiner("tl.max({0}, 1, keep_dims=True)", "maxnum", float("-inf")),
+    "arith.minnumf": _Combiner("tl.min({0}, 1, keep_dims=True)", "minnum", float("inf")),
+}
+"""Combining op of a reduction -> its forms."""
+
+
+def can_run(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> NoMatch | None:
+    """Why the kernel cannot compute a region with a configuration; None if it can."""
+    gpu = gpu_of(target)
+    longest = max_columns(gpu)
+    if analysis.columns > longest:
+        return NoMatch(
+            Reason.NOT_PROFITABLE,
+            f"rows of {analysis.columns} columns, more than {longest} in registers",
+        )
+    if not has_clusters(config, problem_of(analysis), gpu):
+        return NoMatch(Reason.TARGET_UNSUPPORTED, f"{target} has no thread block clusters")
+    return None
+
+
+def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> Plan:
+    """Plans the kernel of a region that it `can_run`.
+
+    Raises:
+      Unsupported: an op has no translation.
+    """
+    rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
+    distribution = distribute(config, rows, analysis.columns, gpu_of(target))
+    packed = config.packed and _can_pack(analysis, distribution, target)
+    tiles = _RowTiles(
+        _space(analysis, distribution),
+        analysis.loops,
+        short=all(ops.element_type(v) in HIDING for v in analysis.results),
+    )
+    tiles.evict_first = config.evict_first
+    cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
+    _write_indices(tiles, analysis, distribution, cluster)
+    elements = distribution.rows * distribution.columns
+    threads = distribution.num_warps * gpu_of(target).warp_size
+    late = packed or elements >= REGISTER_PRESSURE * threads
+    _write_ops(tiles, analysis, cluster, late=late, packed=packed)
+    note = f"{distribution.rows} at a time"
+    if cluster is not None:
+        note = f"{cluster.size} CTAs for each"
+    dynamic = tuple(range(analysis.num_dynamic))
+    rows_extent = Extent(analysis.rows, distribution.rows, dynamic, distribution.cluster_size)
+    found = tiles.plan(
+        ENTRY,
+        tiles.body.writer.lines,
+        analysis.results,
+        f"Rows of {analysis.columns}, {note}.",
+        grid=(rows_extent, Extent(1), Extent(1)),
+        problem=problem_of(analysis),
+        first=(ROW, 0),
+        num_warps=distribution.num_warps,
+        cluster_size=distribution.cluster_size,
+    )
+    if not packed:
+        return found
+    limited = dataclasses.replace(found.program, max_registers=packed_registers(gpu_of(target)))
+    return dataclasses.replace(found, program=limited)
+
+
+def _can_pack(analysis: ReductionAnalysis, distribution: Distribution, target: Target) -> bool:
+    """Whether rows are kept as pairs of 16 bits by PTX: one unmasked row in a CTA."""
+    whole = distribution.rows == 1 and analysis.columns == distribution.columns
+    pairs = all(ops.element_bits(value) == 16 for value in analysis.row_operands)
+    return whole and pairs and target.name == "cuda"
+
+
+def _space(analysis: ReductionAnalysis, distribution: Distribution) -> Space:
+    """The iteration space, with the masks that its tiles need."""
+    even = not analysis.num_dynamic and analysis.rows % distribution.rows == 0
+    whole = analysis.columns == distribution.columns * distribution.cluster_size
+    return Space(
+        (
+            Group("row", analysis.row_sizes, "" if even else "row_mask", apart=True),
+            Group("column", analysis.column_sizes, "" if whole else "column_mask"),
+        )
+    )
+
+
+def _write_indices(
+    tiles: Tiles, analysis: ReductionAnalysis, distribution: Distribution, cluster: Cluster | None
+) -> None:
+    """Writes the rows and columns of a CTA, and their masks."""
+    writer, height, width = tiles.body.writer, distribution.rows, distribution.columns
+    program_id = "tl.program_id(0)"
+    row, first_column = program_id, ""
+    if cluster is not None:
+        row, first_column = cluster.row(program_id), f"{cluster.first_column(program_id, width)} + "
+    is_wide = analysis.num_dynamic > 0 or analysis.rows * analysis.columns >= MAX_INDEX
+    wide = ".to(tl.int64)" if is_wide else ""
+    writer.line(f"row = {row}{wide} * {height} + tl.arange(0, {height})[:, None]")
+    writer.line(f"column = {first_column}tl.arange(0, {width})[None, :]")
+    writer.write(tiles.space.inside(ROW, COLUMN))
+    if cluster is not None:
+        cluster.begin(writer)
+
+
+def _write_ops(
+    tiles: _RowTiles,
+    analysis: ReductionAnalysis,
+    cluster: Cluster | None,
+    *,
+    late: bool,
+    packed: bool,
+) -> None:
+    """Writes all ops and stores.
+
+    Args:
+      tiles: the tiles of the kernel.
+      analysis: the region.
+      cluster: the CTAs that share a row, if several do.
+      late: whether each value is computed just before its first user.
+      packed: whether values are computed again from packed rows after each reduction.
+    """
+    group: Sequence[ir.Operation] = analysis.group
+    if late:
+        group = late_order(group, analysis.results, recompute=packed)
+    unstored = dict(enumerate(analysis.results))
+    for op in group:
+        if reduces(op):
+            _reduce(tiles, op, analysis.reductions[op], cluster)
+            if packed:
+                tiles.pack(tiles.tile(op.results[0]))
+        else:
+            tiles.elementwise(op)
+        # At once: registers do not hold two results of a long row.
+        for index in [index for index, value in unstored.items() if value.owner == op]:
+            value = unstored.pop(index)
+            tiles.store(f"y{index}", value, tiles.written_axes(value))
+
+
+class _RowTiles(Tiles):
+    """The tiles of a kernel of rows.
+
+    Attributes:
+      evict_first: whether the L2 evicts loaded rows first.
+    """
+
+    evict_first = False
+
+    def policy(self, axes: Sequence[Axis | None]) -> str:
+        """The cache policy of loads of a tensor with these axes, as an argument."""
+        return ", eviction_policy='evict_first'" if self.evict_first and spans_rows(axes) else ""
+
+    def pack(self, reduced: str) -> None:
+        """Lets later ops read the rows from the registers of their loads.
+
+        Args:
+          reduced: the tile that the rows were reduced to.
+        """
+        for (value, axes), name in self._loaded.items():
+            if spans_rows(axes):
+                text = f"library.packed({name}, {reduced})"
+                self._loaded[value, axes] = self.body.name(text)
+
+
+def _reduce(tiles: Tiles, op: ir.Operation, reduction: Reduction, cluster: Cluster | None) -> None:
+    """Reduces all columns of each row."""
+    combiner, name = _COMBINERS[reduction.combine.name], reduction.combine.name
+    arguments = [*tiles.arguments(op)[: ops.num_inputs(op)], None]
+    known = tiles.body.block(
+        ops.body(op), arguments, lambda loop: tiles.index(op, loop), reduction.combine
+    )
+    kind = TYPES[ops.element_type(op.results[0])]
+    mask = tiles.space.groups[COLUMN].mask or "column >= 0"
+    neutral = literal(combiner.neutral, "f32")
+    term = f"{known[reduction.term]}.to(tl.float32)"
+    text = combiner.form.format(f"tl.where({mask}, {term}, {neutral})")
+    if cluster is not None:
+        text = cluster.all_reduce(text, combiner.cluster)
+    text = f"{text}.to({kind})"
+    if reduction.init != combiner.neutral:
+        init = literal(reduction.init, "f32")
+        function = "tl.maximum" if "max" in name else "tl.minimum"
+        text = f"({text} + {init})" if combiner.neutral == 0.0 else f"{function}({text}, {init})"
+        text = f"{text}.to({kind})"
+    tiles.define(op.results[0], tiles.body.name(text))
