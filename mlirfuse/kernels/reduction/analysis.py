@@ -113,6 +113,8 @@ def _analyzed(
     if column_sizes != sizes or None in row_sizes[space.groups[ROW].dynamic :]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimensions of the rows may be dynamic")
     loops = loop_axes(space, group, axes, anchor=anchor)
+    if any(None in ops.indexing_maps(op) for op in group):
+        raise Unsupported("an operand that is not indexed by loops alone")
     results = returned(region)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")

@@ -1,0 +1,1 @@
+"""Modules of MLIR whose one region has a given problem, by family."""
