@@ -17,3 +17,6 @@ FAMILIES: Mapping[str, KernelFamily] = {
     for family in (MATMUL, CONVOLUTION, ATTENTION, REDUCTION, POINTWISE, POOLING)
 }
 """Name of a family -> the family."""
+
+FAMILY_OF_ENTRY: Mapping[str, KernelFamily] = {**FAMILIES, "transpose": POINTWISE}
+"""`Problem.family`, under which configurations are filed -> the family."""

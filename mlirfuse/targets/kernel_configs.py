@@ -28,13 +28,18 @@ def path() -> Path | None:
     return _FILE.path()
 
 
-def versions() -> str:
-    """The versions that configurations hold for: those of Triton and of IREE."""
+def version_numbers() -> dict[str, str]:
+    """The versions of Triton and of IREE that configurations hold for, by name."""
     try:
         triton = version("triton")
     except PackageNotFoundError:
         triton = "none"
-    return f"triton {triton}, iree {iree_version()}"
+    return {"triton": triton, "iree": iree_version()}
+
+
+def versions() -> str:
+    """The same as one text."""
+    return ", ".join(f"{name} {number}" for name, number in version_numbers().items())
 
 
 def with_measured(target: Target) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -80,6 +81,12 @@ def parser() -> arguments.Parser:
         metavar="DIR",
         help="only build: python DIR/measure.py measures on a machine with a GPU, without triton",
     )
+    group.add_argument(
+        "--table",
+        metavar="FILE",
+        help="for maintainers: with --kernels or --measured, measure the problems of a table of"
+        " built-in configurations again, and write the results into it",
+    )
     group = made.add_argument_group("the device")
     arguments.add_target(group)
     group.add_argument(
@@ -106,13 +113,17 @@ def _work(argv: Sequence[str]) -> int:
         return _faster(args.model, args.output, args.target)
     if not args.kernels and (args.model or args.folder):
         raise UsageError("MODEL goes with -o OUT.vmfb or --kernels, --folder with --kernels")
+    table = None if args.table is None else Path(args.table)
+    if table is not None and not args.kernels and args.measured is None:
+        raise UsageError("--table goes with --kernels or --measured")
     if args.reset:
         _reset(targets.parse(args.target))
         return 0
     if args.kernels:
-        return _kernels(targets.parse(args.target), args.model, args.folder, verbose=args.verbose)
+        request = _Request(targets.parse(args.target), args.model, args.folder, table)
+        return _kernels(request, verbose=args.verbose)
     if args.measured is not None:
-        return _keep(targets.parse(args.target), _jobs(Path(args.measured)))
+        return _keep(targets.parse(args.target), _jobs(Path(args.measured)), table)
     if args.calibrate:
         _calibrate(args.target, args.device, verbose=args.verbose)
     target = targets.parse(args.target)
@@ -143,18 +154,37 @@ def _say(verbose: bool) -> Callable[[str], None]:
     return say
 
 
-def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: bool) -> int:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments of `--kernels`.
+
+    Attributes:
+      target: the target.
+      models: files of models, whose groups are measured.
+      folder: the folder of candidates that are only built; None to measure them here.
+      table: the table of built-in configurations to measure again; None for the user's own.
+    """
+
+    target: Target
+    models: list[str]
+    folder: str | None
+    table: Path | None
+
+
+def _kernels(request: _Request, *, verbose: bool) -> int:
+    """Builds candidates, measures them and keeps the fastest."""
     from iree.compiler import ir
 
     from mlirfuse.kernels import triton_compiler
-    from mlirfuse.tuning import kernel_search, kernel_timing, problems
+    from mlirfuse.tuning import kernel_search, kernel_timing
 
+    target, folder = request.target, request.folder
     if not triton_compiler.supports(target) or target.name != "cuda":
         raise UsageError(f"no kernels are built for {target}; choose cuda:sm_80 to cuda:sm_90")
     refusal = triton_compiler.missing()
     if refusal is not None:
         raise UsageError(refusal.detail)
-    if folder is None and kernel_configs.path() is None:
+    if folder is None and request.table is None and kernel_configs.path() is None:
         raise UsageError(
             f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
         )
@@ -162,15 +192,25 @@ def _kernels(target: Target, models: list[str], folder: str | None, *, verbose: 
     with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
         place.mkdir(parents=True, exist_ok=True)
-        modules = _grouped(models, target) if models else problems.modules()
-        count = kernel_search.build(list(modules), target, place, say)
+        count = kernel_search.build(_modules(request), target, place, say)
         if folder is not None:
             sys.stdout.write(f"{count} candidates in {place}; next: python {place}/measure.py\n")
             return 0
         try:
-            return _keep(target, kernel_timing.measured(place, say))
+            return _keep(target, kernel_timing.measured(place, say), request.table)
         except kernel_timing.DeviceError as error:
             raise MlirfuseError(f"cannot measure here: {error}; see --folder") from error
+
+
+def _modules(request: _Request) -> Iterator[ir.Module]:
+    """The modules whose groups are measured: of models, of a table, or common ones."""
+    from mlirfuse.tuning import config_table, problems
+
+    if request.models:
+        return _grouped(request.models, request.target)
+    if request.table is not None and request.table.exists():
+        return problems.modules(config_table.problems(request.table))
+    return problems.modules()
 
 
 def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
@@ -201,18 +241,26 @@ def _jobs(file: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _keep(target: Target, jobs: list[dict[str, Any]]) -> int:
-    """Stores and prints the fastest candidates."""
-    from mlirfuse.tuning import kernel_search
+def _keep(target: Target, jobs: list[dict[str, Any]], table: Path | None) -> int:
+    """Stores and prints the fastest candidates that beat the computed defaults."""
+    from mlirfuse.tuning import config_table, kernel_search
 
-    found = kernel_search.best(jobs)
-    if not found:
+    if not any("us" in job for job in jobs):
         raise MlirfuseError("no candidate was measured")
-    file = kernel_configs.store(target, found)
+    found = kernel_search.best(jobs)
     for entry in found:
         problem, config = (_fields(values) for values in (entry.problem, entry.config))
         sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
-    sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
+    count = len(kernel_search.by_problem(jobs))
+    if len(found) < count:
+        others = count - len(found)
+        sys.stdout.write(f"the computed configuration is kept for {others} of {count} problems\n")
+    if table is not None:
+        count = config_table.update(table, jobs)
+        sys.stdout.write(f"{target}: entries in {table}: {count}\n")
+    elif found:
+        file = kernel_configs.store(target, found)
+        sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0
 
 

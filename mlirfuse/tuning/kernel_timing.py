@@ -1,8 +1,8 @@
 """Times candidate kernels on this machine's GPU: `python measure.py FOLDER`, or `measured(FOLDER)`.
 
-Needs the driver of CUDA and numpy, neither Triton nor IREE: `search.build` copies this file beside
-the kernels, so that another machine can build them. Every candidate computes the same numbers into
-results that start as NaN; one whose results differ from the first's is left out.
+Needs the driver of CUDA and numpy, neither Triton nor IREE: `kernel_search.build` copies this file
+next to the kernels, so that another machine can build them. Every candidate computes the same
+numbers into results that start as NaN; one whose results differ from the first's is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BEYOND_CACHE = 120_000_000
 """Bytes of operands, in several copies, that no cache of a GPU holds."""
 
 COPIES = 8
-"""The most copies of the operands."""
+"""Maximum number of copies of the operands."""
 
 COMPARED = 1 << 22
 """Bytes of a result that are compared."""
@@ -238,9 +238,9 @@ def measured(folder: Path, say: Callable[[str], None] = lambda text: None) -> li
             group, of = _Group(device, job), problem
         assert group is not None
         _measure(device, folder, job, group)
-        said = job.get("refused") or f"{job['us']:.1f} us"
+        message = job.get("refused") or f"{job['us']:.1f} us"
         tried = f"{json.dumps(job['problem'])} {json.dumps(job['config'])}"
-        say(f"[{number + 1}/{len(jobs)}] {tried}: {said}")
+        say(f"[{number + 1}/{len(jobs)}] {tried}: {message}")
     for job in jobs:
         job["device"] = device.name
     return jobs
@@ -253,7 +253,7 @@ def _measure(device: Device, folder: Path, job: dict[str, Any], group: _Group) -
     except DeviceError as error:
         job["refused"] = str(error)
         return
-    sizes = [ctypes.c_int32(size) for size in job["told"]]
+    sizes = [ctypes.c_int32(size) for size in job["dynamic_sizes"]]
     packs = [
         [*map(ctypes.c_uint64, [*read, *written]), *sizes]
         for read, written in zip(group.sets, group.written, strict=True)

@@ -22,14 +22,14 @@ from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.kernels.reduction import family as reduction
 from mlirfuse.kernels.reduction.problem import ReductionProblem
-from mlirfuse.kernels.registry import FAMILIES
+from mlirfuse.kernels.registry import FAMILIES, FAMILY_OF_ENTRY
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets import kernel_configs
 from mlirfuse.targets.base import MeasuredConfig
 from mlirfuse.tools.tune import main
-from mlirfuse.tuning import kernel_search, kernel_timing, problems
+from mlirfuse.tuning import config_table, kernel_search, kernel_timing, problems
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="triton is not installed"
@@ -166,7 +166,7 @@ def test_built_in_configurations_are_candidates():
     """What was measured is what a search would measure again."""
     target = targets.parse(SM_90)
     for entry in built_in(SM_90)["configs"]:
-        family = FAMILIES["pointwise" if entry["family"] == "transpose" else entry["family"]]
+        family = FAMILY_OF_ENTRY[entry["family"]]
         problem = family.problem_type.from_dict(entry["problem"])
         assert problem.family == entry["family"]
         config = family.config_type.from_dict(entry["config"])
@@ -267,9 +267,105 @@ def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     job = jobs[0]
     assert job["operands"] == [[kernel_search.ROWS * 64, "f16"], [64 * 64, "f16"]]
     assert job["results"] == [[kernel_search.ROWS * 64, "f32"]]
-    assert (job["grid"], job["told"]) == ([16, 1, 1], [kernel_search.ROWS])
+    assert (job["grid"], job["dynamic_sizes"]) == ([16, 1, 1], [kernel_search.ROWS])
     assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
     assert (tmp_path / "measure.py").exists()
+    assert [job["default"] for job in jobs] == [True, False]
+    default = FAMILIES["matmul"].default_config(problem, target)
+    assert job["config"] == default.to_dict()
+    assert job["versions"] == kernel_configs.version_numbers()
+
+
+@pytest.mark.parametrize("problem", [*problems.COMMON], ids=lambda p: f"{p.family} {p}")
+def test_the_default_is_a_candidate(problem):
+    """First, and no other candidate is the same kernel."""
+    target, family = targets.parse(SM_90), FAMILY_OF_ENTRY[problem.family]
+    with ir.Context():
+        module = ir.Module.parse(problems.module_of(problem))
+        (region,) = kernel_search.regions(module)
+        few = dataclasses.replace(FewConfigs(), family=family)
+        found = kernel_search.candidates(few, problem, region, target)
+        assert [candidate.default for candidate in found] == [True] + [False] * (len(found) - 1)
+        assert found[0].config == family.default_config(problem, target)
+        assert len({candidate.plan.program for candidate in found}) == len(found)
+
+
+@dataclasses.dataclass
+class FewConfigs:
+    """A family with the first configurations alone, the default among them a second time."""
+
+    family: object = None
+
+    def default_config(self, problem, target):
+        return self.family.default_config(problem, target)
+
+    def configs(self, problem, target):
+        return [*self.family.configs(problem, target)[:3], self.default_config(problem, target)]
+
+    def plan(self, region, target, config):
+        return self.family.plan(region, target, config)
+
+
+def job_of(us, config=CONFIG, **more):
+    problem = {"family": "matmul", "problem": PROBLEM.to_dict()}
+    made = {"device": "H100", "versions": {"triton": "3"}, "default": False}
+    return {**problem, "config": config.to_dict(), "us": us, **made, **more}
+
+
+WIDER, DEFAULT = dataclasses.replace(CONFIG, block_n=128), dataclasses.replace(CONFIG, block_n=32)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kept"),
+    [
+        ([job_of(10.0, DEFAULT, default=True), job_of(9.7, WIDER)], WIDER),
+        ([job_of(10.0, DEFAULT, default=True), job_of(9.71, WIDER)], None),
+        ([job_of(10.0, DEFAULT, default=True), job_of(10.5, WIDER)], None),
+        ([job_of(9.0), job_of(9.71, WIDER)], CONFIG),
+        ([job_of(10.0), {**job_of(0.0, WIDER), "us": None} | {"refused": "NaN"}], CONFIG),
+    ],
+)
+def test_an_entry_gains_over_the_default(jobs, kept):
+    jobs = [{k: v for k, v in job.items() if v is not None} for job in jobs]
+    found = kernel_search.best(jobs)
+    assert [entry.config for entry in found] == ([] if kept is None else [kept.to_dict()])
+
+
+def test_the_table_of_a_release_is_written(tmp_path, capsys):
+    file, measured = tmp_path / "cuda_sm_90.json", tmp_path / "measured.json"
+    other = dataclasses.replace(FOUND, problem=MatmulProblem(1, 2, 3, 4).to_dict())
+    further = dataclasses.replace(FOUND, config=WIDER.to_dict(), us=4.0)
+    entries = [dataclasses.asdict(entry) for entry in (FOUND, other, further)]
+    file.write_text(json.dumps({"configs": entries, "baselines": [{"family": "matmul"}]}))
+    assert config_table.problems(file) == [PROBLEM, MatmulProblem(1, 2, 3, 4)]
+
+    def entries_after(*jobs):
+        measured.write_text(json.dumps(jobs))
+        assert main([f"--measured={measured}", f"--table={file}", f"--target={SM_90}"]) == 0
+        return json.loads(file.read_text())
+
+    slow = job_of(9.0, DEFAULT, default=True)
+    table = entries_after(slow, job_of(3.0), job_of(5.0, WIDER))
+    assert (table["device"], table["versions"]) == ("H100", {"triton": "3"})
+    assert table["baselines"] == [{"family": "matmul"}]
+    times = [(entry["config"]["block_n"], entry["us"]) for entry in table["configs"]]
+    # The slower entry is for regions that cannot have the faster one.
+    assert times == [(64, 3.0), (64, 3.5), (128, 5.0)]
+    table = entries_after(slow, job_of(8.9), job_of(8.8, WIDER))
+    assert [entry["problem"] for entry in table["configs"]] == [other.problem]
+    output = capsys.readouterr().out
+    assert "the computed configuration is kept for 1 of 1 problems" in output
+    assert f"entries in {file}: 1" in output
+    assert targets.parse(SM_90).measured == ()
+    measured.write_text(json.dumps([slow, {**slow, "device": "A100"}]))
+    assert main([f"--measured={measured}", f"--table={file}", f"--target={SM_90}"]) == 2
+    assert "of 2 devices or versions" in capsys.readouterr().err
+
+
+def test_a_table_is_formatted_as_that_of_the_release(tmp_path):
+    text = resources.files("mlirfuse.kernels.configs").joinpath("cuda_sm_90.json").read_text()
+    config_table.write(tmp_path / "table.json", json.loads(text))
+    assert (tmp_path / "table.json").read_text() == text
 
 
 def test_measurements_of_another_machine_are_kept(tmp_path, capsys):

@@ -15,7 +15,7 @@ from mlirfuse.kernels.pointwise.problem import PointwiseProblem
 from mlirfuse.kernels.pooling.problem import PoolingProblem
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.kernels.reduction.problem import ReductionProblem
-from mlirfuse.kernels.registry import FAMILIES
+from mlirfuse.kernels.registry import FAMILIES, FAMILY_OF_ENTRY
 from mlirfuse.tuning import kernel_search, problems
 
 TARGET = targets.parse("cuda:sm_90")
@@ -29,8 +29,8 @@ def entries():
     document = json.loads(text.read_text("utf-8"))
     found = {}
     for entry in (*document["configs"], *document["baselines"]):
-        name = "pointwise" if entry["family"] == "transpose" else entry["family"]
-        found[FAMILIES[name].problem_type.from_dict(entry["problem"])] = name
+        family = FAMILY_OF_ENTRY[entry["family"]]
+        found[family.problem_type.from_dict(entry["problem"])] = family.name
     return found
 
 
@@ -49,6 +49,24 @@ def test_every_measured_problem_has_a_module(name):
     for problem, family in entries().items():
         if family == name and problem not in IMPOSSIBLE:
             assert problems_of(problems.module_of(problem)) == {name: problem}
+
+
+def test_every_measured_configuration_has_its_kernel():
+    """No family replaces it by the computed one, which a measurement would then be of."""
+    text = resources.files("mlirfuse.kernels.configs").joinpath("cuda_sm_90.json")
+    replaced = []
+    for entry in json.loads(text.read_text("utf-8"))["configs"]:
+        family = FAMILY_OF_ENTRY[entry["family"]]
+        problem = family.problem_type.from_dict(entry["problem"])
+        config = family.config_type.from_dict(entry["config"])
+        default = family.default_config(problem, TARGET)
+        with ir.Context():
+            module = ir.Module.parse(problems.module_of(problem))
+            (region,) = kernel_search.regions(module)
+            plans = [family.plan(region, TARGET, each) for each in (config, default)]
+            if config != default and plans[0].program == plans[1].program:
+                replaced.append(entry)
+    assert replaced == []
 
 
 OTHERS = (

@@ -53,8 +53,8 @@ def module_text(problem: MatmulProblem) -> str:
     else:
         scale = argument(inner_k, narrow)
         scaled = ["%z = arith.mulf %a0, %a1 : f16"]
-        shape = (a.shape, narrow, a_map)
-        (a,) = region.generic(a_map, [(a, a_map), (scale, inner_k)], [shape], scaled)
+        result = (a.shape, narrow, a_map)
+        (a,) = region.generic(a_map, [(a, a_map), (scale, inner_k)], [result], scaled)
         operands = [argument(b_map, narrow)]
     out_map = f"{outer}mn"
     shape = tuple(sizes[axis] for axis in out_map)
