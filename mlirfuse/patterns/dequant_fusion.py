@@ -22,7 +22,7 @@ from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.matmul.analysis import can_take
-from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
@@ -76,7 +76,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
         return NoMatch(
             Reason.NOT_PROFITABLE, f"M is {m}, a group of its own pays from {smallest} on"
         )
-    return pointwise.refusal(match.root, ctx.target)
+    return profitability.refusal(match.root, ctx.target)
 
 
 PASS = FusionPass(

@@ -14,12 +14,13 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pointwise.family import POINTWISE
+from mlirfuse.kernels.pointwise.profitability import profitable
 
 PASS = passes.kernel_pass(
     name="elementwise_triton_kernel",
     summary="Elementwise group as one Triton kernel",
-    supports=pointwise.supports,
-    profitable=pointwise.profitable,
+    supports=POINTWISE.plan,
+    profitable=profitable,
     source="Tillet, Kung, Cox 2019",
 )

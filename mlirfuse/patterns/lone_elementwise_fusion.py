@@ -21,7 +21,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.structured.ir import ops
 
 _COMPUTING = ("linalg.", "iree_linalg_ext.", "tensor.", "scf.")
@@ -38,7 +38,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     read = sum(ops.num_bytes(value) for value in ops.inputs(root))
     if read < sum(ops.num_bytes(value) for value in root.results):
         return None
-    refusal = pointwise.refusal(root, ctx.target)
+    refusal = profitability.refusal(root, ctx.target)
     return Match(root, (root,)) if refusal is None else refusal
 
 

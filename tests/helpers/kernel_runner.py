@@ -12,7 +12,7 @@ from mlirfuse.core import NoMatch
 from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.matmul.family import MATMUL
-from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pointwise.family import POINTWISE
 from mlirfuse.kernels.pooling import planner as pooling
 from mlirfuse.kernels.reduction.family import REDUCTION
 from mlirfuse.options import FusionOptions
@@ -33,7 +33,7 @@ SUPPORTS = {
     "matmul": MATMUL.plan,
     "attention": ATTENTION.plan,
     "convolution": CONVOLUTION.plan,
-    "elementwise": pointwise.supports,
+    "elementwise": POINTWISE.plan,
     "pooling": pooling.supports,
 }
 KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_triton_kernel"))

@@ -11,7 +11,7 @@ from helpers.linalg_text import Function
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen import loop_nest
-from mlirfuse.kernels.pointwise import planner as pointwise
+from mlirfuse.kernels.pointwise.family import POINTWISE
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.ir import ops
@@ -419,7 +419,7 @@ def test_no_kernel(body, result, detail):
         (function,) = ops.functions(module)
         regions = [o.operation for b in ops.blocks(function) for o in b.operations]
         region = next(r for r in regions if r.name == ops.REGION)
-        plan = pointwise.supports(region, TARGET)
+        plan = POINTWISE.plan(region, TARGET)
     assert isinstance(plan, NoMatch)
     assert detail in plan.detail
 

@@ -1,4 +1,4 @@
-"""The family of elementwise kernels."""
+"""The family of elementwise kernels: several results, halves, gathers, transposed operands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.pointwise import planner
+from mlirfuse.kernels.pointwise import heuristics, tile
+from mlirfuse.kernels.pointwise.analysis import PointwiseAnalysis, analyze, problem_of
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig, PointwiseProblem
 from mlirfuse.targets.base import Target
 
@@ -25,23 +26,23 @@ class PointwiseFamily:
         self, region: ir.Operation, target: Target, config: PointwiseConfig | None = None
     ) -> Plan | NoMatch | None:
         """Plans the kernel of a region; None for another kind of region."""
-        return planner.supports(region, target, config)
+        analysis = analyze(region)
+        if not isinstance(analysis, PointwiseAnalysis):
+            return analysis
+        return tile.plan(analysis, config or heuristics.choose_config(problem_of(analysis), target))
 
     def problem(self, region: ir.Operation, target: Target) -> PointwiseProblem | NoMatch | None:
         """The problem of a region; None for another kind of region."""
-        plan = self.plan(region, target)
-        if not isinstance(plan, Plan):
-            return plan
-        assert isinstance(plan.problem, PointwiseProblem)
-        return plan.problem
+        analysis = analyze(region)
+        return problem_of(analysis) if isinstance(analysis, PointwiseAnalysis) else analysis
 
     def default_config(self, problem: PointwiseProblem, target: Target) -> PointwiseConfig:
         """The configuration computed from the problem and the device."""
-        return planner.default_config(problem, target)
+        return heuristics.default_config(problem, target)
 
     def configs(self, problem: PointwiseProblem, target: Target) -> list[PointwiseConfig]:
         """The configurations that the tuner measures."""
-        return planner.candidates(problem)
+        return heuristics.configs(problem, target)
 
 
 POINTWISE = PointwiseFamily()

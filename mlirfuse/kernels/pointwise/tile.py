@@ -1,0 +1,184 @@
+"""Elementwise kernels of tiles with rows and columns, one tile per CTA.
+
+The axes of the result are cut into rows and columns where a bias or a table of angles ends, which
+is then read once for all rows of a tile. Where an operand lies transposed, the columns are the
+result's fastest axes and the rows the operand's, so that loads and stores of both are coalesced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.iteration_space import (
+    MAX_INDEX,
+    Group,
+    Space,
+    known_product,
+    power_of_two,
+)
+from mlirfuse.kernels.codegen.loop_nest import tile_width
+from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, WIDE
+from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.pointwise.analysis import SHARED, PointwiseAnalysis, problem_of
+from mlirfuse.kernels.pointwise.problem import PointwiseConfig
+from mlirfuse.structured.ir import ops
+
+ENTRY = "elementwise_kernel"
+
+BATCH, ROWS, COLUMNS = 0, 1, 2
+"""The groups of the iteration space."""
+
+_NAMES = ("batch", "row", "column")
+
+
+def plan(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan | NoMatch:
+    """Plans the kernel of a region, or the reason why there is none."""
+    return attempted(lambda: _planned(analysis, config), SHARED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Grid:
+    """How tiles cover the axes.
+
+    Attributes:
+      sizes: sizes of the axes of each group.
+      first: the first group that has axes; only its first axis may be dynamic.
+      block_rows: rows of a tile.
+      block_columns: columns of a tile.
+      wide: whether indices have 64 bits.
+    """
+
+    sizes: tuple[tuple[int | None, ...], ...]
+    first: int
+    block_rows: int
+    block_columns: int
+    wide: bool
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the first axis is dynamic."""
+        return self.sizes[self.first][0] is None
+
+    @property
+    def blocks(self) -> tuple[int, int, int]:
+        """Iterations of a tile along each group."""
+        return 1, self.block_rows, self.block_columns
+
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each group, those of dynamic sizes left out."""
+        known = map(known_product, self.sizes)
+        return tuple(-(-size // block) for size, block in zip(known, self.blocks, strict=True))
+
+    def is_masked(self, group: int) -> bool:
+        """Whether the tiles of a group may be partly outside."""
+        endless = self.dynamic and group == self.first
+        inexact = known_product(self.sizes[group]) % self.blocks[group] != 0
+        return group != BATCH and (endless or inexact)
+
+
+def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
+    grid = _grid(analysis, config)
+    space = Space(
+        tuple(
+            Group(name, sizes, f"{name}_mask" if grid.is_masked(n) else "")
+            for n, (name, sizes) in enumerate(zip(_NAMES, grid.sizes, strict=True))
+        )
+    )
+    tiles = _tiles(analysis, space, wide=grid.wide)
+    tiles.body.writer.write(_indices(grid))
+    tiles.body.writer.write(space.inside(BATCH, ROWS, COLUMNS))
+    for op in analysis.group:
+        tiles.elementwise(op)
+    for index, value in enumerate(analysis.results):
+        tiles.store(f"y{index}", value, tiles.written_axes(value))
+    return tiles.plan(
+        ENTRY,
+        tiles.body.writer.lines,
+        analysis.results,
+        f"Tiles of {grid.block_rows} by {grid.block_columns}.",
+        grid=(_extent(grid, space), Extent(1), Extent(1)),
+        problem=problem_of(analysis),
+        first=(grid.first, 0),
+        num_warps=config.num_warps,
+    )
+
+
+def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig) -> _Grid:
+    """The tiles of a configuration, narrowed where they would be mostly masked."""
+    nest = analysis.nest
+    sizes = (
+        nest.sizes[: nest.rows],
+        nest.sizes[nest.rows : nest.columns],
+        nest.sizes[nest.columns :],
+    )
+    first = next(n for n, part in enumerate(sizes) if part)
+    dynamic = nest.sizes[0] is None
+    height, width = config.block_rows, config.block_columns
+    if first == COLUMNS:
+        height, width = 1, height * width
+    if not (dynamic and first == COLUMNS):
+        narrow = tile_width(known_product(sizes[COLUMNS]), width)
+        height, width = height * width // narrow, narrow
+    if not (dynamic and first == ROWS):
+        height = min(height, power_of_two(known_product(sizes[ROWS])))
+    return _Grid(sizes, first, height, width, dynamic or _max_elements(analysis) >= MAX_INDEX)
+
+
+def _extent(grid: _Grid, space: Space) -> Extent:
+    """The CTAs of the one axis of the grid."""
+    batch, rows, columns = map(known_product, grid.sizes)
+    counts = grid.counts()
+    dynamic = [tuple(range(group.dynamic)) for group in space.groups]
+    return (
+        Extent(batch, 1, dynamic[BATCH], counts[ROWS] * counts[COLUMNS]),
+        Extent(rows, grid.block_rows, dynamic[ROWS], counts[COLUMNS]),
+        Extent(columns, grid.block_columns, dynamic[COLUMNS]),
+    )[grid.first]
+
+
+def _tiles(analysis: PointwiseAnalysis, space: Space, *, wide: bool) -> Tiles:
+    """The tiles of a kernel, without any op yet."""
+    nest = analysis.nest
+    first, split = nest.rows, nest.columns
+    starts = [(BATCH, 0)] * first + [(ROWS, first)] * (split - first)
+    starts += [(COLUMNS, split)] * (len(nest.sizes) - split)
+    axes = [(group, axis - start) for axis, (group, start) in enumerate(starts)]
+    loops: dict[ir.Operation, list[tuple[int, int]]] = {
+        op: [axes[place] for place in places] for op, places in nest.places.items()
+    }
+    return Tiles(
+        space,
+        loops,
+        {**WIDE, "index": TYPES["i64" if wide else "i32"]},
+        short=all(ops.element_type(value) in HIDING for value in analysis.results),
+    )
+
+
+def _max_elements(analysis: PointwiseAnalysis) -> int:
+    """Elements of the largest tensor."""
+    results = [ops.shape(value) for value in analysis.results]
+    reads = [read.sizes for read in analysis.nest.reads]
+    return max(map(known_product, [*results, *reads]))
+
+
+def _indices(grid: _Grid) -> list[str]:
+    """The lines that compute the batch, rows and columns of a CTA."""
+    counts = grid.counts()
+    lines = [f"pid = tl.program_id(0){'.to(tl.int64)' if grid.wide else ''}"]
+    inner = 1
+    for group in (COLUMNS, ROWS, BATCH):
+        if group < grid.first:
+            break
+        text = "pid" if inner == 1 else f"pid // {inner}"
+        if group > grid.first:
+            text = f"{text} % {counts[group]}"
+        inner *= counts[group]
+        if group != BATCH:
+            block, shape = grid.blocks[group], "[:, None]" if group == ROWS else "[None, :]"
+            text = f"({text}) * {block} + tl.arange(0, {block}){shape}"
+        lines.append(f"{_NAMES[group]} = {text}")
+    return lines
