@@ -14,11 +14,11 @@ Source: Tillet, Kung, Cox, Triton, 2019.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.pooling import planner as pooling
+from mlirfuse.kernels.pooling.family import POOLING
 
 PASS = passes.kernel_pass(
     name="pool_triton_kernel",
     summary="Pooling with its padding and elementwise epilogue as one Triton kernel",
-    supports=pooling.supports,
+    supports=POOLING.plan,
     source="Tillet et al. 2019",
 )

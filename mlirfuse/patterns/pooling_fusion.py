@@ -20,7 +20,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.pooling import planner as pooling
+from mlirfuse.kernels.pooling import analysis as pooling
 from mlirfuse.structured.ir import slices, strided_access
 from mlirfuse.structured.recognize import epilogues, poolings
 

@@ -13,7 +13,7 @@ from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise.family import POINTWISE
-from mlirfuse.kernels.pooling import planner as pooling
+from mlirfuse.kernels.pooling.family import POOLING
 from mlirfuse.kernels.reduction.family import REDUCTION
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
@@ -34,7 +34,7 @@ SUPPORTS = {
     "attention": ATTENTION.plan,
     "convolution": CONVOLUTION.plan,
     "elementwise": POINTWISE.plan,
-    "pooling": pooling.supports,
+    "pooling": POOLING.plan,
 }
 KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_triton_kernel"))
 

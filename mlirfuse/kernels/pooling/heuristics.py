@@ -1,0 +1,39 @@
+"""Configurations of pooling kernels: computed from the device, or measured."""
+
+from __future__ import annotations
+
+from mlirfuse.kernels.codegen.loop_nest import VECTOR
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.pooling.problem import PoolingConfig, PoolingProblem
+from mlirfuse.targets.base import Target
+
+NUM_WARPS = 4
+
+MAX_COLUMNS = 128
+"""Columns of a tile: the rows of a tile are then neighbours, whose windows overlap."""
+
+LOADS_PER_THREAD = 2
+"""Vectorized loads of 16 bytes of f16 per thread and window element."""
+
+
+def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
+    """The nearest measured configuration, else the computed one."""
+    measured = lookup.nearest(target, problem, PoolingConfig)
+    return default_config(problem, target) if measured is None else measured.config
+
+
+def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
+    """The configuration computed from the problem and the device."""
+    elements = VECTOR * LOADS_PER_THREAD * gpu_of(target).warp_size * NUM_WARPS
+    return PoolingConfig(elements, MAX_COLUMNS, NUM_WARPS)
+
+
+def configs(problem: PoolingProblem, target: Target) -> list[PoolingConfig]:
+    """The configurations that the tuner measures, with the default first."""
+    found = [
+        PoolingConfig(elements, MAX_COLUMNS, warps)
+        for elements in (1024, 2048, 4096)
+        for warps in (4, 8)
+    ]
+    return list(dict.fromkeys([default_config(problem, target), *found]))

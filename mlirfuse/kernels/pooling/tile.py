@@ -1,0 +1,196 @@
+"""Pooling kernels: one tile of pixels and channels per CTA, with its epilogue in registers.
+
+The rows of a tile are pixels of the result in all images, its columns the result's last dimension.
+A tile is loaded once for each element of the window; outside the image it has the padded value.
+Neighbouring windows overlap, and the caches hold the elements that they share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+from mlirfuse.kernels.codegen.iteration_space import (
+    MAX_INDEX,
+    Axis,
+    Group,
+    Space,
+    known_product,
+    loop_axes,
+    power_of_two,
+)
+from mlirfuse.kernels.codegen.loop_nest import tile_width
+from mlirfuse.kernels.codegen.scalar_ops import TYPES, WIDE, literal
+from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.pooling.analysis import PoolingAnalysis, problem_of
+from mlirfuse.kernels.pooling.problem import PoolingConfig
+from mlirfuse.structured.ir import ops
+
+ENTRY = "pool_kernel"
+
+ROWS, COLUMNS = 0, 1
+"""The groups of the iteration space."""
+
+_COMBINED = {
+    "arith.maximumf": "library.larger({0}, {1})",
+    "arith.maxnumf": "tl.maximum({0}, {1})",
+    "arith.minnumf": "tl.minimum({0}, {1})",
+    "arith.addf": "{0} + {1}",
+}
+"""Combining op -> the combination of two tiles."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tile:
+    """The tile of a CTA.
+
+    Attributes:
+      space: the iteration space.
+      main: the axis along each dimension of the result.
+      loops: loop of the pooling -> its axis; loops of the window have none.
+      rows: rows of the tile.
+      columns: columns of the tile.
+      tiles_per_row: tiles along the columns.
+    """
+
+    space: Space
+    main: tuple[Axis, ...]
+    loops: dict[int, Axis]
+    rows: int
+    columns: int
+    tiles_per_row: int
+
+
+def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
+    """Plans the kernel of a region.
+
+    Raises:
+      Conflict: the ops do not share pixels and channels.
+      Unsupported: an op has no translation.
+    """
+    tile = _tile(analysis, config)
+    tiles = _tiles(analysis, tile)
+    _write_indices(tiles, analysis, tile)
+    _combine(tiles, analysis, tile)
+    for op in analysis.epilogue:
+        tiles.elementwise(op)
+    for index, value in enumerate(analysis.results):
+        tiles.store(f"y{index}", value, tiles.written_axes(value))
+    pixels = analysis.out_sizes[:-1]
+    dynamic = (0,) if None in pixels[:1] else ()
+    window = "x".join(map(str, analysis.window))
+    rows = Extent(known_product(pixels), tile.rows, dynamic, tile.tiles_per_row)
+    return tiles.plan(
+        ENTRY,
+        tiles.body.writer.lines,
+        analysis.results,
+        f"Windows of {window}, tiles of {tile.rows} by {tile.columns}.",
+        grid=(rows, Extent(1), Extent(1)),
+        problem=problem_of(analysis),
+        first=(ROWS, 0),
+        num_warps=config.num_warps,
+    )
+
+
+def _tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
+    """The tile of a configuration."""
+    *pixels, columns = analysis.out_sizes
+    pixels, columns = pixels or [1], columns or 0
+    width = tile_width(columns, config.max_columns)
+    height = max(1, config.tile_elements // width)
+    dynamic = pixels[0] is None
+    if not dynamic:
+        height = min(height, power_of_two(known_product(pixels)))
+    exact = not dynamic and known_product(pixels) % height == 0
+    space = Space(
+        (
+            Group("row", tuple(pixels), "" if exact else "row_mask"),
+            Group("column", (columns,), "column_mask" if columns % width else ""),
+        )
+    )
+    out = analysis.out_loops
+    main = (*((ROWS, n) for n in range(len(out) - 1)), (COLUMNS, 0))
+    loops = dict(zip(out, main, strict=True))
+    return _Tile(space, main, loops, height, width, -(-columns // width))
+
+
+def _tiles(analysis: PoolingAnalysis, tile: _Tile) -> Tiles:
+    """The tiles of a kernel, without any op yet."""
+    op, main = analysis.op, tile.main
+    written = {op.results[0]: main, ops.inits(op)[0]: main}
+    named = loop_axes(tile.space, analysis.epilogue, main, written=written)
+    # Loops of the window are unrolled and have no axis; any one stands in for them.
+    loops = range(len(ops.loop_sizes(op)))
+    named[op] = [tile.loops.get(loop, (ROWS, 0)) for loop in loops]
+    tiles = Tiles(tile.space, named, WIDE)
+    tiles.axes[analysis.image] = tuple(
+        tile.loops.get(dim[0][0]) if len(dim) == 1 else None for dim in analysis.pooling.image_dims
+    )
+    return tiles
+
+
+def _write_indices(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
+    """Writes rows and columns, their masks, and the first image index of each window."""
+    writer, low = tiles.body.writer, None if analysis.padding is None else analysis.padding.low
+    tensors = (analysis.image, *analysis.results)
+    most = max(known_product(ops.shape(value)) for value in tensors)
+    dynamic = analysis.out_sizes[0] is None and len(analysis.out_sizes) > 1
+    wide = ".to(tl.int64)" if dynamic or most >= MAX_INDEX else ""
+    writer.line(
+        f"row = (tl.program_id(0) // {tile.tiles_per_row}){wide} * {tile.rows}"
+        f" + tl.arange(0, {tile.rows})[:, None]"
+    )
+    writer.line(
+        f"column = tl.program_id(0) % {tile.tiles_per_row} * {tile.columns}"
+        f" + tl.arange(0, {tile.columns})[None, :]"
+    )
+    writer.write(tile.space.inside(ROWS, COLUMNS))
+    for dim, strided in enumerate(analysis.pooling.image_dims):
+        walked = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
+        shift = f" - {low[dim]}" if low is not None and low[dim] else ""
+        writer.line(f"first{dim} = {tile.space.walked(walked) or '0'}{shift}")
+
+
+def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
+    """Writes the loads of all elements of the window, and their combination."""
+    body, pooling, result = tiles.body, analysis.pooling, analysis.op.results[0]
+    init = float(ops.constant(ops.inits(analysis.op)[0]) or 0)
+    first = literal(init, ops.element_type(result), body.types)
+    body.writer.line(f"accumulator = tl.broadcast_to({first}, [{tile.rows}, {tile.columns}])")
+    for place in itertools.product(*map(range, analysis.window)):
+        offsets = dict(zip(pooling.window_loops, place, strict=True))
+        loaded = body.name(_load(tiles, analysis, tile, offsets))
+        known = body.block(
+            ops.body(analysis.op), [loaded, None, None], lambda loop: "0", pooling.combine
+        )
+        text = _COMBINED[pooling.combine.name].format("accumulator", known[pooling.term])
+        body.writer.line(f"accumulator = {text}")
+    tiles.define(result, "accumulator")
+
+
+def _load(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile, offsets: dict[int, int]) -> str:
+    """The tile of one element of the window, as an expression.
+
+    Args:
+      tiles: the tiles of the kernel.
+      analysis: the region.
+      tile: the tile of a CTA.
+      offsets: loop of the window -> index in it.
+    """
+    image, padding = analysis.image, analysis.padding
+    shape, terms, masks = ops.shape(image), [], [tile.space.mask(tile.main)]
+    for dim, strided in enumerate(analysis.pooling.image_dims):
+        moved = sum(stride * offsets[loop] for loop, stride in strided if loop in offsets)
+        index = f"(first{dim} + {moved})" if moved else f"first{dim}"
+        stride = known_product(shape[dim + 1 :])
+        terms.append(index if stride == 1 else f"{index} * {stride}")
+        if padding is not None and padding.padded[dim]:
+            masks.append(f"({index} >= 0) & ({index} < {shape[dim]})")
+    pointer, kind = tiles.pointer(image), ops.element_type(image)
+    mask = " & ".join(mask for mask in masks if mask)
+    other = literal(0.0 if padding is None else padding.value, kind)
+    guard = f", mask={mask}, other={other}" if mask else ""
+    text = f"tl.load({pointer} + ({' + '.join(terms)}){guard})"
+    is_widened = tiles.body.types[kind] != TYPES[kind]
+    return f"{text}.to(tl.float32)" if is_widened else text
