@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.data_movement.family import DATA_MOVEMENT
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise.family import POINTWISE
@@ -14,9 +15,13 @@ from mlirfuse.kernels.reduction.family import REDUCTION
 
 FAMILIES: Mapping[str, KernelFamily] = {
     family.name: family
-    for family in (MATMUL, CONVOLUTION, ATTENTION, REDUCTION, POINTWISE, POOLING)
+    for family in (MATMUL, CONVOLUTION, ATTENTION, REDUCTION, POINTWISE, POOLING, DATA_MOVEMENT)
 }
 """Name of a family -> the family."""
 
-FAMILY_OF_ENTRY: Mapping[str, KernelFamily] = {**FAMILIES, "transpose": POINTWISE}
+FAMILY_OF_ENTRY: Mapping[str, KernelFamily] = {
+    **FAMILIES,
+    "transpose": POINTWISE,
+    "concat": DATA_MOVEMENT,
+}
 """`Problem.family`, under which configurations are filed -> the family."""

@@ -22,7 +22,8 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.data_movement import concat
+from mlirfuse.kernels.data_movement.analysis import analyze_chain, chain
+from mlirfuse.kernels.data_movement.family import plan_concat
 from mlirfuse.structured.ir import destination, ops
 
 
@@ -30,14 +31,16 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a concatenation whose largest part is copied."""
     if not triton_compiler.supports(ctx.target) or ops.in_region(root):
         return None
-    group = concat.chain(root)
+    group = chain(root)
     if len(group) < 2 or any(_inserts_more(root, user) for user in ops.users(root.results[0])):
         return None
     largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
     if isinstance(destination.writer(largest.operands[0], largest), destination.Writer):
         return None
-    plan = concat.plan(group)
-    return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)
+    analysis = analyze_chain(group)
+    if isinstance(analysis, NoMatch):
+        return analysis
+    return Match(root, tuple(group), plan_concat(analysis, ctx.target))
 
 
 def _inserts_more(root: ir.Operation, user: ir.Operation) -> bool:

@@ -12,6 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.attention.problem import AttentionProblem
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
+from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
 from mlirfuse.kernels.pooling.problem import PoolingProblem
@@ -19,6 +20,7 @@ from mlirfuse.kernels.problem import Problem
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.tuning.problem_modules import (
     attention,
+    concat,
     convolution,
     matmul,
     pointwise,
@@ -28,6 +30,7 @@ from mlirfuse.tuning.problem_modules import (
 
 _WRITERS: Mapping[type[Problem], Callable[[Any], str]] = {
     AttentionProblem: attention.module_text,
+    ConcatProblem: concat.module_text,
     ConvolutionProblem: convolution.module_text,
     MatmulProblem: matmul.module_text,
     PointwiseProblem: pointwise.module_text,

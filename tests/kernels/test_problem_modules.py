@@ -10,6 +10,7 @@ from iree.compiler import ir
 from mlirfuse import targets
 from mlirfuse.kernels.attention.problem import AttentionProblem
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
+from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
 from mlirfuse.kernels.pooling.problem import PoolingProblem
@@ -75,6 +76,7 @@ OTHERS = (
     MatmulProblem(128, 80, 64, 1, prologue=True),
     AttentionProblem(64, 96, 32, 4, mask="general"),
     ConvolutionProblem(49, 8, 16, 9, channels_last=False, k_contiguous=False),
+    ConcatProblem(4096, 3, 8),
     PoolingProblem(100, 64, "3x3"),
     ReductionProblem(10, 20, "arith.addf", 3, 2),
 )
@@ -82,7 +84,8 @@ OTHERS = (
 
 @pytest.mark.parametrize("problem", OTHERS, ids=str)
 def test_other_problems_have_a_module(problem):
-    assert problems_of(problems.module_of(problem)) == {problem.family: problem}
+    family = FAMILY_OF_ENTRY[problem.family].name
+    assert problems_of(problems.module_of(problem)) == {family: problem}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,7 @@ def test_other_problems_have_a_module(problem):
         ConvolutionProblem(49, 8, 16, 4),
         PointwiseProblem(1024, result_bits=8),
         PoolingProblem(10, 4, "3"),
+        ConcatProblem(10, 1),
         ReductionProblem(4, 4, "arith.maxnumf", 1, 1),
         dataclasses.replace(ReductionProblem(4, 4, "arith.addf", 1, 1), writes=2),
     ],

@@ -7,9 +7,10 @@ import pytest
 from iree.compiler import ir
 
 from helpers import kernel_runner
-from helpers.kernel_runner import needs_triton, run
+from helpers.kernel_runner import TARGET, needs_triton, run
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.data_movement import concat
+from mlirfuse.kernels.data_movement.analysis import analyze_chain, chain
+from mlirfuse.kernels.data_movement.family import plan_concat
 from mlirfuse.structured.ir import ops
 
 BOUNDED = """
@@ -173,7 +174,8 @@ def test_concatenation(interpreter, sizes, whole, axis, order):
         module = ir.Module.parse(concatenation(sizes, whole, axis, order))
         (function,) = ops.functions(module)
         last = [op for op in next(ops.blocks(function)).operations][-2].operation
-        plan = concat.plan(concat.chain(last))
+        analysis = analyze_chain(chain(last))
+        plan = analysis if isinstance(analysis, NoMatch) else plan_concat(analysis, TARGET)
         assert not isinstance(plan, NoMatch), plan
         numbers = [ir.BlockArgument(value).arg_number for value in plan.operands]
         program, (extent, *_) = plan.program, plan.grid

@@ -1,1 +1,1 @@
-"""Copies and concatenations."""
+"""Concatenations: parts that lie in memory are copied in one pass."""

@@ -1,0 +1,127 @@
+"""Reads a chain of `tensor.insert_slice` that concatenates tensors along one axis."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
+from mlirfuse.kernels.codegen.scalar_ops import POINTERS
+from mlirfuse.kernels.codegen.tile_writer import computing
+from mlirfuse.kernels.data_movement.problem import ConcatProblem
+from mlirfuse.structured.ir import ops
+
+INSERT = "tensor.insert_slice"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A concatenated tensor.
+
+    Attributes:
+      value: the tensor.
+      start: its first index along the axis.
+      size: its size along the axis.
+    """
+
+    value: ir.Value
+    start: int
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConcatAnalysis:
+    """A concatenation.
+
+    Attributes:
+      result: the result.
+      axis: the dimension of the concatenation.
+      parts: its parts in their order along the axis.
+    """
+
+    result: ir.Value
+    axis: int
+    parts: tuple[Part, ...]
+
+    @property
+    def outer(self) -> int:
+        """The product of the sizes before the axis."""
+        return known_product(ops.shape(self.result)[: self.axis])
+
+    @property
+    def inner(self) -> int:
+        """The product of the sizes after the axis."""
+        return known_product(ops.shape(self.result)[self.axis + 1 :])
+
+    @property
+    def row_elements(self) -> int:
+        """Contiguous elements of the result, of all parts."""
+        return known_product(ops.shape(self.result)[self.axis :])
+
+
+def chain(last: ir.Operation) -> list[ir.Operation]:
+    """The insertions into one empty tensor up to the last, in their order; empty for others."""
+    found = [last]
+    while True:
+        owner = ops.defining_op(found[-1].operands[1])
+        if owner is not None and owner.name == "tensor.empty":
+            return found[::-1]
+        if owner is None or owner.name != last.name or ops.users(owner.results[0]) != [found[-1]]:
+            return []
+        found.append(owner)
+
+
+def analyze(region: ir.Operation) -> ConcatAnalysis | NoMatch | None:
+    """Reads a region of one concatenation; None for another kind of region."""
+    group = computing(region)
+    if not group or any(op.name != INSERT for op in group) or chain(group[-1]) != group:
+        return None
+    return analyze_chain(group)
+
+
+def analyze_chain(group: Sequence[ir.Operation]) -> ConcatAnalysis | NoMatch:
+    """Reads the insertions that `chain` found."""
+    result = group[-1].results[0]
+    shape, kind = ops.shape(result), ops.element_type(result)
+    if None in shape or any(len(op.operands) != 2 for op in group):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel takes static sizes and offsets")
+    if kind not in POINTERS:
+        return NoMatch(Reason.ELEMENT_TYPE, f"a concatenation of {kind}")
+    if known_product(shape) >= MAX_INDEX:
+        return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {known_product(shape)} elements")
+    found = _parts(group, [size or 0 for size in shape])
+    if found is None:
+        return NoMatch(Reason.STRUCTURE, "the parts are not adjacent along one axis")
+    axis, parts = found
+    return ConcatAnalysis(result, axis, tuple(parts))
+
+
+def problem_of(analysis: ConcatAnalysis) -> ConcatProblem:
+    """The problem that the configuration is chosen by."""
+    elements = known_product(ops.shape(analysis.result))
+    return ConcatProblem(elements, len(analysis.parts), ops.element_bits(analysis.result))
+
+
+def _parts(group: Sequence[ir.Operation], shape: list[int]) -> tuple[int, list[Part]] | None:
+    """The axis of a concatenation and its parts in order; None where they are not adjacent."""
+    boxes = []
+    for op in group:
+        if not ops.has_unit_strides(op):
+            return None
+        offsets, sizes = (list(op.attributes[n]) for n in ("static_offsets", "static_sizes"))
+        boxes.append((op, offsets, sizes))
+    axes = [n for n, size in enumerate(shape) if any(box[2][n] != size for box in boxes)]
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    found = [Part(op.operands[0], offsets[axis], sizes[axis]) for op, offsets, sizes in boxes]
+    parts = sorted(found, key=lambda part: part.start)
+    end = 0
+    for part in parts:
+        if part.start != end:
+            return None
+        end += part.size
+    return (axis, parts) if end == shape[axis] else None
