@@ -23,12 +23,12 @@ _EXECUTABLE_TARGETS = {
 
 
 def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.Operation:
-    """Lets kernels compute what a region computes, and removes the region.
+    """Replaces a region by kernels that compute it.
 
     Args:
       region: a `flow.dispatch.region`.
-      plan: what was planned for it.
-      kernels: what was built of the plan's kernels, in the order in which they run.
+      plan: the plan of its kernels.
+      kernels: their object code, in the order in which they run.
 
     Returns:
       The last `hal.dispatch.extern`, with the region's location and marks.
@@ -105,7 +105,7 @@ def _attributes(
 
 
 def _count_region(op: ir.Operation, grid: tuple[Extent, ...], workload: int) -> None:
-    """Computes the number of workgroups from the dynamic sizes."""
+    """Computes the number of CTAs from the dynamic sizes."""
     index = ir.IndexType.get()
     device = ir.Type.parse("!hal.device")
     kinds = [device, *[index] * workload]

@@ -1,4 +1,4 @@
-"""What the kernel passes share: a planned region as a match, building, and the replacement."""
+"""Kernel passes: a planned region as a match, the build of its kernels, and the replacement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
 
 
 Profitable = Callable[[Plan, Target], NoMatch | None]
-"""Refuses a plan that would not pay."""
+"""Refuses a plan that would not be profitable."""
 
 
 def kernel_pass(
@@ -37,7 +37,7 @@ def kernel_pass(
     source: str,
     profitable: Profitable = lambda plan, target: None,
 ) -> FusionPass:
-    """A pass that lets kernels compute regions, whichever pass formed them."""
+    """A pass that replaces regions by kernels, whichever pass formed them."""
     return FusionPass(
         name=name,
         summary=summary,
@@ -58,7 +58,7 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     """The match of a kernel pass at a region.
 
     On a target for which no kernels are built nothing is a match, and nothing is recorded; neither
-    is a region whose results nobody reads.
+    is a region whose results have no users.
     """
     if not triton_compiler.supports(ctx.target) or not region.results:
         return None

@@ -1,11 +1,11 @@
-"""What a kernel provider answers, and what it builds.
+"""Plans of kernels, and their object code.
 
-    plan = rows.supports(region, target)       Plan, or NoMatch with the reason
-    kernel = build(plan, target)               Kernel: object code and how to launch it
-    dispatch.replace(region, plan, kernel)     the region becomes a `hal.dispatch.extern`
+    plan = family.plan(region, target)         Plan, or NoMatch with the reason
+    kernel = triton_compiler.build(...)        Kernel: object code and its launch
+    extern_dispatch.replace(region, plan, ...) the region becomes a `hal.dispatch.extern`
 
-A plan is made of the region alone and needs no package of the provider; building it does, in a
-process of its own.
+A plan is made from the region alone, without Triton; building it needs Triton, in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mlirfuse.kernels.problem import Problem
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
-    """Workgroups along one axis of the grid: `ceildiv(size, block)`, times `repeat`.
+    """CTAs along one axis of the grid: `ceildiv(size, block)`, times `repeat`.
 
     Attributes:
       size: iterations, those of dynamic dimensions left out.
-      block: iterations of one workgroup.
-      sizes: numbers of the plan's dynamic sizes that are factors of the iterations.
-      repeat: how often each workgroup is needed.
-      repeats: numbers of the dynamic sizes that are factors of that.
+      block: iterations of one CTA.
+      sizes: indices of the plan's dynamic sizes that are factors of the iterations.
+      repeat: CTAs for each block of iterations.
+      repeats: indices of the dynamic sizes that are factors of `repeat`.
     """
 
     size: int
@@ -38,7 +38,7 @@ class Extent:
     repeats: tuple[int, ...] = ()
 
     def count(self, known: Sequence[int]) -> int:
-        """The number of workgroups for these dynamic sizes."""
+        """The number of CTAs for these dynamic sizes."""
         size = self.size * math.prod(known[n] for n in self.sizes)
         repeat = self.repeat * math.prod(known[n] for n in self.repeats)
         return -(-size // self.block) * repeat
@@ -46,11 +46,11 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """A dynamic size that a kernel is told.
+    """A dynamic size that a kernel has as an argument.
 
     Attributes:
       value: a tensor that has it: an operand or a result of the kernel.
-      dim: of which dimension.
+      dim: the dimension.
     """
 
     value: ir.Value
@@ -59,7 +59,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """The text of a kernel and how it is compiled: all that its object code depends on.
+    """The text of a kernel and its compilation options: all that its object code depends on.
 
     Attributes:
       entry: name of the kernel in `source`.
@@ -85,10 +85,10 @@ class Plan:
     """A kernel that computes a region.
 
     Attributes:
-      program: what is compiled.
+      program: the kernel before compilation.
       operands: the tensors that it reads, in the order of its arguments.
-      results: the values inside the region that it writes, likewise.
-      grid: workgroups along x, y and z.
+      results: values inside the region that it writes, in the order of its arguments.
+      grid: CTAs along x, y and z.
       sizes: the dynamic sizes, which are the kernel's last arguments, i32 each.
       problem: the problem that its configuration was chosen by; None where there is no choice.
       scratch: shapes of f32 tensors that the kernel writes in place of the results, without
@@ -115,11 +115,11 @@ class Kernel:
     """Object code of a program.
 
     Attributes:
-      code: what the target's driver loads: PTX text for CUDA, ELF for ROCm.
+      code: PTX text for CUDA, ELF for ROCm, as the driver loads it.
       workgroup_size: threads along x, y and z.
-      shared_memory: bytes of dynamic workgroup memory.
-      suffix: of a file with the code: `ptx`, `hsaco`.
-      declared: bytes of workgroup memory that the code takes beside the dynamic ones.
+      shared_memory: bytes of dynamic shared memory.
+      suffix: suffix of a file with the code: `ptx`, `hsaco`.
+      declared: bytes of static shared memory.
     """
 
     code: bytes
@@ -130,5 +130,5 @@ class Kernel:
 
     @property
     def workgroup_memory(self) -> int:
-        """Bytes of all its workgroup memory."""
+        """Bytes of all its shared memory."""
         return self.shared_memory + self.declared

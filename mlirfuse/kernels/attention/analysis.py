@@ -15,8 +15,8 @@ from mlirfuse.kernels.attention.sizes import (
     QUERY_SIZE,
     AttentionSizes,
 )
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import known_product
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.plan import Extent, Size
 from mlirfuse.structured.ir import ops

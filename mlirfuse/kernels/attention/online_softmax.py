@@ -13,7 +13,7 @@ from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.scores import write_scores
 from mlirfuse.kernels.attention.sizes import AttentionSizes, padded_head
 from mlirfuse.kernels.attention.tiles import operand_axes, operand_tile
-from mlirfuse.kernels.codegen.scalar_ops import TYPES
+from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.structured.ir import ops

@@ -14,9 +14,10 @@ from iree.compiler import ir
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.sizes import BATCH_SIZE, KEY_SIZE, QUERY_SIZE, padded_head
+from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, loop_axes
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS
-from mlirfuse.kernels.codegen.tile_writer import Tiles, text_of
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.plan import Program
 from mlirfuse.structured.ir import ops
 

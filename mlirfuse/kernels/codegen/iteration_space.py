@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.structured.ir import ops
 
 SIZE = "size"

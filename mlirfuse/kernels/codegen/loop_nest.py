@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -22,7 +23,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
     loop_axes,
     power_of_two,
 )
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.structured.ir import ops
 
 VECTOR = 8

@@ -9,6 +9,8 @@ from typing import TypeVar
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.dynamic_sizes import dynamic_sizes
+from mlirfuse.kernels.codegen.element_types import POINTERS, TYPES, Unsupported, literal
 from mlirfuse.kernels.codegen.iteration_space import (
     SIZE,
     Axis,
@@ -17,18 +19,16 @@ from mlirfuse.kernels.codegen.iteration_space import (
     known_product,
     product_text,
 )
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS, TYPES, Body, Unsupported, literal
-from mlirfuse.kernels.plan import Extent, Plan, Program, Size
+from mlirfuse.kernels.codegen.module_text import TextOf, text_of
+from mlirfuse.kernels.codegen.scalar_ops import Body
+from mlirfuse.kernels.plan import Extent, Plan, Program
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops, slices
 
 T = TypeVar("T")
 
-TextOf = Callable[[str, Sequence[tuple[str, str]], Sequence[str], str], str]
-"""Makes the module of a kernel, as `text_of` does."""
-
 _VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
-"""Ops that change nothing in memory."""
+"""Ops without effect on memory."""
 
 
 def attempted(step: Callable[[], T | NoMatch], shared: str) -> T | NoMatch:
@@ -62,48 +62,23 @@ def returned(region: ir.Operation) -> list[ir.Value]:
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
 
 
-def dynamic_sizes(
-    values: Sequence[ir.Value], axes: Mapping[ir.Value, Sequence[Axis | None]], may: Sequence[Axis]
-) -> tuple[Size, ...]:
-    """The dynamic sizes of a kernel, in the order of its axes.
-
-    Args:
-      values: operands and results of the kernel.
-      axes: value -> the axis along each of its dimensions.
-      may: the axes that may be dynamic.
-
-    Raises:
-      Unsupported: another dimension is dynamic.
-    """
-    found: dict[Axis, Size] = {}
-    for value in values:
-        for dim, size in enumerate(ops.shape(value)):
-            if size is not None:
-                continue
-            axis = axes[value][dim] if value in axes else None
-            if axis is None or axis not in may:
-                raise Unsupported(f"dimension {dim} of {value.type} is dynamic")
-            found.setdefault(axis, Size(value, dim))
-    return tuple(found[axis] for axis in sorted(found))
-
-
 def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
-    """The tensor that a slice is cut from, and where it starts; the value itself if it is none.
+    """The tensor that a slice is cut from and its offsets; the value itself if it is no slice.
 
     Raises:
-      Unsupported: a slice with steps, dynamic offsets or other dimensions.
+      Unsupported: a slice with strides, dynamic offsets or other dimensions.
     """
     op = ops.defining_op(value)
     if op is None or op.name != "tensor.extract_slice":
         return value, ()
     boxes = ops.static_slice(op)
     if boxes is None or len(boxes) != len(ops.shape(value)):
-        raise Unsupported("a slice that is not static, with steps of one and all dimensions")
+        raise Unsupported("a slice that is not static, with unit strides and all dimensions")
     return op.operands[0], tuple(offset for offset, _ in boxes)
 
 
 def _same_elements(one: ir.Value, other: ir.Value) -> bool:
-    """Whether two tensors are one in memory: a swapped half is read beside the whole."""
+    """Whether two tensors are one in memory, as a swapped half and the whole tensor."""
     static = one.type == other.type and None not in ops.shape(one)
     return static and ops.strip_views(one, _VIEWS) == ops.strip_views(other, _VIEWS)
 
@@ -112,7 +87,7 @@ class Tiles:
     """Writes the lines of one kernel.
 
     Attributes:
-      space: what the tiles span.
+      space: the iteration space.
       body: the lines so far.
       operands: tensors from outside that the kernel reads, each with its pointer's name.
       axes: the axes of every tensor that was read or written, for its dynamic dimension.
@@ -163,11 +138,11 @@ class Tiles:
         return product_text(ops.shape(_source(value)[0])[dim + 1 :])
 
     def define(self, value: ir.Value, name: str) -> None:
-        """Says which tile a value inside the region is."""
+        """Sets the tile of a value inside the region."""
         self._inside[value] = name
 
     def tile(self, value: ir.Value) -> str:
-        """The tile that a value inside the region is."""
+        """The tile of a value inside the region."""
         return self._inside[value]
 
     def forget_loads(self) -> None:
@@ -220,7 +195,7 @@ class Tiles:
         return f"library.halves_of_bytes({loaded}, {group.pairs})"
 
     def policy(self, axes: Sequence[Axis | None]) -> str:
-        """What loads of a tensor with these axes say of caches; nothing."""
+        """The cache policy of loads of a tensor with these axes, as an argument; empty for none."""
         return ""
 
     def _load(self, place: str, mask: str, kind: str, policy: str = "") -> str:
@@ -231,7 +206,7 @@ class Tiles:
         return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
 
     def arguments(self, op: ir.Operation, later: Collection[ir.Value] = ()) -> list[str | None]:
-        """The tile of each argument of an op's body; None for those that it does not read.
+        """The tile of each argument of an op's body; None for those without users.
 
         Args:
           op: an op without reductions.
@@ -250,7 +225,7 @@ class Tiles:
         return tiles
 
     def index(self, op: ir.Operation, loop: int) -> str:
-        """The number of an op's loop."""
+        """The index along an op's loop."""
         group, position = self.loops[op][loop]
         return self.space.index(group, position, position)
 
@@ -268,7 +243,7 @@ class Tiles:
             self.define(result, known[value])
 
     def _gather(self, op: ir.Operation, tensor: ir.Value, places: Sequence[str]) -> str:
-        """What a tensor from outside holds at computed places, where the op's loops are."""
+        """The elements of a tensor from outside at computed indices, as an expression."""
         narrow = ops.element_type(tensor) == "i4"
         if tensor in self._inside or None in ops.shape(tensor)[1:] or narrow:
             raise Unsupported(f"a gather from {tensor.type}")
@@ -324,15 +299,15 @@ class Tiles:
         Args:
           entry: name of the kernel.
           lines: its body.
-          results: what it writes.
-          note: what it computes, in one line.
-          grid: its workgroups.
+          results: values that it writes.
+          note: docstring of the kernel's module, one line.
+          grid: its CTAs.
           problem: the problem that its configuration was chosen by.
           first: the first axis of a group, which may be dynamic, with those of the group after it.
           num_warps: warps of a CTA.
           num_stages: depth of the software pipeline of loads.
           cluster_size: CTAs along x of a thread block cluster.
-          text: what makes the module of it; `text_of` where it is left out.
+          text: writer of its module; `text_of` where it is left out.
 
         Raises:
           Unsupported: another axis is dynamic.
@@ -344,56 +319,12 @@ class Tiles:
         counted = {n for extent in grid for n in (*extent.sizes, *extent.repeats)}
         if counted != {*range(len(sizes))}:
             raise Unsupported(f"{len(sizes)} dynamic dimensions")
-        told = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
-        if len(told) > 1:
-            lines = [f"{SIZE} = {' * '.join(told)}", *lines]
+        names = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
+        if len(names) > 1:
+            lines = [f"{SIZE} = {' * '.join(names)}", *lines]
         arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-        arguments += [(name, "i32") for name in told]
+        arguments += [(name, "i32") for name in names]
         source = (text or text_of)(entry, arguments, lines, note)
         program = Program(entry, source, tuple(arguments), num_warps, num_stages, cluster_size)
         return Plan(program, tuple(self.operands), tuple(results), grid, sizes, problem)
-
-
-_TRITON = """\
-import triton
-import triton.language as tl
-
-from mlirfuse.kernels.device import library, reduction_sm90
-
-
-"""
-
-_GLUON = """\
-from triton.experimental import gluon
-from triton.experimental.gluon import language as tl
-
-
-"""
-
-
-def text_of(
-    entry: str,
-    arguments: Sequence[tuple[str, str]],
-    lines: Sequence[str],
-    note: str,
-    *,
-    gluon: bool = False,
-    imported: str = "",
-    functions: str = "",
-) -> str:
-    """The module of a kernel.
-
-    Args:
-      entry: the kernel's name.
-      arguments: name and type of each.
-      lines: its body.
-      note: what it computes, in one line.
-      gluon: whether the lines are Gluon's.
-      imported: the import statements, where they are not those of most kernels.
-      functions: what the lines call, in the same language, each with its decorator.
-    """
-    usual, decorator = (_GLUON, "@gluon.jit\n") if gluon else (_TRITON, "@triton.jit\n")
-    head = f'"""{note}"""\n\n{imported or usual}{functions}{decorator}'
-    head += f"def {entry}({', '.join(name for name, _ in arguments)}):\n"
-    return head + "".join(f"    {line}\n" for line in lines)

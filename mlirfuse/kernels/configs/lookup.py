@@ -1,9 +1,9 @@
 """Measured kernel configurations: the entry nearest to a problem, of this release and of the user.
 
-`TARGET.json` beside this module holds the configurations that `mlirfuse-tune --kernels` measured on
-one device, and times of IREE's code for the same regions. Only entries that beat the configuration
-computed by the family are kept. What the user measured joins them: the nearest wins, and of two as
-near the user's.
+`TARGET.json` next to this module holds the configurations that `mlirfuse-tune --kernels` measured
+on one device, and times of IREE's code for the same regions. Only entries that beat the family's
+computed configuration are kept. The user's own measurements join them: the nearest wins, and of two
+as near the user's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.targets.base import MeasuredConfig, Target
 
 MAX_DOUBLINGS = 4.0
-"""Distance, in doublings of sizes added up, over which a measurement says nothing any more."""
+"""Distance in doublings, those of all sizes added up, above which a measurement does not count."""
 
 NOISE = 1.02
 """IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""

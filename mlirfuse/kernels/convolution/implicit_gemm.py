@@ -33,7 +33,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     tile.write_epilogue()
     return tile.tiles.plan(
         ENTRY,
-        tile.tiles.body.lines,
+        tile.tiles.body.writer.lines,
         analysis.results,
         tile.note,
         grid=(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.element_types import WIDE
 from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, known_product, loop_axes
-from mlirfuse.kernels.codegen.scalar_ops import WIDE
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.convolution.analysis import ELEMENT_TYPES, Analysis
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig

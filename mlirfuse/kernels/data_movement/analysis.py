@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS
 from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.structured.ir import ops

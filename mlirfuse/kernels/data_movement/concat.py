@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS
-from mlirfuse.kernels.codegen.tile_writer import text_of
+from mlirfuse.kernels.codegen.element_types import POINTERS
+from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, problem_of
 from mlirfuse.kernels.data_movement.problem import ConcatConfig

@@ -1,4 +1,4 @@
-"""What the kernels call: functions on tiles that Triton has no word for."""
+"""Functions on tiles that kernels call and Triton lacks."""
 
 import triton
 import triton.language as tl
@@ -40,14 +40,14 @@ def byte(x, low: tl.constexpr, high: tl.constexpr):
 
 @triton.jit
 def packed(x, reduced):
-    """The same tile of 16 bits, which for compilers depends on what rows were reduced to.
+    """The same tile of 16 bits, with a dependence on a reduction of its rows that compilers see.
 
-    What was computed of it before is not what is computed of it now, so no registers hold it over
-    the reduction. The mask has all bits, as no grid is empty.
+    Values computed from it before the reduction and after it are then different to compilers, so no
+    registers hold them across the reduction. The mask has all bits, as no grid is empty.
     """
     mask = tl.inline_asm_elementwise(
-        "{.reg .pred some;\nmov.u32 $0, %nctaid.x;\nor.b32 $0, $0, $1;\n"
-        "setp.ne.b32 some, $0, 0;\nselp.b32 $0, -1, 0, some;}",
+        "{.reg .pred nonempty;\nmov.u32 $0, %nctaid.x;\nor.b32 $0, $0, $1;\n"
+        "setp.ne.b32 nonempty, $0, 0;\nselp.b32 $0, -1, 0, nonempty;}",
         "=&r,r",
         [reduced.to(tl.float32).to(tl.int32, bitcast=True)],
         dtype=tl.int32,
@@ -122,14 +122,14 @@ def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
 
 @triton.jit
 def load(pointers, inside):
-    """Loads a tile; zero where `inside`, which is None when everything is, does not hold."""
+    """Loads a tile, with zeros where the mask is false; unmasked where it is None."""
     other: tl.constexpr = None if inside is None else 0
     return tl.load(pointers, mask=inside, other=other)
 
 
 @triton.jit
 def halves_of_bytes(pairs, dim: tl.constexpr):
-    """The two elements of four bits of each byte beside each other along a dimension."""
+    """The two elements of four bits of each byte, adjacent along a dimension."""
     halves = tl.join((pairs << 4) >> 4, pairs >> 4)
     if dim == 0:
         halves = halves.permute(0, 2, 1)

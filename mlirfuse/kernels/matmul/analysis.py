@@ -13,8 +13,8 @@ from typing import cast
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import known_product
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M, MatmulProblem, bucket_m
 from mlirfuse.structured.ir import ops

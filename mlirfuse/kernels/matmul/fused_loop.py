@@ -14,8 +14,8 @@ import dataclasses
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Space
-from mlirfuse.kernels.codegen.scalar_ops import TYPES, Unsupported
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles

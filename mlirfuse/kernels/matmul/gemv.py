@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.scalar_ops import TYPES
+from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.matmul import tile
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig

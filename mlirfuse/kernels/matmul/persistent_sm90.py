@@ -297,7 +297,7 @@ def plan_around_epilogue(tiles: Tiles, outline: KernelOutline, call: DeviceCall,
         f"{LAYOUT}: gl.constexpr = accumulator0.type.layout",
         "batch = 0",
         *tiles.space.inside(*groups),
-        *tiles.body.lines,
+        *tiles.body.writer.lines,
     ]
     flats = [tiles.space.groups[group].flat for group in groups]
     return tiles.plan(

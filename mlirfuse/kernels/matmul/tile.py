@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.scalar_ops import TYPES
+from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.matmul.analysis import Accumulator, MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles

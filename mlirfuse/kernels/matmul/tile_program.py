@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.iteration_space import known_product
-from mlirfuse.kernels.codegen.tile_writer import TextOf, text_of
+from mlirfuse.kernels.codegen.module_text import TextOf, text_of
 from mlirfuse.kernels.matmul import epilogue
 from mlirfuse.kernels.matmul.analysis import Part, problem_of
 from mlirfuse.kernels.matmul.epilogue import Accumulate
@@ -60,7 +60,7 @@ def plan_tiles(
     )
     return tiles.plan(
         ENTRY,
-        tiles.body.lines,
+        tiles.body.writer.lines,
         analysis.results,
         f"Matmul with K = {analysis.k}, tiles of {config.block_m} by {config.block_n}.",
         grid=grid,

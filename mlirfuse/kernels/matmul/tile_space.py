@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
-from mlirfuse.kernels.codegen.scalar_ops import HIDING, WIDE
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
 from mlirfuse.kernels.matmul.problem import MatmulConfig

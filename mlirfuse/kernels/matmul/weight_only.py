@@ -13,7 +13,8 @@ from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, known_product
-from mlirfuse.kernels.codegen.tile_writer import Tiles, text_of
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.dequantization import (
     BITS,
@@ -194,7 +195,7 @@ def _read(kernel: KernelTiles, value: ir.Value, parameter: QuantParameter) -> li
         None if loop is None else (int(loop != n_loop), 0) for loop in parameter.loops
     ]
     name = reader.read(value, tuple(axes))
-    return [*reader.body.lines, name]
+    return [*reader.body.writer.lines, name]
 
 
 _IMPORTS = """\

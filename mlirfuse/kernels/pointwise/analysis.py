@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
 from mlirfuse.kernels.codegen.loop_nest import Nest, count
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS, Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
 from mlirfuse.structured.ir import ops

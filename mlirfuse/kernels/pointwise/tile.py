@@ -12,6 +12,7 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.element_types import HIDING, TYPES, WIDE
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     Group,
@@ -20,7 +21,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
     power_of_two,
 )
 from mlirfuse.kernels.codegen.loop_nest import tile_width
-from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, WIDE
 from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pointwise.analysis import SHARED, PointwiseAnalysis, problem_of

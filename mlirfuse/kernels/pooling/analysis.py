@@ -11,8 +11,8 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import UNKNOWN_ROWS, known_product
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.pooling.problem import PoolingProblem
 from mlirfuse.structured.ir import ops

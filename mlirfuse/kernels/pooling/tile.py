@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+from mlirfuse.kernels.codegen.element_types import TYPES, WIDE, literal
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     Axis,
@@ -20,7 +21,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
     power_of_two,
 )
 from mlirfuse.kernels.codegen.loop_nest import tile_width
-from mlirfuse.kernels.codegen.scalar_ops import TYPES, WIDE, literal
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pooling.analysis import PoolingAnalysis, problem_of

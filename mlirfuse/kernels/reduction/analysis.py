@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -21,7 +22,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
     known_product,
     loop_axes,
 )
-from mlirfuse.kernels.codegen.scalar_ops import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.structured.ir import ops

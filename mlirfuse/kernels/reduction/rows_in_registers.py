@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import HIDING, TYPES, literal
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     UNKNOWN_ROWS,
@@ -18,7 +19,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
     Group,
     Space,
 )
-from mlirfuse.kernels.codegen.scalar_ops import HIDING, TYPES, literal
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
