@@ -99,7 +99,7 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     used = max(kernel.workgroup_memory for kernel in kernels)
     if limit is not None and used > limit:
         return NoMatch(
-            Reason.TARGET_UNSUPPORTED, f"{used} bytes of workgroup memory, the limit is {limit}"
+            Reason.TARGET_UNSUPPORTED, f"{used} bytes of shared memory, the limit is {limit}"
         )
     return None
 

@@ -43,7 +43,7 @@ ARCHITECTURES = {
 """Architectures that kernels are built for."""
 
 HOPPER = "sm_90"
-"""The architecture with asynchronous products and clusters of workgroups."""
+"""The architecture with asynchronous matmuls and thread block clusters."""
 
 CHANNELS_LAST = (
     "--iree-preprocessing-pass-pipeline=builtin.module("

@@ -155,6 +155,28 @@ def test_candidates_differ(short):
         assert any(each.cluster_size > 1 for each in found) == (sizes[1] > 2048)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "target", "columns", "cluster_size"),
+    [
+        ((16384, 4096), "cuda:sm_90", 4096, 1),
+        ((1, 4096), "cuda:sm_90", 4096, 1),
+        ((64, 10240), "cuda:sm_90", 2048, 5),
+        ((64, 20480), "cuda:sm_90", 4096, 5),
+        ((64, 40960), "cuda:sm_90", 8192, 5),
+        ((256, 40960), "cuda:sm_90", 8192, 5),
+        ((2048, 32768), "cuda:sm_90", 32768, 1),
+        ((64, 10240), "cuda:sm_80", 16384, 1),
+        ((64, 10240), "rocm:gfx942", 16384, 1),
+    ],
+)
+def test_few_long_rows_are_shared_by_default(sizes, target, columns, cluster_size):
+    """As it was measured: parts fill the device, and waste few lanes."""
+    target = targets.parse(target)
+    config = heuristics.default_config(ReductionProblem(*sizes, "arith.addf", 1, 1), target)
+    found = distribute(config, *sizes, target.gpu)
+    assert (found.columns, found.cluster_size) == (columns, cluster_size)
+
+
 def byte_text(low, high, offset=None, cast="arith.fptosi"):
     """Rows over their sums in steps, moved by an offset, rounded and bounded, as i8."""
     f = Function("main", (4, 64))
