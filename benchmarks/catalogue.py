@@ -1,10 +1,10 @@
-"""`python -m benchmarks.catalogue [PASS...]`: which pass compiles for what, and what it saves.
+"""`python -m benchmarks.catalogue [PASS...]`: element types and targets of passes, and savings.
 
 The examples of a pass are the functions of its lit files in which it fires, one for each
-combination of element types; where these lack f16, bf16 or f32, one of them in that type. Each is
-compiled for every target with that pass alone and without the fallback. A pass that is off by
-default for a target is switched on. What came out goes to docs/passes.json, from which
-docs/passes.md is made. Kernels need Triton. Without a name it goes on with the passes that the file
+combination of element types; if f16, bf16 or f32 are missing, one of them is converted to that
+type. Each is compiled for every target with that pass alone and without the fallback. Passes that
+are off by default for a target are enabled. The results go to docs/passes.json, the source of
+docs/passes.md. Kernels need Triton. Without a name it continues with the passes that the file
 lacks.
 """
 
@@ -62,7 +62,7 @@ TIMEOUT = 60.0
 _PIPELINE = re.compile(r"// RUN:.*?--pipeline='?([\w,]+)")
 
 _INDICES = frozenset({"i1", "i32", "i64", "index"})
-"""Element types that are named only where an operator has no others."""
+"""Element types that are named only if an operator has no others."""
 
 NEG_INF = {"f16": "0xFC00", "bf16": "0xFF80", "f32": "0xFF800000"}
 """Floating-point types of all examples -> negative infinity in MLIR's spelling."""
@@ -77,11 +77,11 @@ class Example:
     Attributes:
       file: name of the lit file.
       function: symbol name.
-      types: element types, the operands' and, after an arrow, the result's where it is another.
-      dynamic: whether a dimension of an operand is.
-      elements: of all operands.
+      types: element types of the operands and, after an arrow, of the result if it differs.
+      dynamic: whether an operand has a dynamic dimension.
+      elements: number of elements of all operands.
       text: a module of the function and the globals of its section.
-      retyped: whether the lit file has it with another element type.
+      retyped: whether the element type was converted.
     """
 
     file: str
@@ -98,7 +98,7 @@ class Example:
 
 
 def files(name: str) -> list[Path]:
-    """The lit files of a pass: its name, or its name and what else the file is about."""
+    """The lit files of a pass, whose names begin with its name."""
     found = []
     for path in sorted(LIT.glob(f"{name}*.mlir")):
         owner = max((n for n in PASSES if path.stem.startswith(n)), key=len)
@@ -108,13 +108,13 @@ def files(name: str) -> list[Path]:
 
 
 def pipeline(name: str) -> str:
-    """The pass, behind those that a pattern of it needs: the first pipeline of its lit file."""
+    """The pass after those that it needs: the first pipeline of its lit file."""
     text = files(name)[0].read_text(encoding="utf-8")
     return next(p for p in _PIPELINE.findall(text) if name in p.split(","))
 
 
 def switches(name: str) -> FusionOptions:
-    """The pass alone, wherever and for what sizes it is off by default too, and no fallback."""
+    """Switches that enable the pass alone, for all targets and sizes, without the fallback."""
     feature = PASSES[name].feature
     items = pipeline(name).split(",")
     if hasattr(PASSES[name].options(), "any_size"):
@@ -131,7 +131,7 @@ def switches(name: str) -> FusionOptions:
 def examples(name: str) -> list[Example]:
     """One example for each combination of element types, in their order.
 
-    It is the one in which the pass fires on the most targets; of those a static and small one.
+    The pass fires in it on the most targets; among equals static and small ones are preferred.
     """
     options = switches(name)
     best: dict[str, tuple[tuple[int, bool, int, str], Example]] = {}
@@ -152,13 +152,13 @@ def examples(name: str) -> list[Example]:
 
 
 def retyped(found: list[Example]) -> Iterator[Example]:
-    """Examples of the floating-point types that no example has, from those with one type."""
+    """Examples of missing floating-point types, converted from those with a single type."""
     named = {word for e in found for word in re.split(" x | -> ", e.types)}
-    for kind, lowest in NEG_INF.items():
+    for kind, neg_inf in NEG_INF.items():
         source = next((e for e in found if e.types in NEG_INF), None)
         if kind in named or source is None:
             continue
-        text = source.text.replace(f"{NEG_INF[source.types]} :", f"{lowest} :")
+        text = source.text.replace(f"{NEG_INF[source.types]} :", f"{neg_inf} :")
         text = re.sub(rf"(?:(?<!\w)|(?<=[\d?]x)){source.types}\b", kind, text)
         with ir.Context(), contextlib.suppress(ir.MLIRError):
             ir.Module.parse(text)
@@ -201,9 +201,9 @@ def _sizes(kind: ir.Type) -> list[int]:
 
 
 def _types(inputs: list[ir.Type], results: list[ir.Type]) -> str:
-    read, written = ([*dict.fromkeys(map(_element, kinds))] for kinds in (inputs, results))
-    values = [t for t in read if t not in _INDICES] or read or written
-    made = [t for t in written[:1] if t not in values]
+    used, returned = ([*dict.fromkeys(map(_element, kinds))] for kinds in (inputs, results))
+    values = [t for t in used if t not in _INDICES] or used or returned
+    made = [t for t in returned[:1] if t not in values]
     return " -> ".join([" x ".join(sorted(values)), *made])
 
 
@@ -212,7 +212,7 @@ def _element(kind: ir.Type) -> str:
 
 
 def _standard(text: str) -> str:
-    """The module with functions that IREE gives an interface."""
+    """The module with functions for which IREE generates an ABI."""
     return (
         text.replace("util.func public @", "func.func @")
         .replace("util.func private @", "func.func @")
@@ -228,8 +228,8 @@ class _Trial:
     compiler: Compiler
     folder: Path
 
-    def answers(self, chosen: list[Example]) -> dict[str, str]:
-        """Element types -> `yes`, why not, or `-`."""
+    def outcomes(self, chosen: list[Example]) -> dict[str, str]:
+        """Element types -> `yes`, the reason for a refusal, or `-`."""
         target = self.compiler.target
         if PASSES[self.name].feature == "kernels" and not triton_compiler.supports(target):
             # Kernel passes record no decision there.
@@ -237,18 +237,18 @@ class _Trial:
             return {e.types: refusal for e in chosen}
         found: dict[str, str] = {}
         waiting = chosen
-        # What IREE's global optimization changes beyond recognition is taken as it is written: lit
-        # files hold IR of that level.
+        # Lit files hold IR after global optimization, which may change it beyond recognition: so it
+        # is also compiled as it is.
         for level in ("global-optimization", "preprocessing"):
             grouped = self.grouped(waiting, level)
-            fired = [e for e in waiting if self.answer(grouped.report.decisions, e) == YES]
+            fired = [e for e in waiting if self.outcome(grouped.report.decisions, e) == YES]
             for example in waiting:
                 if example in fired:
                     found[example.types] = YES
                 else:
-                    said = self.answer(grouped.report.decisions, example)
+                    outcome = self.outcome(grouped.report.decisions, example)
                     if found.get(example.types, NO_MATCH) == NO_MATCH:
-                        found[example.types] = said
+                        found[example.types] = outcome
             hinted = grouped.hinted
             if fired and self.failure(grouped.path, fused=True, data_tiling=hinted) is not None:
                 found |= {e.types: self.alone(e, level) for e in fired}
@@ -258,7 +258,7 @@ class _Trial:
         return found
 
     def alone(self, example: Example, level: str) -> str:
-        """`yes` when IREE compiles the example's groups, else why not, with IREE's message."""
+        """`yes` if IREE compiles the example's groups, else the failure with IREE's message."""
         grouped = self.grouped([example], level)
         message = self.failure(grouped.path, fused=True, data_tiling=grouped.hinted)
         if message is None:
@@ -267,7 +267,7 @@ class _Trial:
         return f"{Reason.FELL_BACK.code}: {message}" if stock is None else f"{STOCK_FAILS}: {stock}"
 
     def saved(self, example: Example) -> dict[str, list[int]]:
-        """Dispatches and modelled bytes of a call without the pass and with it."""
+        """Dispatches and modelled bytes of a call, without and with the pass."""
         for level in ("global-optimization", "preprocessing"):
             grouped = self.grouped([example], level)
             if any(d.taken and _is_of(d, self.name) for d in grouped.report.decisions):
@@ -285,7 +285,7 @@ class _Trial:
     def grouped(self, chosen: list[Example], level: str) -> Grouped:
         """The examples in one module, up to a phase of the compiler, with their groups."""
         source, prepared = self.folder / "source.mlir", self.folder / "input.mlirbc"
-        source.write_text(joined(chosen), encoding="utf-8")
+        source.write_text(merged_module(chosen), encoding="utf-8")
         run_tool(
             TOOL,
             [
@@ -308,7 +308,7 @@ class _Trial:
         )
 
     def failure(self, source: Path, *, fused: bool, data_tiling: bool = True) -> str | None:
-        """IREE's message when it cannot compile the module."""
+        """IREE's message if it cannot compile the module; else None."""
         try:
             self.compiler.generate(
                 source, self.folder / "out.vmfb", fused=fused, data_tiling=data_tiling
@@ -318,11 +318,11 @@ class _Trial:
         return None
 
     def unplaced(self, message: str) -> str:
-        """The message without the folder, which is another one each time."""
+        """The message without the name of the temporary folder."""
         return message.replace(f"{self.folder}/", "")
 
-    def answer(self, decisions: Iterable[Decision], example: Example) -> str:
-        """`yes` when the pass fires in the function, else why not."""
+    def outcome(self, decisions: Iterable[Decision], example: Example) -> str:
+        """`yes` if the pass fires in the function, else the reason."""
         symbol = _symbol(example.function, example.types)
         ours = [
             d
@@ -331,7 +331,7 @@ class _Trial:
         ]
         if any(d.taken for d in ours):
             return YES
-        # The refusal of the most ops came the nearest.
+        # The refused candidate with the most ops is the closest to a match.
         refused = max(ours, key=lambda d: len(d.ops), default=None)
         if refused is None or refused.reason is None:
             return NO_MATCH
@@ -339,12 +339,12 @@ class _Trial:
 
 
 def _symbol(name: str, types: str) -> str:
-    """What a symbol of an example is called: those of a pass are compiled in one module."""
+    """Unique symbol of an example's function: examples of a pass are compiled in one module."""
     return f"{name}_as_{re.sub(r'[^0-9a-z]+', '_', types)}"
 
 
-def joined(chosen: list[Example]) -> str:
-    """One module of the functions of several."""
+def merged_module(chosen: list[Example]) -> str:
+    """One module with the functions of several examples."""
     with ir.Context() as context:
         parts = [ir.Module.parse(e.text) for e in chosen]
         whole = ir.Module.create(ir.Location.unknown(context))
@@ -359,7 +359,7 @@ def joined(chosen: list[Example]) -> str:
 
 
 def _traffic(path: Path) -> int:
-    """Modelled bytes of the module's ops and groups, each a dispatch of its own."""
+    """Modelled bytes of the module's ops and groups, as separate dispatches."""
     with ir.Context():
         module = ir.Module.parseFile(str(path))
         return sum(
@@ -372,17 +372,17 @@ def _traffic(path: Path) -> int:
 
 
 def entry(name: str, chosen: list[Example], on: Iterable[str] = TARGETS) -> dict[str, Any]:
-    """What docs/passes.json says of a pass, for some of the targets."""
+    """The entry of a pass in docs/passes.json, for some of the targets."""
     types: dict[str, dict[str, Any]] = {e.types: {"example": str(e), "targets": {}} for e in chosen}
     saved: dict[str, Any] = {}
     for target in on:
         compiler = Compiler(targets.parse(target), switches(name), TIMEOUT)
         with tempfile.TemporaryDirectory() as folder:
             trial = _Trial(name, compiler, Path(folder))
-            said = trial.answers(chosen)
-            for kind, answer in said.items():
-                types[kind]["targets"][target] = answer
-            compiled = [e for e in chosen if said[e.types] == YES]
+            outcomes = trial.outcomes(chosen)
+            for kind, outcome in outcomes.items():
+                types[kind]["targets"][target] = outcome
+            compiled = [e for e in chosen if outcomes[e.types] == YES]
             first = min(compiled, key=lambda e: e.types != "f32", default=None)
             if not saved and first is not None and target.split(":")[0] in PASSES[name].targets:
                 saved = {"types": first.types, "target": target, **trial.saved(first)}
@@ -390,7 +390,7 @@ def entry(name: str, chosen: list[Example], on: Iterable[str] = TARGETS) -> dict
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Compiles and writes down what came out; 1 when a pass has no record for it."""
+    """Compiles the examples and writes the results; returns 1 if a pass fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
     parser.add_argument("passes", nargs="*", metavar="PASS", help="only these, again")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")

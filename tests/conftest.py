@@ -1,11 +1,9 @@
 import os
-import subprocess
 
 import iree.runtime as rt
 import pytest
 
 from helpers import kernel_builds
-from mlirfuse.kernels import triton_compiler
 
 # What a user has measured on this machine must not change what the tests see.
 os.environ["MLIRFUSE_RATES"] = "off"
@@ -15,6 +13,30 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Kernels are run by Triton's interpreter; Triton asks when it is imported, as PyTorch does, too.
 os.environ["TRITON_INTERPRET"] = "1"
+
+
+LONGEST = (
+    "test_lit",
+    "test_models",
+    "test_demo",
+    "test_torch_backend",
+    "test_attention_dynamic_sizes",
+    "test_faults",
+    "test_torch",
+    "test_malformed",
+    "test_golden",
+    "test_graphs",
+    "test_parts_numerics",
+    "test_norm_targets",
+    "test_docs",
+)
+"""Test modules that take longest. They are started first, so that none is left at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    """Puts long modules first; `--dist loadfile --no-loadscope-reorder` gives them out in order."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
 
 
 @pytest.fixture(scope="session")
@@ -30,13 +52,8 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_kernels(kernels):
-    """Each kernel is built once a run; `cold_kernels` has a test build them as users do."""
+    """Each kernel is built once a run, in a fork of a process that has imported Triton."""
     kernel_builds.share(kernels, kernel_builds.start)
-
-
-@pytest.fixture
-def cold_kernels(monkeypatch):
-    monkeypatch.setattr(triton_compiler, "subprocess", subprocess)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=add_layer_norm_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=add_layer_norm_fusion --disable-pass=add_layer_norm_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/add_layer_norm_fusion.mlir
 
 // From onnx 17, x: bf16[8, 16], r: bf16[8, 16], g: bf16[16], b: bf16[16] -> y: bf16[8, 16]

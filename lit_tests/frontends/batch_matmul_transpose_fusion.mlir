@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion,batch_matmul_transpose_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion,batch_matmul_transpose_fusion --disable-pass=batch_matmul_transpose_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/batch_matmul_transpose_fusion.mlir
 
 // From torch, p: f32[2, 4, 8, 8], v: f32[2, 8, 4, 16]

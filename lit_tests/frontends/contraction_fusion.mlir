@@ -1,6 +1,4 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion --disable-pass=contraction_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/contraction_fusion.mlir
 
 // From torch, x: f16[16, 32], w: f16[64, 32]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=data_tiling_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=data_tiling_rewrite --disable-pass=data_tiling_rewrite | FileCheck %s --check-prefix=OFF
-// OFF-NOT: iree.opt.data_tiling
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/data_tiling_rewrite.mlir
 
 // From torch, x: f32[?, 16], w: f32[32, 16]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite --disable-pass=decided_condition_rewrite | FileCheck %s --check-prefix=OFF
-// OFF: tensor.extract
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/decided_condition_rewrite.mlir
 
 // The condition is an operand of the op that selects: the host does not wait for it.

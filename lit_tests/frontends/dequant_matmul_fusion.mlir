@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda --pipeline=dequant_matmul_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda --pipeline=dequant_matmul_fusion --disable-pass=dequant_matmul_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/dequant_matmul_fusion.mlir
 
 // From onnx 17, x: f32[8, 64], w: i8[64, 32], s: f32[32], z: i8[32] -> y: f32[8, 32]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite --disable-pass=expand_dims_hoist_rewrite | FileCheck %s --check-prefix=OFF
-// OFF-COUNT-3: tensor.expand_shape {{.*}} into tensor<2x4x32x
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/expand_dims_hoist_rewrite.mlir
 
 // From torch, x: f32[2, 4, 16], w: f32[32, 16], b: f32[32], r: f32[2, 4, 32]

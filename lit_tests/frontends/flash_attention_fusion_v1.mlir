@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 --disable-pass=flash_attention_fusion_v1 | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/flash_attention_fusion_v1.mlir
 
 // From torch, q: bf16[?, 4, 16, 8], k: bf16[?, 4, 24, 8], v: bf16[?, 4, 24, 8]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 --disable-pass=flash_attention_fusion_v2 | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/flash_attention_fusion_v2.mlir
 
 // From jax, q: bf16[2, 16, 4, 8], k: bf16[2, 24, 4, 8], v: bf16[2, 24, 4, 8]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_gelu_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_gelu_fusion --disable-pass=matmul_elem_gelu_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/matmul_elem_gelu_fusion.mlir
 
 // From onnx 17, x: f32[?, 16], w: f32[16, 32], b: f32[32] -> y: f32[?, 32]

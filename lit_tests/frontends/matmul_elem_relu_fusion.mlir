@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_relu_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_relu_fusion --disable-pass=matmul_elem_relu_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/matmul_elem_relu_fusion.mlir
 
 // From torch, x: f32[?, 16], w: f32[32, 16], b: f32[32]

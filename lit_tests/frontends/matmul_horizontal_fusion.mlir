@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=matmul_horizontal_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=matmul_horizontal_fusion --disable-pass=matmul_horizontal_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/matmul_horizontal_fusion.mlir
 
 // From torch, x: f16[16, 32], q: f16[32, 32], k: f16[32, 32], v: f16[32, 32]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --disable-pass=reduction_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/reduction_fusion.mlir
 
 // From torch, x: f32[?, 16], z: f32[?, 16]

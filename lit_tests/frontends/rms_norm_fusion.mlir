@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion --disable-pass=rms_norm_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/rms_norm_fusion.mlir
 
 // From torch, x: f32[?, 16], g: f32[16]

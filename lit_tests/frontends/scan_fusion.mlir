@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion --disable-pass=scan_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/scan_fusion.mlir
 
 // From torch, x: bf16[4, 16], z: bf16[4, 16]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=split_concat_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=split_concat_fusion --disable-pass=split_concat_fusion | FileCheck %s --check-prefix=OFF
-// OFF: tensor.insert_slice
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/split_concat_fusion.mlir
 
 // From jax, x: bf16[4, 8]

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion --disable-pass=transpose_matmul_fusion | FileCheck %s --check-prefix=OFF
-// OFF-COUNT-3: linalg.batch_matmul
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/transpose_matmul_fusion.mlir
 
 // From torch, q: f32[2, 8, 4, 16], k: f32[2, 8, 4, 16]

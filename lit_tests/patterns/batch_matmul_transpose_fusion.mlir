@@ -1,6 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_matmul_transpose_fusion --disable-pass=batch_matmul_transpose_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:ampere --pipeline=batch_matmul_transpose_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=VULKAN
 
 #p = affine_map<(b, h, m, d, k) -> (b, h, m, k)>
@@ -22,9 +21,6 @@
 // CHECK-NOT: linalg.generic
 // CHECK: flow.return %[[R]]
 // CHECK: return %[[G]]
-// OFF-LABEL: @heads_back
-// OFF: linalg.generic
-// OFF: linalg.generic
 func.func @heads_back(%p: tensor<?x4x8x8xf32>, %v: tensor<?x8x4x16xf32>, %b: index) -> tensor<?x8x4x16xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%b) : tensor<?x4x8x16xf32>

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_norm_activation_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_norm_activation_fusion --disable-pass=batch_norm_activation_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=batch_norm_activation_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.dispatch.region
 
 #c = affine_map<(n, c, h, w) -> (c)>
 #nchw = affine_map<(n, c, h, w) -> (n, c, h, w)>

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=concat_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=concat_fusion --disable-pass=concat_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=concat_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.tensor.empty
 
 #mn = affine_map<(m, n) -> (m, n)>
 

@@ -1,6 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion --disable-pass=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: mlirfuse.pass = "contraction_fusion"
 

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_batch_norm_activation_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_batch_norm_activation_fusion --disable-pass=conv_batch_norm_activation_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_batch_norm_activation_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: util.initializer
 
 #f = affine_map<(n, f, w) -> (f)>
 #nfw = affine_map<(n, f, w) -> (n, f, w)>

@@ -1,8 +1,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_bias_activation_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline='conv_bias_activation_fusion{fuse_padding=true}' | FileCheck %s --check-prefix=PAD
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_bias_activation_fusion --disable-pass=conv_bias_activation_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=conv_bias_activation_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.dispatch.region
 
 #f = affine_map<(n, f, h, w) -> (f)>
 #nfhw = affine_map<(n, f, h, w) -> (n, f, h, w)>

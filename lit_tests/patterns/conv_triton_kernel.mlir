@@ -1,8 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel --disable-pass=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel --disable-pass=conv_triton_kernel | FileCheck %s --check-prefix=OFF
-// OFF-NOT: hal.dispatch.extern
 
 // The kernel reads the image that is not padded yet, and adds the bias to the sums in registers.
 // FEATURE: conv_triton_kernel

@@ -1,5 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --disable-pass=data_tiling_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
 // OFF-NOT: iree.opt.data_tiling
 // OFF-NOT: iree_tensor_ext.compute_barrier.start

@@ -1,8 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=none > %t.none
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=decided_condition_rewrite --disable-pass=decided_condition_rewrite > %t.off
-// RUN: diff %t.none %t.off
 
 #s = affine_map<() -> ()>
 #m = affine_map<(m) -> (m)>

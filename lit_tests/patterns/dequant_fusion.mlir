@@ -1,6 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --enable-feature=kernels | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --enable-feature=kernels --disable-pass=dequant_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_80 --enable-feature=kernels | FileCheck %s --check-prefix=OFF
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion,dequant_matmul_fusion,contraction_fusion --target=cuda:sm_90 --enable-feature=kernels | FileCheck %s --check-prefix=BOTH %}

@@ -1,6 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_matmul_fusion --target=cuda | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_matmul_fusion --target=cuda --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_matmul_fusion --target=cuda --disable-pass=dequant_matmul_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_matmul_fusion --target=cpu | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_matmul_fusion --target=vulkan --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=VULKAN
 // OFF-NOT: flow.dispatch.region

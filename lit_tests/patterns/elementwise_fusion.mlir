@@ -1,8 +1,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --single-op-groups | FileCheck %s --check-prefix=SINGLE
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=elementwise_fusion --disable-pass=elementwise_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 // A tree with a broadcast; the first value is read elsewhere and becomes a result.
 // CHECK-LABEL: @tree_with_broadcast_and_second_result

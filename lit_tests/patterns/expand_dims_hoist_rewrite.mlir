@@ -1,6 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite --disable-pass=expand_dims_hoist_rewrite | FileCheck %s --check-prefix=OFF
 
 // A bias and a residual behind the reshape that follows a matmul; the expand moves past both.
 // CHECK-LABEL: @bias_and_residual
@@ -10,10 +9,6 @@
 // CHECK: %[[S:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%[[B]], %[[R2]]
 // CHECK: %[[Y:.*]] = tensor.expand_shape %[[S]] {{\[\[}}0, 1], [2]] output_shape [2, 4, 16]
 // CHECK: return %[[Y]]
-// OFF-LABEL: @bias_and_residual
-// OFF: tensor.expand_shape
-// OFF: linalg.generic
-// OFF: linalg.generic
 #id = affine_map<(b, s, n) -> (b, s, n)>
 #n = affine_map<(b, s, n) -> (n)>
 func.func @bias_and_residual(%c: tensor<8x16xf32>, %bias: tensor<16xf32>, %r: tensor<2x4x16xf32>) -> tensor<2x4x16xf32> {

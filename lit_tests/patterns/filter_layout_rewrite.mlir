@@ -1,7 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=filter_layout_rewrite | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=DEFAULT %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=filter_layout_rewrite --disable-pass=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --enable-pass=filter_layout_rewrite --pipeline=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
 // DEFAULT: filter_layout_rewrite
 // OFF-NOT: util.global.load

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1,flash_attention_fusion_v2 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1,flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1,flash_attention_fusion_v2 --disable-pass=flash_attention_fusion_v1,flash_attention_fusion_v2 | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 // Masks that compare positions: transformers writes `position >= 0` where nothing is masked.
 

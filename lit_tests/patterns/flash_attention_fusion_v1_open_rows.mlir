@@ -1,7 +1,5 @@
 // What is selected or zero behind attention, by a condition that does not come from the scores.
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 --disable-pass=flash_attention_fusion_v1 | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 #key = affine_map<(b, m, n) -> (n)>

@@ -1,12 +1,10 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --enable-pass=FlashAttentionFusionV2 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 --disable-pass=flash_attention_fusion_v2 | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s --check-prefix=KERNEL %}
-// OFF-NOT: flow.dispatch.region
 // CPU-LABEL: @torch_sdpa_f16
 // CPU: groups (0)
 // CPU: target_off

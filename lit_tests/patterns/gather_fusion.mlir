@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=gather_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=gather_fusion --disable-pass=gather_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=gather_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.dispatch.region
 
 #bs = affine_map<(b, s, d) -> (b, s)>
 #sd = affine_map<(b, s, d) -> (s, d)>

@@ -1,5 +1,4 @@
 // RUN: %mlirfuse-opt %s --pipeline=horizontal_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --pipeline=horizontal_fusion --disable-pass=horizontal_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --pipeline=horizontal_fusion --horizontal=off | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --pipeline=horizontal_fusion --explain 2>&1 | FileCheck %s --check-prefix=WHY
 

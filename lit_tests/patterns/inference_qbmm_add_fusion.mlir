@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_qbmm_add_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_qbmm_add_fusion --disable-pass=inference_qbmm_add_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>

@@ -1,5 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_swiglu_fusion --target=rocm | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_swiglu_fusion --disable-pass=inference_swiglu_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_swiglu_fusion --target=cpu | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=inference_swiglu_fusion --target=rocm --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // OFF-NOT: flow.dispatch.region

@@ -1,7 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --disable-pass=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: mlirfuse.pass = "lone_elementwise_fusion"
 

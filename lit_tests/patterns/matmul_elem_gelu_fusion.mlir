@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_gelu_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_gelu_fusion --disable-pass=matmul_elem_gelu_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>

@@ -1,6 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_relu_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_relu_fusion --disable-pass=matmul_elem_relu_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>

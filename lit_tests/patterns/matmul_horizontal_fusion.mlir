@@ -1,6 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --disable-pass=matmul_horizontal_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --horizontal=off | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=vulkan | FileCheck %s --check-prefix=VULKAN

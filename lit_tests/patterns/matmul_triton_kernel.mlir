@@ -1,8 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel | FileCheck %s --check-prefix=OFF
-// OFF-NOT: hal.dispatch.extern
 
 // The right operand lies transposed in memory; the bias is added to the sums in registers.
 // FEATURE: matmul_triton_kernel
@@ -71,7 +69,7 @@ util.func public @product_and_bias_bf16(%a: tensor<200x96xbf16>, %b: tensor<72x9
 
 // WHY-LABEL: @no_kernel_f32
 // WHY: matmul_triton_kernel
-// WHY-NEXT: a product of f32 to f32
+// WHY-NEXT: a matmul of f32 to f32
 // CHECK-LABEL: @no_kernel_f32
 // CHECK-NOT: hal.dispatch.extern
 util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
@@ -88,12 +86,12 @@ util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) ->
 // -----
 
 // The sums start from ones.
-// WHY-LABEL: @no_kernel_start
+// WHY-LABEL: @no_kernel_init_not_zero
 // WHY: matmul_triton_kernel
-// WHY-NEXT: what the contraction adds to is not zero
-// CHECK-LABEL: @no_kernel_start
+// WHY-NEXT: the init of the contraction is not zero
+// CHECK-LABEL: @no_kernel_init_not_zero
 // CHECK-NOT: hal.dispatch.extern
-util.func public @no_kernel_start(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
+util.func public @no_kernel_init_not_zero(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
   %one = arith.constant 1.0 : f32
   %y = flow.dispatch.region -> (tensor<64x64xf32>) {
     %sums = tensor.empty() : tensor<64x64xf32>
@@ -106,12 +104,12 @@ util.func public @no_kernel_start(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) 
 
 // -----
 
-// WHY-LABEL: @no_kernel_dynamic_depth
+// WHY-LABEL: @no_kernel_dynamic_k
 // WHY: matmul_triton_kernel
-// WHY-NEXT: only the rows of a product may be dynamic
-// CHECK-LABEL: @no_kernel_dynamic_depth
+// WHY-NEXT: only M may be dynamic in a matmul
+// CHECK-LABEL: @no_kernel_dynamic_k
 // CHECK-NOT: hal.dispatch.extern
-util.func public @no_kernel_dynamic_depth(%a: tensor<64x?xf16>, %b: tensor<?x64xf16>) -> tensor<64x64xf32> {
+util.func public @no_kernel_dynamic_k(%a: tensor<64x?xf16>, %b: tensor<?x64xf16>) -> tensor<64x64xf32> {
   %zero = arith.constant 0.0 : f32
   %y = flow.dispatch.region -> (tensor<64x64xf32>) {
     %sums = tensor.empty() : tensor<64x64xf32>
@@ -127,7 +125,7 @@ util.func public @no_kernel_dynamic_depth(%a: tensor<64x?xf16>, %b: tensor<?x64x
 // The numbers are without sign; the kernel would take them with one.
 // WHY-LABEL: @no_kernel_unsigned
 // WHY: matmul_triton_kernel
-// WHY-NEXT: a product of unsigned numbers
+// WHY-NEXT: a matmul of unsigned integers
 // CHECK-LABEL: @no_kernel_unsigned
 // CHECK-NOT: hal.dispatch.extern
 util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>) -> tensor<64x64xi32> {

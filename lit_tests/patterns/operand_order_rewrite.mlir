@@ -1,5 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=operand_order_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=operand_order_rewrite --disable-pass=operand_order_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm:gfx942 --pipeline=operand_order_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=DEFAULT
 

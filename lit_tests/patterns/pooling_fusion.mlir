@@ -1,6 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=pooling_fusion | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=pooling_fusion --disable-pass=pooling_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: flow.dispatch.region
 

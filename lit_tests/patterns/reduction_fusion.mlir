@@ -1,9 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --disable-pass=reduction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --target=vulkan:ampere | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=reduction_fusion --target=vulkan:ampere --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHYVULKAN
-// OFF-NOT: flow.dispatch.region
 
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion --disable-pass=rope_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.dispatch.region
 
 #own = affine_map<(b, s, k, d) -> (b, s, k, d)>
 #bsd = affine_map<(b, s, d) -> (b, s, d)>

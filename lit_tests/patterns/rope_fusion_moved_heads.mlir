@@ -1,8 +1,6 @@
 // Rotations of heads that a transpose has moved out of a projection: they read the heads in place.
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion --disable-pass=rope_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: flow.dispatch.region
 
 #own = affine_map<(h, s, k, d) -> (h, s, k, d)>
 #hsd = affine_map<(h, s, d) -> (h, s, d)>

@@ -1,7 +1,5 @@
 // Rotations of queries and keys that one projection computes: they rotate as one.
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=rope_fusion --disable-pass=rope_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 #own = affine_map<(h, s, k, d) -> (h, s, k, d)>
 #hsd = affine_map<(h, s, d) -> (h, s, d)>

@@ -1,8 +1,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion --disable-pass=scan_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=scan_fusion --target=rocm --explain -o %t 2>&1 | FileCheck %s --check-prefix=GPU
-// OFF-NOT: flow.dispatch.region
 
 #mn = affine_map<(m, n) -> (m, n)>
 

@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=slice_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=slice_fusion --disable-pass=slice_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=slice_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF: tensor.extract_slice %{{[0-9]}}
 
 #n = affine_map<(m, n) -> (n)>
 #m = affine_map<(m, n) -> (m)>

@@ -3,8 +3,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline='softmax_fusion{fuse_prologue=true}' | FileCheck %s --check-prefix=PROLOGUE
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion --target=cuda | FileCheck %s --check-prefix=CUDA
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion --target=cuda --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=CUDA-WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion --disable-pass=softmax_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 // CUDA-NOT: lowering_config
 
 // The positive cases that name a framework are what `mlirfuse-compile MODEL --dump-ir-dir=DIR`

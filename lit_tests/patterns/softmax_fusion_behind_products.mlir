@@ -1,7 +1,5 @@
 // What stands between a product and a softmax, and which of the two takes it.
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion --disable-pass=softmax_fusion | FileCheck %s --check-prefix=OFF
-// OFF-NOT: flow.dispatch.region
 
 // A product whose batch the queries of two heads share, and a mask behind the reshape that cuts the
 // heads out: IREE cannot compute the mask with the product, so it goes with the softmax.

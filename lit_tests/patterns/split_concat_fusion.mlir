@@ -1,7 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=split_concat_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=split_concat_fusion --disable-pass=split_concat_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=split_concat_fusion --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF: tensor.insert_slice
 
 // As it arrives from PyTorch: torch.cat(torch.split(x, 4, 0), 1)
 //   mlirfuse-compile model:main --pipeline=none --dump-ir-dir=ir

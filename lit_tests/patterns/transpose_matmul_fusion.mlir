@@ -1,5 +1,4 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=transpose_matmul_fusion --disable-pass=transpose_matmul_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:ampere --pipeline=transpose_matmul_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan:rdna2 --pipeline=transpose_matmul_fusion | FileCheck %s --check-prefix=RDNA2
 
@@ -10,9 +9,6 @@
 // CHECK-LABEL: @transposed_right
 // CHECK-SAME: %[[X:.*]]: tensor<?x16xf32>, %[[W:.*]]: tensor<32x16xf32>
 // CHECK: linalg.generic {indexing_maps = [#[[A]], #[[B]], #[[C]]], iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[X]], %[[W]]
-// OFF-LABEL: @transposed_right
-// OFF: linalg.generic
-// OFF: linalg.matmul
 #ij = affine_map<(i, j) -> (i, j)>
 #ji = affine_map<(i, j) -> (j, i)>
 func.func @transposed_right(%x: tensor<?x16xf32>, %w: tensor<32x16xf32>, %m: index) -> tensor<?x32xf32> {
@@ -155,8 +151,6 @@ func.func @no_fusion_plain(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tenso
 // CHECK-SAME: %[[X:.*]]: tensor<4x8x16xf32>, %[[Y:.*]]: tensor<2x8x16xf32>
 // CHECK: %[[W:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<2x2x8x16xf32>
 // CHECK: linalg.generic {indexing_maps = [#[[Q]], #[[K]],{{.*}} ins(%[[W]], %[[Y]] :
-// OFF-LABEL: @repeated_heads
-// OFF: linalg.batch_matmul
 #kv = affine_map<(b, g, n, d) -> (b, n, d)>
 #all = affine_map<(b, g, n, d) -> (b, g, n, d)>
 #bmk = affine_map<(b, m, n, k) -> (b, m, k)>

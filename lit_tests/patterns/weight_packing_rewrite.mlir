@@ -1,6 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v4 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v4 --explain=json -o %t | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v4 --disable-pass=weight_packing_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v3 | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
 // OFF-NOT: compilation_info

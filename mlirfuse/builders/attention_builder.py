@@ -23,7 +23,8 @@ from mlirfuse.structured.expr import expressions
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import masks
-from mlirfuse.structured.recognize.attention import Attention, Operand
+from mlirfuse.structured.recognize.attention import Attention
+from mlirfuse.structured.recognize.attention_operands import Operand
 
 
 def fuse_attention(match: Match, ctx: PassContext) -> ir.Operation:

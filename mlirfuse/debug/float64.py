@@ -222,8 +222,8 @@ class _Widen:
         for old, new in zip(op.regions, made.regions, strict=True):
             for block in old.blocks:
                 kinds = [self.type(a.type) for a in block.arguments]
-                places = [op.location] * len(kinds)
-                inner = new.blocks.append(*kinds, arg_locs=places)
+                locations = [op.location] * len(kinds)
+                inner = new.blocks.append(*kinds, arg_locs=locations)
                 self.values.update(zip(block.arguments, inner.arguments, strict=True))
                 with ir.InsertionPoint(inner):
                     for nested in block.operations:

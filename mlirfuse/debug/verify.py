@@ -49,8 +49,8 @@ class GroupCheck:
     def __str__(self) -> str:
         """One line, and one for each result."""
         name = f"{self.decision.pass_name}@match={self.decision.match} of {self.decision.function}"
-        place = self.decision.ops[-1] if self.decision.ops else "-"
-        lines = [f"{name} at {place}:{f' not checked: {self.problem}' if self.problem else ''}"]
+        location = self.decision.ops[-1] if self.decision.ops else "-"
+        lines = [f"{name} at {location}:{f' not checked: {self.problem}' if self.problem else ''}"]
         return "\n".join([*lines, *(f"  {d}" for d in self.outputs)])
 
 

@@ -199,7 +199,7 @@
       const b = cell.node;
       const d = b.kind === "group" ? decisionOf(b.group) : null;
       const under = b.kind === "group" ? `${plural(d?.ops.length ?? b.ops.length, "op")}${d?.bytes_saved ? ` · saves ${bytes(d.bytes_saved)}` : ""}`
-        : b.kind === "op" ? place(ops[b.op].location).split("/").pop()
+        : b.kind === "op" ? shownLocation(ops[b.op].location).split("/").pop()
           : contents(b);
       const pick = () => select(b.key);
       return s("g", {

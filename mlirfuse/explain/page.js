@@ -33,13 +33,13 @@
   }
   const micro = (gain) => (gain === null || gain === undefined ? "–" : `${gain.toFixed(1)} µs`);
   const millis = (value) => `${value.toFixed(value < 1 ? 3 : value < 10 ? 2 : 1)} ms`;
-  const place = (location) => (location === "-" ? "" : location);
+  const shownLocation = (location) => (location === "-" ? "" : location);
   const tail = (location) => location.split("/").slice(-2).join("/");
 
   function runs(names, locations) {
     const found = [];
     names.forEach((name, i) => {
-      const location = place(locations[i] ?? "");
+      const location = shownLocation(locations[i] ?? "");
       const last = found[found.length - 1];
       if (last && last.name === name && last.location === location) last.count += 1;
       else found.push({ name, location, count: 1 });

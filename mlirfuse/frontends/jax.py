@@ -130,19 +130,19 @@ def import_exported(
 
 
 def _dynamic_sizes(exported: jax.export.Exported) -> tuple[DynamicSize, ...]:
-    """The symbols among the sizes of the arguments; a size may also be a sum or a product."""
-    places: dict[str, list[tuple[int, int]]] = {}
+    """The symbols among the sizes of the arguments, without expressions of them."""
+    dimensions: dict[str, list[tuple[int, int]]] = {}
     for index, kept in enumerate(exported.module_kept_var_idx):
         for axis, size in enumerate(exported.in_avals[kept].shape):
             if not isinstance(size, int) and str(size).isidentifier():
-                places.setdefault(str(size), []).append((index, axis))
-    return tuple(DynamicSize(name, tuple(where), 1) for name, where in places.items())
+                dimensions.setdefault(str(size), []).append((index, axis))
+    return tuple(DynamicSize(name, tuple(where), 1) for name, where in dimensions.items())
 
 
 def import_serialized(
     data: bytes, *, source: str, function: str | None = None, timeout: float | None = None
 ) -> ImportedModel:
-    """Imports what `Exported.serialize()` wrote. Arguments and errors as for `import_function`."""
+    """Imports a result of `Exported.serialize()`. Arguments and errors as for `import_function`."""
     import jax.export
 
     try:

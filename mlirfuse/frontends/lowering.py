@@ -91,10 +91,7 @@ def lower(
     if unlowered.parent == path.parent:
         unlowered.unlink()
     with ir.Context():
-        try:
-            module = ir.Module.parseFile(str(lowered))
-        except ir.MLIRError as error:
-            raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
+        module = parse_module(lowered, source)
         name, inputs, outputs = read_signature(module, function, source)
         kept = keep_arguments(module)
         if weights is not None:
@@ -114,6 +111,24 @@ def lower(
         frontend=frontend,
         workdir=workdir,
     )
+
+
+def parse_module(path: Path, source: str) -> ir.Module:
+    """Parses a file in the current context.
+
+    Args:
+      path: file of MLIR text or bytecode.
+      source: name of the model, for errors.
+
+    Raises:
+      ImportFailedError: the file is not valid MLIR.
+    """
+    from iree.compiler import ir
+
+    try:
+        return ir.Module.parseFile(str(path))
+    except ir.MLIRError as error:
+        raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
 
 
 def convert(
@@ -170,8 +185,8 @@ def _explained(error: CompileFailedError, source: str, name: str) -> MlirfuseErr
     if illegal := _ILLEGAL.search(found["message"]):
         called = _CALLED.search(found["message"])
         name = called["name"] if called else illegal["op"]
-        place = "" if where == source else f" ({where})"
-        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{place}")
+        suffix = "" if where == source else f" ({where})"
+        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{suffix}")
     if where.startswith(source):
         return ImportFailedError(f"{where}: error: {one_line(found['message'])}")
     return ImportFailedError(f"{source}: {one_line(found['message'])} ({where})")

@@ -6,13 +6,12 @@ import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
-    mlir_message,
+    parse_module,
     write_module,
 )
 
@@ -116,10 +115,7 @@ def _normalized(
     result = Path(workdir.name, "model.mlirbc")
     convert("iree-opt", path, ("--emit-bytecode",), result, source=source, timeout=timeout)
     with ir.Context():
-        try:
-            module = ir.Module.parseFile(str(result))
-        except ir.MLIRError as error:
-            raise ImportFailedError(f"{source}: {mlir_message(error)}") from error
+        module = parse_module(result, source)
         if not _has_barrier(module):
             return None
         name, inputs, outputs = read_signature(module, function, source)

@@ -58,7 +58,7 @@ BUILD_SECONDS = 300
 
 
 _GLUON = (3, 9)
-"""The first version of Triton whose Gluon has the words of `device/attention_sm90.py`."""
+"""The first version of Triton whose Gluon has all that the `sm90` modules of `device` import."""
 
 
 def has_gluon() -> bool:

@@ -16,11 +16,11 @@ Source: Dao, FlashAttention-2, 2023, algorithm 1.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.family import ATTENTION
 
 PASS = passes.kernel_pass(
     name="attention_triton_kernel",
     summary="Attention as one Triton kernel with an online softmax",
-    supports=attention.supports,
+    supports=ATTENTION.plan,
     source="Dao 2023, algorithm 1",
 )

@@ -20,7 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.attention_builder import fuse_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.family import needs_provider
 from mlirfuse.structured.recognize.attention import may_end_attention
 from mlirfuse.structured.recognize.attention_matches import (
     Options,
@@ -44,7 +44,7 @@ PASS = FusionPass(
     match=match,
     legal=legal_attention,
     profitable=profitable_attention,
-    prepare=attention.needs_provider,
+    prepare=needs_provider,
     rewrite=fuse_attention,
     numerics=Numerics.REASSOCIATING,
     options=Options,

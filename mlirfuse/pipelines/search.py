@@ -269,7 +269,8 @@ class _Search:
         for output in group.outputs.values():
             if output.rank > rank:
                 name = ops.described(self.info[output.producer].op)
-                return NoMatch(Reason.EXTRA_USERS, f"{name} is larger than what the group ends in")
+                text = f"{name} has more dimensions than the last result of the group"
+                return NoMatch(Reason.EXTRA_USERS, text)
         members = self._in_order(group.members)
         refusal = legality.resource_refusal(members, self.target)
         return refusal or self.rules.admits(members)

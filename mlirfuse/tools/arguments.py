@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mlirfuse.core import UsageError, nearest, normalized
 from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
-from mlirfuse.tools.diagnostics import warn
+from mlirfuse.tools.diagnostics import Finished, warn
 
 HELP_COLUMNS = 100
 """Widest line of any `--help`."""
@@ -196,11 +197,15 @@ def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
 
     Raises:
       UsageError: as `FusionOptions.resolve`.
+      Finished: `--print-options` is given, and they are printed.
     """
     given = {name: getattr(arguments, name) for name in switch_names()}
     options = FusionOptions.resolve(place="command line", **given)
     for note in options.notes:
         warn(prog, note)
+    if arguments.print_options:
+        sys.stdout.write(options.describe())
+        raise Finished
     return options
 
 

@@ -115,9 +115,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     options = arguments.options_from(args, PROG)
-    if args.print_options:
-        sys.stdout.write(options.describe())
-        return 0
     model = required(args.model, "MODEL", PROG)
     failure = _failure(args)
     inputs = _inputs(args)

@@ -92,9 +92,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
     options = arguments.options_from(args, PROG)
-    if args.print_options:
-        sys.stdout.write(options.describe())
-        return 0
     _check(args, options)
     with contextlib.ExitStack() as stack:
         program = stack.enter_context(replacing(args.output))

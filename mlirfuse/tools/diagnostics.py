@@ -81,6 +81,10 @@ class DiagnosedError(MlirfuseError):
         self.diagnostics = tuple(diagnostics)
 
 
+class Finished(Exception):
+    """The command has done its work; `guard` returns the exit code 0."""
+
+
 def one_line(text: str) -> str:
     """The first line of a message that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -116,6 +120,8 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     try:
         try:
             code = work(words)
+        except Finished:
+            code = 0
         finally:  # also when --help ends the process
             sys.stdout.flush()
     except BrokenPipeError:

@@ -98,9 +98,6 @@ def _work(argv: Sequence[str]) -> int:
         with registry.scope(options.load_pass):
             answers.list_passes(args.list_passes)
         return 0
-    if args.print_options:
-        sys.stdout.write(options.describe())
-        return 0
     answers.check(args)
     if args.graph is not None and (args.split_input_file or args.verify_diagnostics):
         raise UsageError(

@@ -69,7 +69,7 @@ def test_a_token_of_a_causal_block_sees_the_past_only(name):
     assert (moved[9:] > 0).all()
 
 
-def test_padding_does_not_change_what_a_word_means():
+def test_padding_does_not_change_embeddings():
     module, (ids, mask) = MODELS["bert_encoder"]()
     padded = ids.clone()
     padded[1, 8:] = 3
@@ -208,7 +208,7 @@ def test_missing_and_damaged_results_are_one_line_errors(tmp_path):
     with pytest.raises(MlirfuseError, match="python -m benchmarks main"):
         results.load("main", tmp_path)
     (tmp_path / "main.json").write_text('{"suite": "main"}')
-    with pytest.raises(MlirfuseError, match=r"main\.json is no result"):
+    with pytest.raises(MlirfuseError, match=r"main\.json holds no results"):
         results.load("main", tmp_path)
 
 
@@ -341,7 +341,7 @@ def test_profile_counts_the_dispatches_of_a_call(program):
     assert found == sorted(found, key=lambda d: -d.total_us)
 
 
-def test_table_of_a_profile_leaves_out_what_ran_at_the_start():
+def test_table_of_a_profile_leaves_out_dispatches_of_the_start():
     def group(key, valid, shortest, total, ordinal=0):
         return json.dumps(
             {

@@ -166,7 +166,7 @@ def test_copies_are_larger_than_the_cache_and_blocks_keep_their_weights():
     assert len(worker.copies_of(dataclasses.replace(row, block=True), arguments)) == 1
 
 
-def test_error_is_over_the_largest_magnitude_and_infinite_for_what_is_no_number():
+def test_error_is_over_the_largest_magnitude_and_infinite_for_nan():
     exact = torch.tensor([1.0, -4.0], dtype=torch.float64)
     assert worker.error([torch.tensor([1.5, -4.0])], [exact]) == 0.125
     assert worker.error([torch.tensor([1.0, float("nan")])], [exact]) == float("inf")
@@ -277,7 +277,7 @@ def measured():
     return made
 
 
-def test_tables_count_and_name_what_misses():
+def test_tables_count_and_name_misses():
     summary, operators, blocks, misses, failures = gpu.tables(measured())
     lines = {line[0]: line[1:] for line in summary.rows}
     assert lines["all"] == ["3", "1.00", "4.00", "1", "1 of 2", "1 of 1", "1"]
@@ -425,7 +425,7 @@ def test_torch_holds_weights_as_parameters():
         assert torch.allclose(made(arguments[0]), row.program(with_torch, *arguments), atol=1e-5)
 
 
-def test_a_run_goes_on_with_what_is_missing(tmp_path):
+def test_a_run_continues_with_missing_rows(tmp_path):
     chosen = rows.rows()
     assert measure.without(chosen, tmp_path) == chosen
     measured().save(tmp_path)

@@ -214,7 +214,7 @@ def test_cases_run_in_processes(image, tmp_path, capsys):
     assert main([*asked, "--one=softmax_0"]) == 0
 
 
-def test_what_is_asked_wrongly_is_said(tmp_path, capsys):
+def test_usage_errors(tmp_path, capsys):
     with pytest.raises(UsageError, match=r"no case is called 'softmux_1'.*softmax"):
         forms.case("softmux_1", 0)
     assert main(["gpu_check", f"--programs={tmp_path}"]) != 0
@@ -223,12 +223,12 @@ def test_what_is_asked_wrongly_is_said(tmp_path, capsys):
     assert "no form has pancake in its name" in capsys.readouterr().err
 
 
-def test_a_process_says_what_a_case_died_of(tmp_path):
+def test_a_process_reports_the_failure_of_a_case(tmp_path):
     entry = {"name": "softmax_0", "program": "none.vmfb"}
     assert "No such file" in worker.checked(entry, tmp_path, 0, "cpu")["said"]
 
 
-def test_what_is_on_record_is_right():
+def test_recorded_cases_are_correct():
     """Of every kernel and form something ran; what failed is explained."""
     found = json.loads((results.FOLDER / page.RESULTS).read_text(encoding="utf-8"))
     assert {case["form"] for case in found["cases"]} == set(forms.FORMS)

@@ -218,7 +218,7 @@ def test_onnx(name, tmp_path):
     assert fused(str(tmp_path / "net.onnx")) == {rows: {expected}}
 
 
-# --- what is none --------------------------------------------------------------------------------
+# --- no attention ---------------------------------------------------------------------------------
 
 
 def test_weights_that_are_no_softmax_of_the_rows_are_none():

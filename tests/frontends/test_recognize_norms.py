@@ -178,7 +178,7 @@ def deviation(x, axes=(-1,)):
 
 
 def flax_layer_norm(x, scale, bias):
-    """The fast variance of flax: a difference of moments, clamped, scale joined to the root."""
+    """The fast variance of flax: a difference of moments, clamped, scale times the root."""
     mean = jnp.mean(x, -1, keepdims=True)
     variance = jnp.maximum(0.0, jnp.mean(jax.lax.square(x), -1, keepdims=True) - mean * mean)
     return (x - mean) * (jax.lax.rsqrt(variance + EPSILON) * scale) + bias
@@ -328,7 +328,7 @@ def test_onnx(name, tmp_path):
     assert fused(str(tmp_path / "net.onnx")) == {48: {expected}}
 
 
-# --- what is none --------------------------------------------------------------------------------
+# --- no norm -------------------------------------------------------------------------------------
 
 
 def test_the_unbiased_variance_is_no_layer_norm():

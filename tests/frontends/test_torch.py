@@ -43,7 +43,10 @@ def errors(model, imported, *argument_lists):
 
 @pytest.fixture(scope="module")
 def minilm():
-    return AutoModel.from_pretrained(MINILM).eval()
+    """The model with its real weights, in two of its six layers."""
+    model = AutoModel.from_pretrained(MINILM).eval()
+    model.encoder.layer = model.encoder.layer[:2]
+    return model
 
 
 def sentences(batch, tokens):
@@ -68,7 +71,7 @@ def test_minilm_with_dynamic_batch_and_length(minilm):
     assert [str(s) for s in imported.outputs] == ["?x?x384xf32", "?x384xf32"]
     names = operations(imported)
     assert names.count("iree_linalg_ext.attention") == 0
-    assert names.count("math.exp") == 6  # one softmax a layer
+    assert names.count("math.exp") == 2  # one softmax a layer
     assert max(errors(minilm, imported, sentences(2, 16), sentences(1, 41))) < 1e-5
     result = imported.unflatten([0, 1])
     assert (result.last_hidden_state, result.pooler_output) == (0, 1)
@@ -77,7 +80,7 @@ def test_minilm_with_dynamic_batch_and_length(minilm):
 def test_minilm_with_attention_whole(minilm):
     imported = import_model(minilm, sentences(2, 16), attention="whole")
     names = operations(imported)
-    assert names.count("iree_linalg_ext.attention") == 6
+    assert names.count("iree_linalg_ext.attention") == 2
     assert names.count("math.exp") == 0
 
 

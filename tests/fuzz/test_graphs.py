@@ -94,7 +94,7 @@ KEPT = sorted(REGRESSIONS.glob("*.mlir"))
 if KEPT:
 
     @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-    def test_what_failed_once_does_not_again(path):
+    def test_regressions_pass(path):
         first, text = Path(path).read_text(encoding="utf-8").split("\n", 1)
         given = json.loads(first.removeprefix(HEADER))
         found = check(text, given["switches"], target=given["target"])

@@ -13,7 +13,7 @@ from mlirfuse.options import FusionOptions, switch_names
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines.resolve import resolve
 
-COUNT = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "6"))
+COUNT = int(os.environ.get("MLIRFUSE_FUZZ_EXAMPLES", "3"))
 """Damaged inputs of each kind; of whole models a quarter."""
 
 

@@ -50,7 +50,7 @@ class Graph(Function):
         return self._write(body, "%r", [a, b], shape, filled, loops, kinds)
 
     def select(self, condition: Tensor, yes: Tensor | float, no: Tensor | float) -> Tensor:
-        """`yes` where the condition holds, else `no`; two numbers are f32."""
+        """`yes` where the condition holds, else `no`; two scalars are f32."""
         tensors = [x for x in (yes, no) if isinstance(x, Tensor)]
         dtype = tensors[0].dtype if tensors else "f32"
         names = [
@@ -65,7 +65,7 @@ class Graph(Function):
         return self._write(body, "%r", inputs, shape, self._empty(shape), loops, kinds)
 
     def indices(self, body: str) -> Tensor:
-        """An i1 tensor over queries and keys from their numbers, `%i` and `%j`, as i32."""
+        """An i1 tensor over queries and keys from their indices, `%i` and `%j`, as i32."""
         shape = Tensor("", (M, K), "i1")
         name = self._emit(
             "linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],"
@@ -89,11 +89,11 @@ class Graph(Function):
 
     def softmax_in_parts(self, scores: Tensor) -> Tensor:
         """As `jax.nn.softmax` decomposes."""
-        highest = self.reduce("arith.maximumf", scores, (K,), -np.inf)
-        shifted = self.apply("arith.subf", scores, self.apply("copy", highest, axes=scores.axes))
-        power = self.apply("math.exp", shifted)
-        total = self.reduce("arith.addf", power, (K,))
-        return self.apply("arith.divf", power, self.apply("copy", total, axes=scores.axes))
+        row_max = self.reduce("arith.maximumf", scores, (K,), -np.inf)
+        shifted = self.apply("arith.subf", scores, self.apply("copy", row_max, axes=scores.axes))
+        exponential = self.apply("math.exp", shifted)
+        row_sum = self.reduce("arith.addf", exponential, (K,))
+        return self.apply("arith.divf", exponential, self.apply("copy", row_sum, axes=scores.axes))
 
     def safe(self, scores: Tensor, weights: Tensor) -> Tensor:
         """PyTorch's select: zero where all scores of a row are -inf."""
@@ -184,6 +184,6 @@ def write(
 
 
 def attention_reference(q, k, v, scale, mask):
-    """Softmax of the scores, with heads of k and v shared by the heads of q."""
+    """Softmax of the scores, with KV heads that several query heads share."""
     scores = np.einsum("bhgmd,bhkd->bhgmk", q, k) * scale + mask
     return np.einsum("bhgmk,bhkn->bhgmn", softmax_reference(scores), v)

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.attention import planner as attention
+from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.pointwise import planner as pointwise
@@ -31,7 +31,7 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 SUPPORTS = {
     "rows": reduction.supports,
     "matmul": MATMUL.plan,
-    "attention": attention.supports,
+    "attention": ATTENTION.plan,
     "convolution": CONVOLUTION.plan,
     "elementwise": pointwise.supports,
     "pooling": pooling.supports,

@@ -1,18 +1,18 @@
-"""Linear layers and matmuls that share an operand, and their plans with a tiling for Hopper."""
+"""Linear layers, matmuls that share A, and their plans with a configuration for Hopper."""
 
 from helpers.kernel_runner import planned
 from helpers.linalg_text import Function
 from mlirfuse import targets
-from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
-TOGETHER = Tiling(128, 256, 64, 4, 4, 8, 1, 2, 0)
+COOPERATIVE = MatmulConfig(128, 256, 64, 4, 4, consumer_warpgroups=2)
 
 
 def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16", function="math.erf"):
-    """A product with a bias, a function and a residual; loops are row, column, term, batch."""
+    """A matmul with a bias, a function and a residual; loops are m, n, k, batch."""
     f = Function("main", sizes)
     a, b = f.argument(left, dtype), f.argument(right, dtype)
     out = tuple(n for n in (3, 0, 1) if n in (*left, *right))
@@ -23,7 +23,7 @@ def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16", function="math.erf"):
 
 
 def several(rows, columns, depth, parts, joint, dtype="f16", computed=False):
-    """Products of one left operand with slices of one weight: gated, or each with its own bias."""
+    """Matmuls of one A with slices of one weight: gated, or each with its own epilogue."""
     wide, part = f"tensor<{columns * parts}x{depth}x{dtype}>", f"tensor<{columns}x{depth}x{dtype}>"
     sums, out = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}x{columns}x{dtype}>"
     left, count = f"tensor<{rows}x{depth}x{dtype}>", range(parts)
@@ -96,12 +96,12 @@ def several(rows, columns, depth, parts, joint, dtype="f16", computed=False):
     return "\n".join([*lines, "}"])
 
 
-def plan(text, tiling=TOGETHER, target=HOPPER):
-    """What is planned for the one product, with a tiling."""
+def plan(text, config=COOPERATIVE, target=HOPPER):
+    """The plan of the one matmul with a configuration."""
     module, _ = planned(text, "matmul")
     (found,) = [
         found
         for region in kernel_search.regions(module)
-        if (found := matmul.supports(region, target, tiling)) is not None
+        if (found := MATMUL.plan(region, target, config)) is not None
     ]
     return found

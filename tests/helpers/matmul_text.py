@@ -7,7 +7,7 @@ from helpers.linalg_text import Function
 
 
 def matmul_text(sizes, left, right, out, dtype, residual):
-    """A product with a bias, tanh, a cast and a residual; loops are batch, row, column, term."""
+    """A matmul with a bias, tanh, a cast and a residual; loops are batch, m, n, k."""
     f = Function("main", sizes)
     a, b = f.argument(left, dtype), f.argument(right, dtype)
     bias, r = f.argument((2,), "f32"), f.argument(residual, dtype)
@@ -17,7 +17,7 @@ def matmul_text(sizes, left, right, out, dtype, residual):
 
 
 def several_matmuls_text(rows, columns, depth, parts, joint):
-    """Products of one left operand with slices of one weight: gated, or each with its own bias."""
+    """Matmuls of one A with slices of one weight: gated, or each with its own bias."""
     wide, part = f"tensor<{depth}x{columns * parts}xf16>", f"tensor<{depth}x{columns}xf16>"
     sums, out = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}x{columns}xf16>"
     count, ends = range(parts), 1 if joint else parts
@@ -72,7 +72,7 @@ func.func @main(%x: tensor<{rows}x{depth}xf16>, %w: {wide}, %bias: tensor<{colum
 
 
 def check_several_matmuls(interpreter, rows, columns, depth, joint):
-    """A gated unit in one workgroup, and a split into three with a bias each."""
+    """A gated unit in one CTA, and a split into three with a bias each."""
     parts = 2 if joint else 3
     text = several_matmuls_text(rows, columns, depth, parts, joint)
     arrays = [draw((rows, depth), "f16", 1), draw((depth, columns * parts), "f16", 2)]

@@ -1,4 +1,4 @@
-"""Writes products with weights of i8 or i4 that are dequantized on the way."""
+"""Writes matmuls with weights of i8 or i4 that are dequantized in the loop over K."""
 
 from __future__ import annotations
 
@@ -7,56 +7,60 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """A product of rows of f16 with quantized weights.
+    """A matmul of f16 with quantized weights.
 
     Attributes:
-      rows: of the left operand; None for a dynamic number.
-      columns: of the weights.
-      terms: of each sum.
-      narrow: element type of the weights.
-      run: terms that share a scale; 0 for one scale for each column.
-      zero: element type of zero points, one beside each scale; empty for none.
-      inside: whether the terms of a column lie side by side, as PyTorch has them.
+      m: rows of A; None for a dynamic number.
+      n: columns of the weights.
+      k: contracted elements.
+      dtype: element type of the weights.
+      group_size: elements of K that share a scale; 0 for one scale per column.
+      zero: element type of zero points, one per scale; empty for none.
+      k_contiguous: whether weights are K-contiguous, as PyTorch has them.
     """
 
-    rows: int | None
-    columns: int
-    terms: int
-    narrow: str = "i4"
-    run: int = 0
+    m: int | None
+    n: int
+    k: int
+    dtype: str = "i4"
+    group_size: int = 0
     zero: str = ""
-    inside: bool = True
+    k_contiguous: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the weights."""
-        terms = (self.terms // self.run, self.run) if self.run else (self.terms,)
-        return (self.columns, *terms) if self.inside else (*terms, self.columns)
+        k = (self.k // self.group_size, self.group_size) if self.group_size else (self.k,)
+        return (self.n, *k) if self.k_contiguous else (*k, self.n)
 
     @property
     def scales(self) -> tuple[int, ...]:
         """The sizes of the scales."""
-        runs = (self.terms // self.run,) if self.run else ()
-        return (self.columns, *runs) if self.inside else (*runs, self.columns)
+        groups = (self.k // self.group_size,) if self.group_size else ()
+        return (self.n, *groups) if self.k_contiguous else (*groups, self.n)
 
     def text(self) -> str:
         """The function `@main` of the left operand, weights, scales and zero points."""
-        loops = (["n", "g", "s"] if self.inside else ["g", "s", "n"]) if self.run else ["n", "k"]
-        loops = loops if self.inside or self.run else ["k", "n"]
+        loops = (
+            (["n", "g", "s"] if self.k_contiguous else ["g", "s", "n"])
+            if self.group_size
+            else ["n", "k"]
+        )
+        loops = loops if self.k_contiguous or self.group_size else ["k", "n"]
         scale = [x for x in loops if x not in "sk"]
         whole, part = (
             f"affine_map<({', '.join(loops)}) -> ({', '.join(x)})>" for x in (loops, scale)
         )
-        rows = "?" if self.rows is None else self.rows
-        left, right = f"tensor<{rows}x{self.terms}xf16>", tensor(self.shape, self.narrow)
-        wide, out = tensor(self.shape, "f16"), f"tensor<{rows}x{self.columns}xf16>"
-        scales, sums = tensor(self.scales, "f16"), f"tensor<{rows}x{self.columns}xf32>"
-        flat = f"{self.columns}x{self.terms}" if self.inside else f"{self.terms}x{self.columns}"
+        rows = "?" if self.m is None else self.m
+        left, right = f"tensor<{rows}x{self.k}xf16>", tensor(self.shape, self.dtype)
+        wide, out = tensor(self.shape, "f16"), f"tensor<{rows}x{self.n}xf16>"
+        scales, sums = tensor(self.scales, "f16"), f"tensor<{rows}x{self.n}xf32>"
+        flat = f"{self.n}x{self.k}" if self.k_contiguous else f"{self.k}x{self.n}"
         arguments = f"%x: {left}, %w: {right}, %s: {scales}"
         zeros = ""
         inputs, types, maps = "%w, %s", f"{right}, {scales}", f"{whole}, {part}"
-        body, taken = f"%f = arith.sitofp %a : {self.narrow} to f16\n", "%f"
-        given = f"%a: {self.narrow}, %b: f16"
+        body, taken = f"%f = arith.sitofp %a : {self.dtype} to f16\n", "%f"
+        given = f"%a: {self.dtype}, %b: f16"
         if self.zero:
             zeros = tensor(self.scales, self.zero)
             arguments += f", %z: {zeros}"
@@ -65,10 +69,10 @@ class Weights:
             body += f"%g = arith.sitofp %c : {self.zero} to f16\n%h = arith.subf %f, %g : f16\n"
             taken = "%h"
         kinds = ", ".join(['"parallel"'] * len(loops))
-        groups = "[[0], [1, 2]]" if self.inside else "[[0, 1], [2]]"
+        groups = "[[0], [1, 2]]" if self.k_contiguous else "[[0, 1], [2]]"
         joined = f"%d2 = tensor.collapse_shape %d {groups} : {wide} into tensor<{flat}xf16>\n"
-        terms = "(n, k)" if self.inside else "(k, n)"
-        made = "(%rows)" if self.rows is None else "()"
+        terms = "(n, k)" if self.k_contiguous else "(k, n)"
+        made = "(%rows)" if self.m is None else "()"
         return f"""
 func.func @main({arguments}) -> {out} {{
   %zero = arith.constant 0.0 : f32
@@ -81,12 +85,12 @@ func.func @main({arguments}) -> {out} {{
     {body}%r = arith.mulf {taken}, %b : f16
     linalg.yield %r : f16
   }} -> {wide}
-  {joined if self.run else ""}
+  {joined if self.group_size else ""}
   %e1 = tensor.empty{made} : {sums}
   %f = linalg.fill ins(%zero : f32) outs(%e1 : {sums}) -> {sums}
   %t = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
       affine_map<(m, n, k) -> {terms}>, affine_map<(m, n, k) -> (m, n)>]
-      ins(%x, {"%d2" if self.run else "%d"} : {left}, tensor<{flat}xf16>)
+      ins(%x, {"%d2" if self.group_size else "%d"} : {left}, tensor<{flat}xf16>)
       outs(%f : {sums}) -> {sums}
   %e2 = tensor.empty{made} : {out}
   %y = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>,

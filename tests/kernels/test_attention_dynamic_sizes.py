@@ -1,7 +1,5 @@
 """Attention kernels of dynamic sizes: planned, interpreted against float64, and built."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from iree.compiler import ir
@@ -12,13 +10,21 @@ from mlirfuse import targets
 from mlirfuse.compilation import open_model
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.attention import planner as attention
-from mlirfuse.kernels.attention.source import Tiling
+from mlirfuse.kernels.attention.family import ATTENTION
+from mlirfuse.kernels.attention.problem import (
+    OVERLAPPED_SM90,
+    WARP_SPECIALIZED_SM90,
+    AttentionConfig,
+)
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
+OVERLAPPED = "attention_overlapped_sm90.attention("
+WARP_SPECIALIZED = "attention_warp_specialized_sm90.attention("
+PORTABLE = "attention.online_softmax_step("
+SPLIT = "attention.keys_per_split("
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +33,13 @@ def provider(monkeypatch):
     monkeypatch.setattr(triton_compiler, "missing", lambda: None)
 
 
-def planned(extents, mask="", dynamic=(), target=HOPPER, tiling=None, dtype="f16"):
-    """What is planned for an attention, while its context lives."""
+def planned(extents, mask="", dynamic=(), target=HOPPER, config=None, dtype="f16"):
+    """The plan of an attention, while its context lives."""
     text, _ = write("main", extents, dtype=dtype, mask=mask, dynamic=dynamic)
     options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
     (region,) = kernel_search.regions(grouped)
-    return attention.supports(region, target, tiling)
+    return ATTENTION.plan(region, target, config)
 
 
 def masks(mask, b, m, k, seed=5):
@@ -54,7 +60,7 @@ def masks(mask, b, m, k, seed=5):
 @pytest.mark.parametrize(
     ("written", "mask", "dynamic", "calls"),
     [
-        # Loops: batch, heads of k, heads of q for each, queries, widths of v and q, keys.
+        # Loops: batch, KV heads, query heads of each, queries, head sizes of v and q, keys.
         ((2, 3, 1, 64, 32, 32, 64), "causal", (B, M, K), [(1, 7, 7), (2, 130, 130), (1, 70, 9)]),
         ((2, 2, 2, 64, 16, 24, 64), "boolean", (B, M, K), [(1, 64, 64), (3, 65, 19)]),
         ((2, 2, 1, 64, 32, 32, 64), "bias", (M, K), [(2, 1, 1), (2, 17, 65)]),
@@ -66,7 +72,7 @@ def masks(mask, b, m, k, seed=5):
     ],
 )
 def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
-    """One program for all calls: whole blocks and cut ones, one part of the keys and several."""
+    """One program for all calls: full and partial blocks, one split of the keys and several."""
     _, h, g, _, n, d, _ = written
     text, _ = write("main", written, dtype="f16", mask=mask, dynamic=dynamic)
     for b, m, k in calls:
@@ -92,17 +98,17 @@ def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
 
 
 @needs_triton
-def test_spans(interpreter):
-    """Whole blocks, one part where there are few keys or many workgroups, never none."""
+def test_keys_per_split(interpreter):
+    """Full blocks, one split where there are few keys or many tiles, never none."""
     source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef spans(x, y, z):\n"
-    source += "    at = tl.program_id(0)\n"
-    source += "    found = library.span(tl.load(x + at), tl.load(y + at), 264, 256, 64)\n"
-    source += "    tl.store(z + at, found)\n"
-    keys, workgroups = [8192, 8192, 100, 8192, 0], [8, 100, 8, 300, 8]
-    given = [interpreter.torch.tensor(x, dtype=interpreter.torch.int32) for x in (keys, workgroups)]
+    source += "from mlirfuse.kernels.device import attention\n\n"
+    source += "@triton.jit\ndef splits(x, y, z):\n"
+    source += "    at = tl.program_id(0)\n    keys, tiles = tl.load(x + at), tl.load(y + at)\n"
+    source += "    tl.store(z + at, attention.keys_per_split(keys, tiles, 264, 256, 64))\n"
+    keys, tiles = [8192, 8192, 100, 8192, 0], [8, 100, 8, 300, 8]
+    given = [interpreter.torch.tensor(x, dtype=interpreter.torch.int32) for x in (keys, tiles)]
     found = interpreter.torch.zeros(5, dtype=interpreter.torch.int32)
-    interpreter.load(source, "spans").spans[(5,)](*given, found)
+    interpreter.load(source, "splits").splits[(5,)](*given, found)
     assert found.tolist() == [256, 4096, 128, 8192, 64]
 
 
@@ -115,17 +121,12 @@ def gluon(monkeypatch):
 @pytest.mark.parametrize(
     ("extents", "mask", "dynamic", "called"),
     [
-        ((2, 3, 1, 64, 64, 64, 64), "", (B, M, K), "attention_sm90.attention("),
-        (
-            (2, 3, 1, 64, 128, 128, 64),
-            "causal",
-            (B, M, K),
-            "attention_sm90.attention_with_loaders(",
-        ),
-        ((2, 3, 2, 64, 128, 128, 300), "", (M,), "attention_sm90.attention_with_loaders("),
-        ((2, 3, 1, 64, 64, 64, 64), "boolean", (B, M, K), "library.attend("),
-        ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), "library.attend("),
-        ((2, 3, 1, 8, 64, 64, 64), "", (B, K), "library.span("),
+        ((2, 3, 1, 64, 64, 64, 64), "", (B, M, K), OVERLAPPED),
+        ((2, 3, 1, 64, 128, 128, 64), "causal", (B, M, K), WARP_SPECIALIZED),
+        ((2, 3, 2, 64, 128, 128, 300), "", (M,), WARP_SPECIALIZED),
+        ((2, 3, 1, 64, 64, 64, 64), "boolean", (B, M, K), PORTABLE),
+        ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), PORTABLE),
+        ((2, 3, 1, 8, 64, 64, 64), "", (B, K), SPLIT),
     ],
 )
 def test_head_and_mask_choose_the_kernel(extents, mask, dynamic, called):
@@ -134,36 +135,37 @@ def test_head_and_mask_choose_the_kernel(extents, mask, dynamic, called):
         assert called in "".join(step.program.source for step in plan.kernels())
 
 
-def test_many_queries_of_an_unknown_batch_share_no_keys():
+def test_keys_are_not_split_for_many_queries_of_a_dynamic_batch():
     with ir.Context():
         assert planned((2, 4, 1, 197, 96, 96, 1024), "", (B,)).before is None
         assert planned((2, 4, 1, 197, 96, 96, 1024)).before is not None
 
 
 @pytest.mark.usefixtures("gluon")
-def test_sizes_are_told_and_offsets_wide():
+def test_sizes_are_arguments_and_offsets_wide():
     extents = (2, 3, 1, 64, 128, 128, 64)
     with ir.Context():
         plan = planned(extents, "causal", (B, M, K))
         source, arguments = plan.program.source, plan.program.arguments
-        told = [size.dim for size in plan.sizes]
-        workgroups = plan.grid[0].count((2, 197, 197))
+        dims = [size.dim for size in plan.sizes]
+        num_ctas = plan.grid[0].count((2, 197, 197))
         plain = planned(extents, "boolean", (B, M, K))
     sizes = [("batch_size", "i32"), ("query_size", "i32"), ("key_size", "i32")]
     assert list(arguments[-3:]) == list(plain.program.arguments[-3:]) == sizes
-    assert told == [0, 2, 2]
-    # Tiles may be cut, blocks may be, 64 bits; as many workgroups as there are multiprocessors.
-    assert "((batch_size * 3), query_size, key_size), starts, " in source
-    assert "128, 128, 128, 128, 128, 128, True, True, True, True, " in source
-    assert workgroups == 132
-    assert "batch = batch.to(tl.int64)" in plain.program.source
+    assert dims == [0, 2, 2]
+    # Tails of queries and keys, 64 bits; one CTA for each SM.
+    assert "((batch_size * 3), query_size, key_size), head_offsets, " in source
+    assert "q_stride=128, k_stride=128, v_stride=128, y_stride=128, block_n=128, " in source
+    assert "head_size=128, query_tail=True, key_tail=True, wide_offsets=True, causal=True" in source
+    assert num_ctas == 132
+    assert "head = head.to(tl.int64)" in plain.program.source
     assert "tl.arange(0, 64).to(tl.int64)" in plain.program.source
     assert plain.grid[0].count((2, 197, 197)) == 2 * 3 * -(-197 // 64)
 
 
 @pytest.mark.usefixtures("gluon")
-def test_steps_of_dynamic_length_do_not_overlap():
-    """Keys of a batch beside each other: from one to the next is as far as there are batches."""
+def test_dynamic_strides_take_the_portable_kernel():
+    """Batches are inner to the keys: the stride of a key is dynamic."""
     text = """
     #q = affine_map<(b, m, n, d, k) -> (b, m, d)>
     #k = affine_map<(b, m, n, d, k) -> (k, b, d)>
@@ -188,8 +190,8 @@ def test_steps_of_dynamic_length_do_not_overlap():
     with ir.Context():
         module = ir.Module.parse(text)
         (region,) = kernel_search.regions(module)
-        source = attention.supports(region, HOPPER).program.source
-    assert "x1 + key * 64 * batch_size + batch * (64) + term[:, None] * 1" in source
+        source = ATTENTION.plan(region, HOPPER).program.source
+    assert "x1 + offs_n * 64 * batch_size + head * (64) + offs_d[:, None] * 1" in source
 
 
 def test_only_the_first_of_the_batches_is_dynamic():
@@ -200,11 +202,11 @@ def test_only_the_first_of_the_batches_is_dynamic():
     assert "only the first" in refused.detail
 
 
-def test_measured_tiles_are_those_of_static_sizes():
-    """A kernel of dynamic sizes is none that a search can measure."""
+def test_only_static_sizes_are_measured():
+    """The tuner cannot measure a kernel of dynamic sizes."""
     with ir.Context():
-        assert planned((2, 3, 1, 64, 96, 96, 64), "", (M,)).key is None
-        assert planned((2, 3, 1, 64, 96, 96, 64), "").key is not None
+        assert planned((2, 3, 1, 64, 96, 96, 64), "", (M,)).problem is None
+        assert planned((2, 3, 1, 64, 96, 96, 64), "").problem is not None
 
 
 @needs_triton
@@ -220,15 +222,15 @@ def test_object_code(extents, mask, threads):
     if not triton_compiler.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     dynamic = (B, K) if extents[M] == 1 else (B, M, K)
-    tiling = Tiling(64, 64, 4, 2, overlapped=True)
+    config = AttentionConfig(64, 64, 4, 2, kernel=OVERLAPPED_SM90)
     if threads == 384:
-        tiling = dataclasses.replace(tiling, tall=128, block=128, warps=8)
+        config = AttentionConfig(128, 128, 8, 2, kernel=WARP_SPECIALIZED_SM90)
     with ir.Context():
-        plan = planned(extents, mask, dynamic, tiling=tiling)
+        plan = planned(extents, mask, dynamic, config=config)
         kernels = [triton_compiler.build(step.program, "sm_90") for step in plan.kernels()]
     assert kernels[0].workgroup_size == (threads, 1, 1)
     for step, kernel in zip(plan.kernels(), kernels, strict=True):
-        # Nothing but the tensors and sizes, of which the last are 32 bits each.
+        # Only the tensors and the sizes, which are 32 bits each.
         text, count = kernel.code.decode(), len(step.program.arguments)
         assert f".param .u32 attention_kernel_param_{count - 1}\n" in text
         assert f"_param_{count}" not in text
@@ -244,7 +246,7 @@ def test_object_code_of_amd():
 
 
 def test_attention_of_an_exported_model():
-    """Of any batch and number of tokens: with a mask beside the tokens, and with shared heads."""
+    """Any batch and number of tokens: with a mask that is an argument, and with shared KV heads."""
     torch = pytest.importorskip("torch")
 
     class Model(torch.nn.Module):
@@ -265,7 +267,7 @@ def test_attention_of_an_exported_model():
         normalized = work.normalized.read_bytes()
     with ir.Context():
         grouped, report = engine.run(ir.Module.parse(normalized), target=HOPPER, options=options)
-        plans = [attention.supports(region, HOPPER) for region in kernel_search.regions(grouped)]
-        told = [len(plan.sizes) for plan in plans if plan is not None]
+        plans = [ATTENTION.plan(region, HOPPER) for region in kernel_search.regions(grouped)]
+        sizes = [len(plan.sizes) for plan in plans if plan is not None]
     assert report.counts()["flash_attention_fusion_v1"] == 2
-    assert told == [3, 3]
+    assert sizes == [3, 3]

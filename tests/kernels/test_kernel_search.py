@@ -267,7 +267,7 @@ def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     job = jobs[0]
     assert job["operands"] == [[kernel_search.ROWS * 64, "f16"], [64 * 64, "f16"]]
     assert job["results"] == [[kernel_search.ROWS * 64, "f32"]]
-    assert (job["grid"], job["told"]) == ([8, 1, 1], [kernel_search.ROWS])
+    assert (job["grid"], job["told"]) == ([16, 1, 1], [kernel_search.ROWS])
     assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
     assert (tmp_path / "measure.py").exists()
 

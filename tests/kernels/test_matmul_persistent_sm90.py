@@ -1,4 +1,4 @@
-"""Products in Gluon whose workgroups stay: which groups get one, their text, their object code."""
+"""Persistent matmuls in Gluon: which regions get one, their source, their object code."""
 
 import dataclasses
 
@@ -6,18 +6,18 @@ import pytest
 from iree.compiler import ir
 
 from helpers.kernel_runner import needs_triton
-from helpers.matmul_plans import HOPPER, TOGETHER, linear, plan, several
+from helpers.matmul_plans import COOPERATIVE, HOPPER, linear, plan, several
 from helpers.matmul_text import INT8_MATMUL
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import persistent
-from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul.tilings import Tiling
-from mlirfuse.kernels.plan import Extent, Key, Plan
-from mlirfuse.targets.base import Tuned
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.targets.base import MeasuredConfig
 
-APART = Tiling(64, 128, 64, 4, 5, 4, 1, 2, 1)
-HIGH = Tiling(128, 128, 64, 4, 6, 8, 1, 2, 1)
+PING_PONG = MatmulConfig(64, 128, 64, 4, 5, 4, consumer_warpgroups=2, ping_pong=True)
+TWO_BLOCKS = MatmulConfig(128, 128, 64, 4, 6, consumer_warpgroups=2, ping_pong=True)
+THREE = MatmulConfig(192, 128, 64, 4, 5, consumer_warpgroups=3)
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def gluon(monkeypatch):
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
 
 
-def stays(text, tiling=TOGETHER, target=HOPPER):
-    """Whether the workgroups of the product's kernel stay."""
+def is_persistent(text, config=COOPERATIVE, target=HOPPER):
+    """Whether the matmul has a persistent kernel."""
     with ir.Context():
-        found = plan(text, tiling, target)
+        found = plan(text, config, target)
         assert isinstance(found, Plan), found
         source = found.program.source
-        assert ("matmul_sm90" in source) != ("library.product(" in source or "tl.dot" in source)
+        assert ("matmul_sm90" in source) != ("matmul.tile(" in source or "tl.dot" in source)
         return "matmul_sm90" in source
 
 
@@ -56,59 +56,69 @@ def stays(text, tiling=TOGETHER, target=HOPPER):
         (several(256, 256, 128, 2, joint=True), False),
     ],
 )
-def test_groups_whose_workgroups_stay(text, expected):
-    """What is not whole in its columns and terms has workgroups with one tile each."""
-    assert stays(text) == expected
+def test_regions_with_persistent_kernels(text, expected):
+    """Others, as those whose blocks do not divide N and K, have one tile per CTA."""
+    assert is_persistent(text) == expected
 
 
-def test_elsewhere_none_stays(monkeypatch):
+def test_no_persistent_kernel_elsewhere(monkeypatch):
     text = linear((256, 512, 128))
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
-    assert not stays(text, target=targets.parse("cuda:sm_80"))
+    assert not is_persistent(text, target=targets.parse("cuda:sm_80"))
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
-    assert not stays(text)
+    assert not is_persistent(text)
 
 
 @pytest.mark.usefixtures("gluon")
-def test_the_text_says_sizes_steps_and_tiles():
+def test_source_has_sizes_strides_and_tiles():
     with ir.Context():
         found = plan(linear((197, 512, 128)))
-        shaped = "shaped(197, 512, 128, 128, False, 1, 1, 128, 256, 4, 2, 0, 8, 4, 64)"
-        assert f"matmul_sm90.{shaped}" in found.program.source
-        assert "def begin(row):\n    return row * 128, 0\n" in found.program.source
-        assert "def at(step):\n    return step * 64, 0\n" in found.program.source
-        assert "row_inside = row < 197" in found.program.source
+        spec = (
+            "m=197, n=512, k=128, b_stride=128, masked=False, parts=1, accumulators=1, "
+            "block_m=128, block_n=256, num_stages=4, consumer_warpgroups=2, ping_pong=False, "
+            "group_m=8, num_ctas=4, epilogue_n=64"
+        )
+        assert f"matmul_sm90.make_spec({spec})" in found.program.source
+        assert "def row_start(offs_m):\n    return offs_m * 128, 0\n" in found.program.source
+        assert "def block_start(step):\n    return step * 64, 0\n" in found.program.source
+        assert "mask_m = offs_m < 197" in found.program.source
         assert found.grid[0] == Extent(4)
-        found = plan(linear((6400, 1024, 128)), APART)
-        assert ", 1, 1, 64, 128, 5, 2, 1, 4, 132, 64)" in found.program.source
-        assert "row_inside" not in found.program.source
+        found = plan(linear((6400, 1024, 128)), PING_PONG)
+        spec = (
+            "parts=1, accumulators=1, block_m=64, block_n=128, num_stages=5, "
+            "consumer_warpgroups=2, ping_pong=True, group_m=4, num_ctas=132, epilogue_n=64)"
+        )
+        assert spec in found.program.source
+        assert "mask_m" not in found.program.source
         assert found.grid == (Extent(132), Extent(1), Extent(1))
 
 
 @pytest.mark.usefixtures("gluon")
 @pytest.mark.parametrize(
-    ("function", "width", "piece"),
+    ("function", "block_n", "epilogue_n"),
     [("math.erf", 256, 64), ("math.tanh", 128, 64), ("math.tanh", 64, 64), ("math.absf", 256, 256)],
 )
-def test_long_epilogues_are_called_for_pieces(function, width, piece):
-    tiling = dataclasses.replace(TOGETHER, width=width)
+def test_long_epilogues_are_called_for_slices(function, block_n, epilogue_n):
+    config = dataclasses.replace(COOPERATIVE, block_n=block_n)
     with ir.Context():
-        source = plan(linear((256, 512, 128), function=function), tiling).program.source
-    assert f", {width}, 4, 2, 0, 8, {256 // 128 * (512 // width)}, {piece})" in source
+        source = plan(linear((256, 512, 128), function=function), config).program.source
+    num_ctas = 256 // 128 * (512 // block_n)
+    assert f"block_n={block_n}, " in source
+    assert f"num_ctas={num_ctas}, epilogue_n={epilogue_n})" in source
 
 
 @pytest.mark.usefixtures("gluon")
 def test_slices_of_one_weight():
-    """Three results have tiles apart; what is multiplied with another sum has them together."""
+    """Three results have tiles of their own; gated ones are accumulated by one tile."""
     with ir.Context():
-        source = plan(several(256, 128, 64, 3, joint=False), APART).program.source
+        source = plan(several(256, 128, 64, 3, joint=False), PING_PONG).program.source
         assert "(x1 + 0, x1 + 0 + 8192, x1 + 0 + 16384,)," in source
         assert "if part == 2:" in source
-        assert "(256, 128, 64, 64, False, 3, 1, 64, 128, " in source
-        source = plan(several(256, 128, 64, 2, joint=True), APART).program.source
+        assert "m=256, n=128, k=64, b_stride=64, masked=False, parts=3, accumulators=1, " in source
+        source = plan(several(256, 128, 64, 2, joint=True), PING_PONG).program.source
         assert "(x1 + 0, x1 + 0 + 8192,)," in source
-        assert "total1 = totals[1]" in source
-        assert "(256, 128, 64, 64, False, 1, 2, 64, 128, " in source
+        assert "accumulator1 = accumulators[1]" in source
+        assert "m=256, n=128, k=64, b_stride=64, masked=False, parts=1, accumulators=2, " in source
 
 
 @pytest.mark.usefixtures("gluon")
@@ -121,48 +131,51 @@ def test_slices_that_are_not_aligned(wide, first, expected):
     text = text.replace(whole, narrow).replace(": tensor<256x64xf16> to", f"{narrow[2:]} to")
     for row in (0, 128):
         text = text.replace(f"%w[{row}, 0]", f"%w[{row}, {first}]")
-    assert stays(text, APART) == expected
+    assert is_persistent(text, PING_PONG) == expected
 
 
 @pytest.mark.usefixtures("gluon")
-def test_stored_tiles_choose_the_kernel():
-    numbers = dataclasses.astuple(TOGETHER)
-    key = Key("matmul", persistent.FORM, (256, 512, 128, 1))
-    tuned = (Tuned(key.kind, key.form, key.sizes, numbers, 1.0),)
-    assert stays(linear((256, 512, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
-    assert not stays(linear((256, 384, 128)), None, dataclasses.replace(HOPPER, tuned=tuned))
+def test_measured_configurations_choose_the_kernel():
+    problem = MatmulProblem(256, 512, 128, 1)
+    measured = (MeasuredConfig("matmul", problem.to_dict(), COOPERATIVE.to_dict(), 1.0),)
+    assert is_persistent(
+        linear((256, 512, 128)), None, dataclasses.replace(HOPPER, measured=measured)
+    )
+    assert not is_persistent(
+        linear((256, 384, 128)), None, dataclasses.replace(HOPPER, measured=measured)
+    )
 
 
 @pytest.mark.usefixtures("gluon")
-def test_candidates():
-    def found(form, *sizes):
-        return [t for t in matmul.candidates(Key("matmul", form, sizes)) if t.groups]
+def test_measured_by_the_tuner():
+    def found(m, n, k, **traits):
+        configs = MATMUL.configs(MatmulProblem(m, n, k, 1, **traits), HOPPER)
+        return [config for config in configs if config.consumer_warpgroups]
 
-    whole = found(persistent.FORM, 4096, 768, 768, 1)
-    assert {t.width for t in whole} == {128, 256}
-    assert {t.width for t in found(persistent.FORM, 4096, 640, 768, 1)} == {128}
-    assert {t.width for t in found(f"{persistent.FORM}, 2 sums", 4096, 768, 768, 1)} == {64, 128}
-    assert not found(persistent.FORM, 64, 768, 768, 1)
-    assert not found(persistent.FORM, 4096, 768, 800, 1)
-    assert not found("16 bits, k inside, k outside", 4096, 768, 768, 1)
+    assert {config.block_n for config in found(4096, 768, 768)} == {128, 256}
+    assert {config.block_n for config in found(4096, 640, 768)} == {128}
+    assert {config.block_n for config in found(4096, 768, 768, accumulators=2)} == {64, 128}
+    assert not found(64, 768, 768)
+    assert not found(4096, 768, 800)
+    assert not found(4096, 768, 768, b_k_contiguous=False)
 
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("text", "tiling", "threads", "stores"),
+    ("text", "config", "threads", "stores"),
     [
-        (linear((197, 256, 128), dtype="bf16"), TOGETHER, 384, 2 * 4),
-        (linear((197, 256, 128), function="math.absf"), HIGH, 384, 2 * 8),
-        (several(100, 128, 64, 2, joint=True), APART, 384, 2 * 4),
-        (several(64, 128, 64, 3, joint=False), Tiling(192, 128, 64, 4, 5, 8, 1, 3, 0), 512, 36),
+        (linear((197, 256, 128), dtype="bf16"), COOPERATIVE, 384, 2 * 4),
+        (linear((197, 256, 128), function="math.absf"), TWO_BLOCKS, 384, 2 * 8),
+        (several(100, 128, 64, 2, joint=True), PING_PONG, 384, 2 * 4),
+        (several(64, 128, 64, 3, joint=False), THREE, 512, 36),
     ],
 )
-def test_object_code(text, tiling, threads, stores):
-    """Each group has code for one piece: 64 rows, 16 bytes of a row for a thread."""
+def test_object_code(text, config, threads, stores):
+    """Each warpgroup has code for one slice: 64 rows, 16 bytes of a row per thread."""
     if not triton_compiler.has_gluon():
         pytest.skip("this Triton has an older Gluon")
     with ir.Context():
-        kernel = triton_compiler.build(plan(text, tiling).program, "sm_90")
+        kernel = triton_compiler.build(plan(text, config).program, "sm_90")
     code = kernel.code.decode()
     assert ".target sm_90a" in code
     assert "wgmma.mma_async" in code

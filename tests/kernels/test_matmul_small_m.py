@@ -1,4 +1,4 @@
-"""Products of few rows: warps that share the terms, and one row without matrix units."""
+"""Matmuls of few rows: intra-CTA split-K, and GEMV without tensor cores."""
 
 import dataclasses
 
@@ -16,24 +16,24 @@ from helpers.matmul_text import (
 )
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.kernels.matmul import tilings
-from mlirfuse.kernels.matmul.tilings import Tiling
+from mlirfuse.kernels.matmul import selection
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.tuning import kernel_search
 
 SM_90 = targets.parse("cuda:sm_90")
-SHARED = Tiling(16, 32, 64, 4, 3, shares=4)
-ONE = Tiling(1, 16, 32, 4, 1)
+SPLIT_K = MatmulConfig(16, 32, 64, 4, 3, split_k=4)
+GEMV = MatmulConfig(1, 16, 32, 4, 1)
 
 
-def product(depth, rows=16, kind="f16"):
-    return matmul_text((1, rows, 128, depth), (1, 3), (2, 3), (1, 2), kind, (1, 2))
+def text_of(k):
+    return matmul_text((1, 16, 128, k), (1, 3), (2, 3), (1, 2), "f16", (1, 2))
 
 
-def plan(text, supports, tiling, target=SM_90):
+def plan(text, config, target=SM_90):
     """The plan of a module's only group."""
     options = FusionOptions(
         enable_feature=("kernels",),
@@ -42,7 +42,7 @@ def plan(text, supports, tiling, target=SM_90):
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
     (region,) = kernel_search.regions(grouped)
-    found = supports(region, target, tiling)
+    found = MATMUL.plan(region, target, config)
     assert isinstance(found, Plan), found
     return found
 
@@ -59,9 +59,9 @@ SIZES = pytest.mark.parametrize(
 )
 
 
-def check(interpreter, monkeypatch, tiling, sizes, left, right):
-    """Runs a product with a bias, tanh and a residual in tiles of this kind."""
-    monkeypatch.setattr(tilings, "tiling", lambda *_: tiling)
+def check(interpreter, monkeypatch, config, sizes, left, right):
+    """Runs a matmul with a bias, tanh and a residual with this configuration."""
+    monkeypatch.setattr(selection, "choose_config", lambda *_: config)
     out = tuple(n for n in range(3) if n in (*left, *right))
     shape = tuple(sizes[a] for a in out)
     arrays = [draw([sizes[a] for a in axes], "f16", n) for n, axes in enumerate((left, right))]
@@ -77,55 +77,56 @@ def check(interpreter, monkeypatch, tiling, sizes, left, right):
 
 @needs_triton
 @SIZES
-def test_warps_with_shares_of_the_terms(interpreter, monkeypatch, sizes, left, right):
-    check(interpreter, monkeypatch, SHARED, sizes, left, right)
+def test_split_k(interpreter, monkeypatch, sizes, left, right):
+    check(interpreter, monkeypatch, SPLIT_K, sizes, left, right)
 
 
 @needs_triton
 @SIZES
-def test_product_without_matrix_units(interpreter, monkeypatch, sizes, left, right):
-    check(interpreter, monkeypatch, ONE, sizes, left, right)
+def test_gemv(interpreter, monkeypatch, sizes, left, right):
+    check(interpreter, monkeypatch, GEMV, sizes, left, right)
 
 
 @needs_triton
-def test_each_warp_has_a_share_of_the_terms():
-    """Of 64 terms each of four warps has 16: one matrix instruction for each eight columns."""
+def test_each_warp_has_a_part_of_k():
+    """Of 64 elements of K each of four warps has 16: an instruction for each eight columns."""
     with ir.Context():
-        found = plan(product(512), matmul.supports, SHARED)
-        alone = plan(product(512), matmul.supports, dataclasses.replace(SHARED, shares=1))
+        found = plan(text_of(512), SPLIT_K)
+        alone = plan(text_of(512), dataclasses.replace(SPLIT_K, split_k=1))
         texts = [triton_compiler.build(p.program, "sm_90").code.decode() for p in (found, alone)]
-    assert ", None, None, 512, 64, 16, 32, 4)" in found.program.source
-    assert "library.product(" in alone.program.source
-    # What the warps summed is added up at the end.
+    assert "matmul.split_k(" in found.program.source
+    assert ", None, None, 512, 16, 32, 64, 4)" in found.program.source
+    assert "matmul.tile(" in alone.program.source
+    # The accumulators of the warps are added at the end.
     assert [text.count("mma.sync") for text in texts] == [4, 4]
     assert texts[0].count("st.shared") > texts[1].count("st.shared")
 
 
 @needs_triton
-def test_what_the_epilogue_reads_is_loaded_first():
+def test_operands_of_the_epilogue_are_loaded_first():
     with ir.Context():
-        lines = plan(product(512), matmul.supports, SHARED).program.source.splitlines()
-        tall = plan(product(512), matmul.supports, Tiling(64, 64, 64, 4, 3)).program.source
-    sums = next(n for n, line in enumerate(lines) if "total0 = " in line)
+        lines = plan(text_of(512), SPLIT_K).program.source.splitlines()
+        tall = plan(text_of(512), MatmulConfig(64, 64, 64, 4, 3)).program.source
+    sums = next(n for n, line in enumerate(lines) if "accumulator0 = " in line)
     loads = [n for n, line in enumerate(lines) if "tl.load(" in line]
     assert len(loads) == 2
     assert max(loads) < sums
-    assert tall.index("total0 = ") < tall.index("tl.load(")
+    assert tall.index("accumulator0 = ") < tall.index("tl.load(")
 
 
-def test_sums_that_have_no_shares():
-    """Whole numbers, and what is computed on the way or needed together."""
+def test_no_split_k():
+    """Of integers, of computed operands, and of several accumulators."""
     with ir.Context():
-        found = plan(INT8_MATMUL, matmul.supports, SHARED)
-        gated = plan(several_matmuls_text(5, 53, 71, 2, True), matmul.supports, SHARED)
-    assert "shared_product" not in found.program.source + gated.program.source
-    assert "tl.dot(a, b, total1)" in gated.program.source
+        found = plan(INT8_MATMUL, SPLIT_K)
+        gated = plan(several_matmuls_text(5, 53, 71, 2, True), SPLIT_K)
+    assert "split_k" not in found.program.source + gated.program.source
+    assert "tl.dot(a, b, accumulator1)" in gated.program.source
 
 
 @needs_triton
 @pytest.mark.parametrize("joint", [True, False])
-def test_several_products_without_matrix_units(interpreter, monkeypatch, joint):
-    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
+def test_several_gemvs(interpreter, monkeypatch, joint):
+    monkeypatch.setattr(selection, "choose_config", lambda *_: GEMV)
     check_several_matmuls(interpreter, 1, 53, 71, joint)
 
 
@@ -158,7 +159,7 @@ func.func @main(%a: tensor<1x70xf16>, %b: tensor<45x70xf16>, %s: tensor<45xf16>)
 
 @needs_triton
 def test_a_row_that_lost_its_dimension_has_an_epilogue(interpreter, monkeypatch):
-    monkeypatch.setattr(tilings, "tiling", lambda *_: ONE)
+    monkeypatch.setattr(selection, "choose_config", lambda *_: GEMV)
     arrays = [draw(shape, "f16", n) for n, shape in enumerate([(1, 70), (45, 70), (45,)])]
     (found,) = run(interpreter, ROW, "matmul", arrays, [(45,)])
     a, b, s = (x.astype(np.float64) for x in arrays)

@@ -1,149 +1,293 @@
-"""Products with weights of i8 and i4: planned, and interpreted against float64."""
+"""Weight-only kernels that stream weights to registers: which matmuls, their source, their code."""
 
+import re
+
+import ml_dtypes
 import numpy as np
 import pytest
 from iree.compiler import ir
 
-from helpers.kernel_runner import KERNEL_PASSES, TARGET, close, draw, needs_triton, planned, run
+from helpers.kernel_runner import needs_triton, planned
 from helpers.weights_text import Weights
-from mlirfuse.core import NoMatch, Reason
+from mlirfuse import targets
+from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import planner as matmul
-from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines import engine
+from mlirfuse.kernels.matmul import weight_only
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.plan import Plan
 from mlirfuse.tuning import kernel_search
 
-
-def packed(array):
-    """Pairs of numbers of four bits in a byte each, the first in the lower bits."""
-    flat = array.reshape(-1).astype(np.uint8) & 15
-    flat = np.pad(flat, (0, flat.size % 2))
-    return (flat[0::2] | flat[1::2] << 4).view(np.int8)
+HOPPER = targets.parse("cuda:sm_90")
+STREAMING = MatmulConfig(16, 16, 2048, 8, 1, split_k=8, weight_streaming=True)
 
 
-def integers(shape, kind, seed):
-    bits = int(kind[1:])
-    return np.random.default_rng(seed).integers(-(1 << bits - 1), 1 << bits - 1, shape)
+@pytest.fixture
+def gluon(monkeypatch):
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: True)
+
+
+def plan(asked, config=STREAMING, target=HOPPER):
+    """The program of a matmul with a configuration."""
+    text = asked if isinstance(asked, str) else asked.text()
+    with ir.Context():
+        module, _ = planned(text, "matmul")
+        (found,) = [
+            found
+            for region in kernel_search.regions(module)
+            if (found := MATMUL.plan(region, target, config)) is not None
+        ]
+        assert isinstance(found, Plan), found
+        return found.program
+
+
+def streams(program):
+    return "zero_point, scale, matmul_weight_only.make_spec(" in program.source
+
+
+def spec(bits, n, k, group_size, scaled, block_m, block_n, split_k, lines):
+    return (
+        f"make_spec(bits={bits}, n={n}, k={k}, group_size={group_size}, scaled={scaled}, "
+        f"block_m={block_m}, block_n={block_n}, split_k={split_k}, lines={lines})"
+    )
+
+
+# --- the bits of numbers -------------------------------------------------------------------------
+
+
+def executed(text, given, kind):
+    """What the instructions of a kernel leave in their results, as numbers of 16 bits.
+
+    Args:
+      text: the instructions, with `$0`, ... in place of operands.
+      given: words by operand.
+      kind: NumPy's type of halves of words.
+    """
+    known = dict(given)
+
+    def word(name):
+        one = next(iter(given.values()))
+        return known[name] if name in known else np.full_like(one, int(name, 0))
+
+    def halves(name):
+        return word(name).view(np.uint16).view(kind).astype(np.float64)
+
+    def wide(name):
+        return word(name).view(np.float32)
+
+    def narrowed(numbers):
+        return np.asarray(numbers, np.float64).astype(kind).view(np.uint16).view(np.uint32)
+
+    def permuted(low, high, places):
+        eight = np.concatenate([word(n).view(np.uint8).reshape(-1, 4) for n in (low, high)], 1)
+        chosen = [int(places, 16) >> 4 * n & 7 for n in range(4)]
+        return np.ascontiguousarray(eight[:, chosen]).view(np.uint32)[:, 0]
+
+    operations = {
+        "shr.u32": lambda a, n: word(a) >> int(n),
+        "mov.b32": word,
+        "xor.b32": lambda a, b: word(a) ^ word(b),
+        "lop3.b32": lambda a, m, b, table: (word(a) & word(m)) ^ word(b),
+        "prmt.b32": permuted,
+        "sub.rn.f32": lambda a, b: (wide(a) - wide(b)).view(np.uint32),
+        "mul.rn.f32": lambda a, b: (wide(a) * wide(b)).view(np.uint32),
+        "cvt.rn.bf16x2.f32": lambda high, low: narrowed(
+            np.stack([wide(low), wide(high)], 1).reshape(-1)
+        ),
+    }
+    for dtype in ("f16x2", "bf16x2"):
+        operations[f"sub.rn.{dtype}"] = lambda a, b: narrowed(halves(a) - halves(b))
+        operations[f"mul.rn.{dtype}"] = lambda a, b: narrowed(halves(a) * halves(b))
+        operations[f"fma.rn.{dtype}"] = lambda a, b, c: narrowed(halves(a) * halves(b) + halves(c))
+    found = {}
+    for line in text.strip("{}\n").rstrip(";").split(";\n"):
+        name, _, rest = line.strip().partition(" ")
+        if not name or name == ".reg":
+            continue
+        pair = re.fullmatch(r"{(.*), (.*)}, (.*)", rest)
+        if pair is not None:
+            low, high = word(pair[3]).view(np.uint16).reshape(-1, 2).T
+            found[pair[1]], found[pair[2]] = low, high
+            continue
+        target, *operands = rest.split(", ")
+        if name == "lop3.b32":
+            assert operands[-1] == "0x6a"
+        known[target] = operations[name](*operands)
+    return [found[f"${n}"].view(kind).astype(np.float64) for n in range(len(found))]
+
+
+def twice(numbers, kind):
+    return np.repeat(np.asarray(numbers, kind), 2).view(np.uint32)
 
 
 @needs_triton
-@pytest.mark.parametrize(
-    "weights",
-    [
-        Weights(37, 40, 96),
-        Weights(37, 40, 96, inside=False),
-        Weights(1, 40, 130),
-        Weights(1, 40, 130, inside=False),
-        Weights(5, 40, 128, run=32),
-        Weights(5, 40, 128, run=32, zero="i4"),
-        Weights(1, 24, 192, run=64, zero="i8"),
-        Weights(None, 40, 256, run=128),
-        Weights(20, 36, 96, run=48, zero="i4", inside=False),
-        Weights(20, 40, 128, "i8", run=64, zero="i8"),
-        Weights(1, 40, 128, "i8", run=32, inside=False),
-    ],
-)
-def test_product(interpreter, weights):
-    rows = weights.rows or 70
-    x = draw((rows, weights.terms), "f16", 1)
-    w, scale = integers(weights.shape, weights.narrow, 2), draw(weights.scales, "f16", 3, 0.1)
-    zero = integers(weights.scales, weights.zero or "i4", 4) if weights.zero else None
-    narrow = weights.narrow, weights.zero
-    arrays = [x, packed(w) if narrow[0] == "i4" else w.astype(np.int8), scale]
-    if zero is not None:
-        arrays.append(packed(zero) if narrow[1] == "i4" else zero.astype(np.int8))
-    (found,) = run(interpreter, weights.text(), "matmul", arrays, [(rows, weights.columns)])
-    wide, factor = w.astype(np.float64), scale.astype(np.float64)
-    offset = np.zeros(weights.scales) if zero is None else zero.astype(np.float64)
-    # Of rows (n, g, s), (g, s, n), (n, k) and (k, n): where the terms are that share a scale.
-    axis = 1 + weights.inside if weights.run else int(weights.inside)
-    values = (wide - np.expand_dims(offset, axis)) * np.expand_dims(factor, axis)
-    columns = weights.columns
-    right = values.reshape(columns, -1).T if weights.inside else values.reshape(-1, columns)
-    close(found, x.astype(np.float64) @ right, "f16")
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_words_are_dequantized(bits, dtype, scaled):
+    """Every number with every zero point; all is exact but the product with the scale."""
+    pytest.importorskip("triton.experimental.gluon")
+    from mlirfuse.kernels.device import matmul_weight_only as library
 
-
-@pytest.mark.parametrize(
-    ("weights", "tile"),
-    [
-        (Weights(1, 4096, 4096), "1 by 8"),
-        (Weights(16, 4096, 4096, "i8"), "16 by 32"),
-        (Weights(500, 4096, 4096, "i8"), "128 by 128"),
-        # A dynamic number of rows counts as 512, for which tiles of 16 are too low.
-        (Weights(None, 4096, 4096), "128 by 128"),
-    ],
-)
-def test_measured_tiles(monkeypatch, weights, tile):
-    """Without a Triton for weights that go straight to matrix units."""
-    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
-    with ir.Context():
-        _, (plan,) = planned(weights.text(), "matmul")
-    assert f"tiles of {tile}." in plan.program.source
-
-
-def test_blocks_divide_runs():
-    """A block of terms has one scale for each column, and its start says which."""
-    with ir.Context():
-        _, (plan,) = planned(Weights(200, 256, 4096, run=32).text(), "matmul")
-        lines = [line.strip() for line in plan.program.source.splitlines()]
-    assert "for start in tl.range(0, 4096, 32):" in lines
-    assert "run = start // 32" in lines
-    assert "term_pair = (start % 32 // 2 + tl.arange(0, 16))[:, None]" in lines
-    assert any("column * (2048) + run * (16) + term_pair" in line for line in lines)
-    assert any("column * (128) + run" in line for line in lines)
-    assert plan.key.form == "16 bits, k inside, k inside, computed, 4 bits, runs"
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        (Weights(20, 40, 96, run=8), "runs of 8 terms"),
-        (Weights(20, 41, 96, inside=False), "rows of 41 i4"),
-        (Weights(20, 40, 95), "rows of 95 i4"),
-    ],
-)
-def test_no_kernel(weights, said):
-    with ir.Context():
-        _, (plan,) = planned(weights.text(), "matmul")
-    assert isinstance(plan, NoMatch)
-    assert plan.reason is Reason.STRUCTURE
-    assert said in plan.detail
-
-
-@pytest.mark.parametrize("op", ["arith.uitofp", "arith.addi"])
-def test_no_kernel_for_other_ops_on_i4(op):
-    """A tile holds them with their sign in eight bits."""
-    text = Weights(20, 40, 96).text()
-    if op == "arith.uitofp":
-        text = text.replace("arith.sitofp", op)
+    half, count = dtype == "f16", 32 // bits
+    kind = np.float16 if half else ml_dtypes.bfloat16
+    least = -(1 << bits - 1)
+    every = np.arange(least, -least)
+    zero, first = (a.reshape(-1) for a in np.meshgrid(every, every))
+    numbers = [(first - least + 37 * n) % (-2 * least) + least for n in range(count)]
+    mask = (1 << bits) - 1
+    words = sum((number & mask).astype(np.uint32) << bits * n for n, number in enumerate(numbers))
+    scale = np.random.default_rng(1).uniform(0.01, 0.1, zero.size).astype(kind)
+    if bits == 8 and not half:
+        taken = (zero + 8388736.0).astype(np.float32).view(np.uint32)
+        times = scale.astype(np.float32).view(np.uint32)
     else:
-        more = f"%t = {op} %a, %a : i4\n    %f = arith.sitofp %t"
-        text = text.replace("%f = arith.sitofp %a", more)
-    with ir.Context():
-        _, (plan,) = planned(text, "matmul")
-    assert isinstance(plan, NoMatch)
-    assert f"{op} of an i4" in plan.detail
+        base = {(4, True): 1032, (4, False): 136, (8, True): 1152}[bits, half]
+        taken, times = twice(zero + base, kind), twice(scale, kind)
+    text = (library.i4_instructions if bits == 4 else library.i8_instructions)(half, scaled)
+    given = {f"${count}": words, f"${count + 1}": taken, f"${count + 2}": times}
+    for number, found in zip(numbers, executed(text, given, kind), strict=True):
+        exact = (number - zero).astype(np.float64)
+        if scaled:
+            exact = (exact * scale.astype(np.float64)).astype(kind).astype(np.float64)
+        elif bits == 8 and not half:
+            exact = exact.astype(kind).astype(np.float64)
+        assert np.array_equal(found, exact)
 
 
-def test_blocks_of_tiles_for_whole_operands_divide_runs():
-    """A tile of workgroups that stay is replaced, and then its block."""
-    found = matmul.Tiling(128, 128, 64, 4, 3, groups=2)
+# --- which matmuls --------------------------------------------------------------------------------
+
+
+def bfloat(asked):
+    return asked.text().replace("f16", "bf16")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Weights(16, 64, 256),
+        Weights(16, 64, 256, group_size=32),
+        Weights(1, 77, 160),
+        Weights(5, 40, 256, group_size=128, zero="i4"),
+        Weights(5, 40, 256, "i8", group_size=16, zero="i8"),
+        Weights(5, 40, 132, "i8", zero="i4"),
+        Weights(128, 40, 256, group_size=64),
+        bfloat(Weights(16, 64, 256, group_size=32, zero="i4")),
+        bfloat(Weights(16, 64, 256, "i8")),
+    ],
+)
+def test_streamed(gluon, asked):
+    assert streams(plan(asked))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(Weights(16, 64, 256, k_contiguous=False), id="N-contiguous"),
+        pytest.param(Weights(16, 64, 192, group_size=48), id="a thread has two scales"),
+        pytest.param(Weights(16, 64, 260), id="half a word"),
+        pytest.param(Weights(16, 64, 128, zero="i8"), id="a zero point of eight bits"),
+        pytest.param(bfloat(Weights(16, 64, 128, "i8", zero="i8")), id="nine bits in bf16"),
+        pytest.param(Weights(129, 64, 256), id="large M"),
+        pytest.param(Weights(None, 64, 256), id="dynamic M"),
+        pytest.param(
+            Weights(16, 64, 128).text().replace("arith.mulf", "arith.addf"), id="no scale"
+        ),
+        pytest.param(
+            Weights(16, 128, 128).text().replace("(n, k) -> (n)>", "(n, k) -> (k)>"),
+            id="a scale per element of K",
+        ),
+    ],
+)
+def test_not_streamed(gluon, asked):
+    assert not streams(plan(asked))
+
+
+def test_no_unsigned_weights(gluon):
+    """Their sign bit would be flipped."""
     with ir.Context():
-        options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
-        module = ir.Module.parse(Weights(256, 256, 256, run=32).text())
-        grouped, _ = engine.run(module, target=TARGET, options=options)
-        (region,) = kernel_search.regions(grouped)
-        source = matmul.supports(region, TARGET, found).program.source
-    assert "for start in tl.range(0, 256, 32):" in source
+        text = Weights(16, 64, 128, "i8").text().replace("arith.sitofp", "arith.uitofp")
+        module, _ = planned(text, "matmul")
+        (region,) = kernel_search.regions(module)
+        assert isinstance(MATMUL.plan(region, HOPPER, STREAMING), NoMatch)
+
+
+def test_targets(gluon, monkeypatch):
+    found = [
+        weight_only.has_weight_only(targets.parse(n)) for n in ("cuda:sm_80", "cuda", "rocm:gfx942")
+    ]
+    assert found == [True, True, False]
+    monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
+    assert not weight_only.has_weight_only(HOPPER)
+    assert not streams(plan(Weights(16, 64, 256)))
+
+
+def test_scales_of_columns_multiply_accumulators(gluon):
+    """They are the same for all of K, and need no rounding of weights."""
+    source = plan(Weights(16, 64, 256)).source
+    assert spec(4, 64, 256, 0, False, 16, 16, 8, 2) in source
+    assert (
+        "v1 = tl.load(x2 + offs_n).to(tl.float32)\n    accumulator0 = accumulator0 * v1" in source
+    )
+
+
+def test_scales_of_groups_multiply_weights(gluon):
+    """They are read as the weights are, by column and group; so are zero points."""
+    source = plan(Weights(16, 64, 256, group_size=32, zero="i4")).source
+    assert spec(4, 64, 256, 32, True, 16, 16, 8, 2) in source
+    assert "accumulator0 * " not in source
+    zero, scale = (source.split(f"def {name}")[1].split("@")[0] for name in ("zero_point", "scale"))
+    assert (
+        "half_of_byte(tl.load(x2 + (offs_n * (8) + k_group) // 2), offs_n * (8) + k_group)" in zero
+    )
+    assert "tl.load(x3 + offs_n * (8) + k_group)" in scale
+
+
+@pytest.mark.parametrize(("m", "block_m"), [(1, 8), (8, 8), (9, 16), (16, 16)])
+def test_tiles_have_no_empty_rows(gluon, m, block_m):
+    assert f"tiles of {block_m} by 16." in plan(Weights(m, 64, 256)).source
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        (Weights(1, 4096, 4096), (4, 4096, 4096, 0, False, 8, 16, 8, 4)),
+        (Weights(5, 4096, 4096, group_size=32), (4, 4096, 4096, 32, True, 8, 16, 8, 2)),
+        (Weights(12, 4096, 4096, "i8"), (8, 4096, 4096, 0, False, 16, 16, 8, 2)),
+        (Weights(100, 4096, 4096, group_size=128), (4, 4096, 4096, 128, True, 32, 32, 8, 1)),
+        (Weights(1, 4096, 14336, group_size=128), (4, 4096, 14336, 128, True, 8, 16, 8, 2)),
+    ],
+)
+def test_measured_configurations(gluon, asked, numbers):
+    assert spec(*numbers) in plan(asked, None).source
+
+
+def test_candidates(gluon):
+    """The tuner measures tiles whose warps split whole lines of K."""
+    with ir.Context():
+        _, (found,) = planned(Weights(3, 4096, 4096, "i8").text(), "matmul")
+        tried = [c for c in MATMUL.configs(found.problem, HOPPER) if c.weight_streaming]
+    assert len(tried) > 4
+    for config in tried:
+        assert config.block_m == 8
+        assert config.block_k % (64 * config.split_k) == 0
+        assert streams(plan(Weights(3, 4096, 4096, "i8"), config))
 
 
 @needs_triton
+@pytest.mark.skipif(not triton_compiler.has_gluon(), reason="needs Triton 3.9")
 @pytest.mark.parametrize(
-    "weights", [Weights(1, 64, 512, run=128), Weights(300, 64, 512, zero="i4")]
+    ("asked", "arch"),
+    [
+        (Weights(5, 40, 320, group_size=64, zero="i4"), "sm_90"),
+        (bfloat(Weights(9, 40, 256, group_size=32)), "sm_80"),
+        (bfloat(Weights(5, 40, 256, "i8", group_size=16)), "sm_80"),
+    ],
 )
-def test_object_code(weights):
-    with ir.Context():
-        _, (plan,) = planned(weights.text(), "matmul")
-        text = triton_compiler.build(plan.program, "sm_90").code.decode()
-    assert "mma" in text
-    assert ".target sm_90" in text
+def test_object_code(asked, arch):
+    program = plan(asked, STREAMING, targets.parse(f"cuda:{arch}"))
+    assert streams(program)
+    kernel = triton_compiler.build(program, arch)
+    assert b"mma.sync" in kernel.code
+    # Weights and rows of A reach the matrix instructions without shared memory.
+    assert kernel.shared_memory <= STREAMING.block_m * STREAMING.block_n * STREAMING.num_warps * 4

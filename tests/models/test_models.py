@@ -8,14 +8,26 @@ import mlirfuse
 from benchmarks import models
 from helpers import gpus
 
+
+def short_minilm():
+    """MiniLM with two of its six layers and a thousand of its words."""
+    module, (ids, mask) = models.minilm(batch=1, tokens=32)
+    module.model.encoder.layer = module.model.encoder.layer[:2]
+    words = module.model.embeddings.word_embeddings
+    words.weight = torch.nn.Parameter(words.weight[:1000])
+    return module, (ids % 1000, mask)
+
+
 MODELS = {
-    "minilm": lambda: models.minilm(batch=1, tokens=32),
+    "short_minilm": short_minilm,
     "llama": lambda: models.llama_block(tokens=32, width=256),
+    "minilm": lambda: models.minilm(batch=1, tokens=32),
 }
 
 EXPECTED = {
-    "minilm": {"add_layer_norm_fusion": 13, "matmul_elem_gelu_fusion": 6},
+    "short_minilm": {"add_layer_norm_fusion": 5, "matmul_elem_gelu_fusion": 2},
     "llama": {"matmul_elem_gelu_fusion": 1},
+    "minilm": {"add_layer_norm_fusion": 13, "matmul_elem_gelu_fusion": 6},
 }
 """Rewrites that the default preset applies on a target, at least."""
 
@@ -23,7 +35,10 @@ GATED = {"inference_swiglu_fusion": 1}
 """What takes the gated unit of `llama` where there are matrix instructions for f32."""
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=pytest.mark.sweep if n == "minilm" else ()) for n in MODELS],
+)
 def model(request):
     """A model's name, its module and its inputs."""
     module, inputs = MODELS[request.param]()

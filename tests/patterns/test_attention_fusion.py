@@ -1,4 +1,4 @@
-"""Recognition of attention, what its masks may do, and that its form compiles for GPUs."""
+"""Recognition of attention and its masks; the attention op compiles for GPUs."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ COMPILE_SECONDS = 120
 """Time limit of one run of the compiler."""
 
 FOLLOWED_SECONDS = 2.0
-"""Far above what a bounded walk takes, far below what 2^60 steps take."""
+"""Time limit, far above that of a bounded walk and far below that of 2^60 visits."""
 
 SMALL = (2, 3, 1, 16, 8, 8, 24)
 """Batch, heads of k, heads of q each, queries, width of v and of q, keys."""
@@ -57,7 +57,7 @@ def with_sizes(queries: int, keys: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    ("mask", "queries", "keys", "closes"),
+    ("mask", "queries", "keys", "masks_a_row"),
     [
         ("causal", 16, 24, False),
         ("causal", 24, 16, False),
@@ -74,10 +74,10 @@ def with_sizes(queries: int, keys: int) -> tuple[int, ...]:
         ("", 16, 24, False),
     ],
 )
-def test_rows_are_zeroed_only_where_the_mask_can_close_one(mask, queries, keys, closes):
+def test_rows_are_zeroed_only_if_the_mask_can_mask_one(mask, queries, keys, masks_a_row):
     text, _ = write("main", with_sizes(queries, keys), mask=mask, zero=True)
     parsed = Parsed(text)
-    assert (parsed.found.masked is not None) == closes
+    assert (parsed.found.masked is not None) == masks_a_row
 
 
 def test_nothing_is_zeroed_unless_the_graph_does():
@@ -85,17 +85,17 @@ def test_nothing_is_zeroed_unless_the_graph_does():
     assert Parsed(text).found.masked is None
 
 
-def test_a_dynamic_mask_of_indices_may_close_a_row():
+def test_a_dynamic_mask_of_indices_may_mask_a_row():
     text, _ = write("main", SMALL, mask="causal", zero=True, dynamic=(M, K))
     assert Parsed(text).found.masked is not None
 
 
 def test_a_mask_over_two_row_dimensions_is_not_followed():
-    """Open where batch and query have the same number: one index for both would open all rows."""
+    """Unmasked where batch and query have one index: if they shared it, no row would be masked."""
     parsed = Parsed(write("main", SMALL, mask="causal", zero=True)[0])
     key = parsed.found.domain.dims[parsed.found.key].base
     keep = Apply("arith.cmpi", (IndexOf(0), IndexOf(2)), "0 : i64", "i1", parsed.root)
-    assert mask_analysis.closed_rows(keep, key, parsed.found.domain.size_of) is not None
+    assert mask_analysis.masked_rows(keep, key, parsed.found.domain.size_of) is not None
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_mask_of_shared_parts_is_read_in_bounded_time():
 
 @st.composite
 def factorizations(draw):
-    """A list of sizes, and two ways to join neighbours of it."""
+    """A list of sizes, and two ways to collapse neighbours."""
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=6))
     ends = [draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))] * 2
     ends[1] = draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
@@ -175,7 +175,7 @@ def value_of(index, bases, sizes):
 
 @given(factorizations(), st.data())
 def test_digits_follow_reshapes(case, data):
-    """Loops of joined sizes, split to the fine sizes and joined the other way, keep their place."""
+    """Collapsed loops, split to the fine sizes and collapsed the other way, keep their position."""
     fine, (first, second) = case
     base_sizes = [math.prod(fine[d] for d in group) for group in first]
     bases = [data.draw(st.integers(0, s - 1)) for s in base_sizes]
@@ -183,18 +183,18 @@ def test_digits_follow_reshapes(case, data):
     for number, group in enumerate(first):
         radix = tuple(fine[d] for d in group)
         split += [delinearize(number, place, radix) for place in range(len(radix))]
-    joined = [linearize(tuple(split[d] for d in g), tuple(fine[d] for d in g)) for g in second]
+    collapsed = [linearize(tuple(split[d] for d in g), tuple(fine[d] for d in g)) for g in second]
     position = 0
     for base, size in zip(bases, base_sizes, strict=True):
         position = position * size + base
     again = 0
-    for index, group in zip(joined, second, strict=True):
+    for index, group in zip(collapsed, second, strict=True):
         size = math.prod(fine[d] for d in group)
         again = again * size + value_of(index, bases, base_sizes)
     assert again == position
-    domain = common_domain([*range(len(base_sizes)), *joined], lambda base: base_sizes[base])
+    domain = common_domain([*range(len(base_sizes)), *collapsed], lambda base: base_sizes[base])
     assert math.prod(d.size for d in domain.dims) == math.prod(base_sizes)
-    for index, group in zip(joined, second, strict=True):
+    for index, group in zip(collapsed, second, strict=True):
         sizes = [domain.dims[d].size for d in domain.of(index)]
         assert math.prod(sizes) == math.prod(fine[d] for d in group)
 
@@ -253,7 +253,7 @@ def test_operands_are_limited():
     target = targets.parse("cuda")
     context = PassContext(target=target, options=PASSES[V1].options())
     match = PASSES[V1].match(parsed.root, context)
-    # q, k, v, the result, the mask and which rows it closes.
+    # q, k, v, the result, the mask and the rows that it masks.
     assert PASSES[V1].legal(match, context) is None
     for limit, allowed in ((6, True), (5, False)):
         tight = dataclasses.replace(target, max_operands=limit)
@@ -282,7 +282,7 @@ def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
 
 
 @pytest.mark.parametrize(
-    ("loops", "said"),
+    ("loops", "detail"),
     [
         ((1, 2, 1, 32, 16, 16, 48), ""),
         ((1, 2, 1, 2, 128, 128, 50), ""),
@@ -294,12 +294,12 @@ def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
         ((1, 2, 1, 32, 80, 16, 48), "heads larger than 64"),
     ],
 )
-def test_slow_sizes_need_the_option(loops, said):
+def test_slow_sizes_need_the_option(loops, detail):
     text, _ = write("main", loops, mask="boolean")
     _, report = run(text, "cuda")
     (decision,) = report.decisions
-    assert decision.reason is (Reason.NOT_PROFITABLE if said else None)
-    assert said in decision.detail
+    assert decision.reason is (Reason.NOT_PROFITABLE if detail else None)
+    assert detail in decision.detail
     for allowed in ({"pipeline": f"{V1}{{any-size=true}}"}, {"enable_feature": ("kernels",)}):
         assert run(text, "cuda", **allowed)[1].counts() == {V1: 1}
     assert run(text, "rocm")[1].counts() == {V1: 1}

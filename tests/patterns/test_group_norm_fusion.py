@@ -1,4 +1,4 @@
-"""What group_norm_fusion takes and what it refuses, beyond its lit file."""
+"""Matches and refusals of group_norm_fusion beyond its lit file."""
 
 import struct
 
@@ -28,7 +28,7 @@ def function() -> Function:
 
 
 def normalized(f: Function, x: Tensor, axes=(SPACE,), *, centered=True, count=None) -> Tensor:
-    """A norm without scale and shift; `count` is what the squares are divided by."""
+    """A norm without scale and shift; `count` divides the squares."""
     shifted = f.apply("arith.subf", x, mean(f, x, axes)) if centered else x
     squares = f.apply("arith.mulf", shifted, shifted)
     if count is None:
@@ -59,7 +59,7 @@ def scaled(axes, op="arith.mulf", **norm) -> str:
     ],
 )
 @pytest.mark.parametrize("op", ["arith.mulf", "arith.addf"])
-def test_what_scales_or_shifts_a_group_norm(axes, taken, op):
+def test_scales_and_shifts_of_a_group_norm(axes, taken, op):
     found = decisions(scaled(axes, op))
     assert [d.taken for d in found] == [True] * taken
 
@@ -72,7 +72,7 @@ def test_what_scales_or_shifts_a_group_norm(axes, taken, op):
         ("arith.mulf", {"count": 5.0}),
     ],
 )
-def test_what_is_no_group_norm(op, norm):
+def test_no_group_norm(op, norm):
     assert decisions(scaled((CHANNEL,), op, **norm)) == []
 
 
@@ -104,12 +104,12 @@ def behind_reshape(op="arith.mulf", *, inner=False, axes=(CHANNELS,), centered=T
         ({"axes": EVERYTHING, "op": "arith.addf"}, False),
     ],
 )
-def test_what_scales_or_shifts_behind_a_reshape(options, taken):
+def test_scales_and_shifts_after_a_reshape(options, taken):
     assert [d.taken for d in decisions(behind_reshape(**options))] == [True] * taken
 
 
 @pytest.mark.parametrize(("dtype", "taken"), [("f16", True), ("f32", False)])
-def test_a_cast_behind_a_reshape_is_a_group_norms(dtype, taken):
+def test_a_cast_after_a_reshape_is_a_group_norms(dtype, taken):
     """Without a scale: `layer_norm_fusion` would leave the widening before the reshape outside."""
     f = Function("f", (2, 4, 6, 3, 2, 8))
     wide = f.cast(f.argument(EVERYTHING, dtype), "f32")
@@ -180,7 +180,7 @@ def test_several_channels_a_group(target, taken):
         ("cpu", 513, True, True),
     ],
 )
-def test_large_groups_that_do_not_lie_together(target, space, channels_last, taken):
+def test_large_groups_that_are_not_contiguous(target, space, channels_last, taken):
     text = group_norm_text("f", "f32", 2, 4, 2, space, channels_last=channels_last)
     (found,) = decisions(text, target)
     assert found.taken is taken

@@ -1,4 +1,4 @@
-"""What norm_epilogue_fusion takes and what it leaves, beyond its lit file."""
+"""Matches and refusals of norm_epilogue_fusion beyond its lit file."""
 
 import pytest
 from iree.compiler import ir
@@ -30,13 +30,13 @@ def fused(text: str, target: str = "cpu", **switches):
     return [d for d in report.decisions if d.pass_name == "norm_epilogue_fusion"], groups
 
 
-def sums(count: int, behind: int = 0) -> str:
+def sums(count: int, after: int = 0) -> str:
     """A norm, sums with other tensors, and functions of the last."""
     f = Function("f", (4, 8))
     y = layer_norm(f, f.argument((0, 1), "f32"), (1,), None, None, "f32")
     for _ in range(count):
         y = f.apply("arith.addf", y, f.argument((0, 1), "f32"))
-    for _ in range(behind):
+    for _ in range(after):
         y = f.apply("math.tanh", y)
     return f.finish(y)
 
@@ -50,12 +50,12 @@ def test_as_much_as_a_dispatch_has_operands_for():
 
 
 def test_as_many_ops_as_a_group_takes():
-    (found,), (size,) = fused(sums(0, behind=80))
+    (found,), (size,) = fused(sums(0, after=80))
     assert found.taken
     assert size == 64
 
 
 @pytest.mark.parametrize("skipped", ["linalg.generic", "math.tanh"])
 def test_an_op_kind_that_is_kept_out_keeps_the_epilogue_out(skipped):
-    found, _ = fused(sums(0, behind=1), skip_op_kind=(skipped,))
+    found, _ = fused(sums(0, after=1), skip_op_kind=(skipped,))
     assert {d.reason for d in found} <= {Reason.SKIPPED_OP_KIND}

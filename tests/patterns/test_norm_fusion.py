@@ -1,4 +1,4 @@
-"""What the norm passes take in, beyond what their lit files show on whole functions."""
+"""Groups of the norm passes beyond their lit files."""
 
 import gc
 
@@ -216,7 +216,7 @@ def test_a_quotient_by_another_tensor_ends_before_the_division():
 
 
 @pytest.mark.parametrize("axes", [(0, 1), (0,)])
-def test_what_is_added_after_the_norm_and_varies_over_rows_stays_outside(axes):
+def test_an_add_after_the_norm_that_varies_over_rows_stays_outside(axes):
     f = Function("f", (4, 8))
     x, gamma, residual = f.argument((0, 1), "f32"), f.argument((1,), "f32"), f.argument(axes, "f32")
     y = f.apply("arith.addf", layer_norm(f, x, gamma)[0], residual)
@@ -314,8 +314,8 @@ func.func @f(%x: tensor<4x8x8xf32>) -> tensor<4x8xf32> {
 """
 
 
-def test_the_diagonal_of_what_was_summed_is_no_norm():
-    """Both reduced loops would stand for one axis."""
+def test_a_diagonal_of_the_summed_tensor_is_no_norm():
+    """Both reduction loops would correspond to one axis."""
     assert not isinstance(Found(DIAGONAL).norm, norms.Norm)
 
 
@@ -351,7 +351,7 @@ def test_a_doubled_tensor_is_no_residual():
     assert norm_matches.residual(found.norm) is None
 
 
-def test_the_pass_without_the_add_reports_what_is_nearly_a_norm():
+def test_the_pass_without_the_add_reports_a_near_norm():
     f = Function("f", (4, 8))
     total = f.apply("arith.addf", f.argument((0, 1), "f32"), f.argument((0, 1), "f32"))
     shift = f.argument((), "f32")
@@ -396,7 +396,7 @@ def test_an_op_with_two_results_is_no_root():
     assert fuse(TWO_RESULTS, "rms_norm_fusion")[1].decisions == []
 
 
-# --- which pass takes what -----------------------------------------------------------------------
+# --- one pass per norm --------------------------------------------------------------------------
 
 
 def written(

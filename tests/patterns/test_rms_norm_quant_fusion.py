@@ -159,7 +159,7 @@ def test_the_range_belongs_to_the_conversion(op, taken):
         ),
     ],
 )
-def test_what_is_refused(changed, reason, detail):
+def test_refused_quantizations(changed, reason, detail):
     (found,) = decide(**changed)
     assert (found.reason, found.detail) == (reason, detail)
 
@@ -179,5 +179,5 @@ def test_what_is_refused(changed, reason, detail):
         {"offset": "%y2 = math.roundeven %y1 : f32"},
     ],
 )
-def test_what_is_none(changed):
+def test_no_quantization(changed):
     assert decide(**changed) == []

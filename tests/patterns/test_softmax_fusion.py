@@ -1,4 +1,4 @@
-"""What `softmax_fusion` decides beyond what its lit file shows on whole functions."""
+"""Decisions of `softmax_fusion` beyond its lit file."""
 
 import pytest
 from iree.compiler import ir
@@ -17,7 +17,7 @@ ROWS = SIZES.softmax_rows
 
 
 @pytest.mark.parametrize("columns", [16, 100, 128, 197, 512, 1000, 1024, 2048, 4096, 8191, 50257])
-def test_tiles_keep_what_fits(columns):
+def test_tiles_keep_rows_that_fit(columns):
     tiles = tiles_of(columns, SIZES)
     assert tiles.lanes == (columns % SIZES.softmax_lanes == 0)
     assert tiles.rows_per_workgroup % tiles.rows == 0

@@ -255,23 +255,23 @@ def test_a_function_is_left_unfused_before_the_program_is(monkeypatch, mute, tmp
 
 
 def test_data_tiling_is_left_out_where_it_fails(monkeypatch):
-    monkeypatch.setattr(data_tiling_rewrite, "_mask_behind", lambda value: None)
+    monkeypatch.setattr(data_tiling_rewrite, "_mask_user", lambda value: None)
     program = compiled(MASKED_MATMUL)
     assert [name for name, _ in fell_back(program)] == ["data_tiling_rewrite"]
 
 
 def test_one_of_several_tilings_is_left_out(monkeypatch):
-    monkeypatch.setattr(data_tiling_rewrite, "_mask_behind", lambda value: None)
-    program = compiled(with_plain_products(MASKED_MATMUL), function="main")
+    monkeypatch.setattr(data_tiling_rewrite, "_mask_user", lambda value: None)
+    program = compiled(with_plain_matmuls(MASKED_MATMUL), function="main")
     ((name, number),) = fell_back(program)
     (decision,) = [d for d in program.report.decisions if d.pass_name == name and d.match == number]
     assert (name, decision.function) == ("data_tiling_rewrite", "main")
     assert program.report.counts() == {"data_tiling_rewrite": 3}
 
 
-def test_a_mask_behind_a_product_is_not_packed():
-    """Nor is it when other functions of the module have products that are."""
-    text = with_plain_products(MASKED_MATMUL)
+def test_a_mask_that_reads_a_matmul_is_not_packed():
+    """Nor is it when other functions of the module have matmuls that are."""
+    text = with_plain_matmuls(MASKED_MATMUL)
     program = compiled(text, function="main", disable_feature="fallback")
     tilings = [d for d in program.report.decisions if d.pass_name == "data_tiling_rewrite"]
     (refused,) = [d for d in tilings if not d.taken]
@@ -279,8 +279,8 @@ def test_a_mask_behind_a_product_is_not_packed():
     assert refused.reason is Reason.ELEMENT_TYPE
 
 
-def with_plain_products(text):
-    """The module with three more functions of a product each."""
+def with_plain_matmuls(text):
+    """The module with three more functions of a matmul each."""
     for n in (16, 32, 48):
         text += (
             f"func.func @plain{n}(%x: tensor<48x64xf32>, %w: tensor<64x{n}xf32>,"

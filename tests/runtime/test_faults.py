@@ -20,11 +20,19 @@ MOMENTS = {
 }
 """For a signal, seconds after the work began, which takes about one; for `no_room`, file sizes."""
 
+SWEEP = {("SIGKILL", 0.3), ("SIGINT", 0.0), ("no_room", 0.02)}
+"""Moments for which there is a like one; `benchmarks.reliability` has many at random."""
+
 TOOLS = Path(sys.executable).parent
 
 
 @pytest.mark.parametrize(
-    ("kind", "moment"), [(kind, moment) for kind in MOMENTS for moment in MOMENTS[kind]]
+    ("kind", "moment"),
+    [
+        pytest.param(kind, moment, marks=pytest.mark.sweep if (kind, moment) in SWEEP else ())
+        for kind in MOMENTS
+        for moment in MOMENTS[kind]
+    ],
 )
 def test_a_fault_leaves_whole_files(tmp_path, kind, moment):
     assert faults.inject(tmp_path, kind, moment) == ""

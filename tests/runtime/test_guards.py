@@ -227,7 +227,7 @@ def test_programs_for_other_shapes_are_limited(monkeypatch):
     assert compiled == [(1,), (2,), (3,), (2,)]
 
 
-def test_what_a_program_is_compiled_for():
+def test_keys_of_programs():
     x = np.zeros((2, 3), np.float32)
     assert describe((x, {"a": [1]})) == "tuple(ndarray([2, 3], float32), dict('a': list(1)))"
     assert describe((x,)) != describe((x.astype(np.float64),))

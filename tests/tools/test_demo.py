@@ -92,3 +92,9 @@ def test_timing_takes_turns_and_compares_within_a_round():
     assert set(medians) == set(ratios) == {"a", "b"}
     assert ratios["a"] == 1.0
     assert "".join(calls) == "abbaabbaab"
+
+
+def test_the_options_alone(capsys, monkeypatch):
+    monkeypatch.setattr(minilm, "load", lambda: pytest.fail("the job runs"))
+    assert demo.main(["--print-options", "--numerics=exact"]) == 0
+    assert 'numerics = "exact"' in capsys.readouterr().out

@@ -58,7 +58,7 @@ def test_the_wrong_group_is_named_where_the_results_agree(monkeypatch):
     assert found.failure().startswith(f"{planted.GROUPS}@match={wrong.decision.match} of main at ")
 
 
-def test_what_is_allowed_can_be_said(monkeypatch):
+def test_tolerance_can_be_given(monkeypatch):
     planted.plant(monkeypatch, planted.wrong_constant, 0)
     assert not mlirfuse.verify("model.mlir").ok
     assert mlirfuse.verify("model.mlir", tolerance=0.3).ok
@@ -184,8 +184,8 @@ def test_a_long_constant_of_bf16_and_one_with_infinities_are_read():
     assert np.array_equal(float64._from_text(text), [-np.inf, np.inf, 1.5])
 
 
-def test_what_looks_at_bits_has_no_float64_form():
-    with pytest.raises(MlirfuseError, match=r"looks at the bits of a float \(arith.bitcast\)"):
+def test_uses_of_bits_have_no_float64_form():
+    with pytest.raises(MlirfuseError, match=r"uses the bits of a float \(arith.bitcast\)"):
         widened(
             "  %y = arith.bitcast %x : tensor<4xf32> to tensor<4xi32>\n"
             "  util.return %y : tensor<4xi32>",

@@ -1,4 +1,4 @@
-"""What a run keeps of the IR is true as long as it is kept."""
+"""Cached analyses are valid as long as they are cached."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def outermost(op):
 
 
 def fresh(ask, op):
-    """What the function answers of an op that nothing is known of."""
+    """The answer of the function without a cache."""
     known, keeps = analysis_cache._shared.cache, analysis_cache._shared.of_ops
     analysis_cache._shared.cache = analysis_cache._shared.of_ops = None
     try:
@@ -52,7 +52,7 @@ def fresh(ask, op):
 
 
 def wrong_facts(known, module):
-    """What is known and not so, of all ops that the module holds."""
+    """The invalid entries of the cache about the ops of the module."""
     live = {hash(op): op for op in ops.nested_ops(module)}
     for op, answers in known.of_ops.items():
         if hash(op) not in live:
@@ -67,7 +67,7 @@ def wrong_facts(known, module):
 
 
 @pytest.mark.parametrize("name", [*GROUPS, *CONTAINED])
-def test_what_is_kept_is_true_after_every_rewrite(name):
+def test_the_cache_is_valid_after_every_rewrite(name):
     seen, wrong = [], []
 
     def observer(fusion, match, number):
@@ -154,7 +154,7 @@ def test_an_answer_is_given_once_in_a_run(decorate, two):
 @pytest.mark.parametrize(
     ("decorate", "kept"), [(analysis_cache.per_op, 1), (analysis_cache.until_change, 0)]
 )
-def test_a_rewrite_ends_what_is_about_its_ops(decorate, kept, two):
+def test_a_rewrite_invalidates_entries_about_its_ops(decorate, kept, two):
     asks, name_of = asked(decorate)
     with analysis_cache.run_scope():
         for op in two:
@@ -200,7 +200,7 @@ def test_a_step_ends_with_its_op_and_with_the_op_of_its_loops(two):
         assert known.settled == {}
 
 
-def test_what_is_above_ends_at_a_contraction_and_is_seen_through_the_rest(two):
+def test_upstream_math_ends_at_a_contraction_alone(two):
     first, last = two
     assert upstream_math.holds(last.results[0], upstream_math.ROOT)
     assert not upstream_math.holds(last.results[0], upstream_math.EXPONENTIAL)

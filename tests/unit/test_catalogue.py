@@ -31,7 +31,7 @@ def test_every_example_has_an_answer_for_every_target(name):
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_every_pass_says_what_it_saves_where_it_is_on_by_default(name):
+def test_every_pass_has_savings_where_it_is_on_by_default(name):
     saved = RECORD["passes"][name]["saved"]
     assert saved["types"] in RECORD["passes"][name]["types"]
     assert saved["target"].partition(":")[0] in PASSES[name].targets
@@ -64,7 +64,7 @@ def test_types_that_no_example_has_are_made_of_one_that_is_there():
 
 
 def test_examples_of_a_pass_have_symbols_of_their_own():
-    joined = catalogue.joined([EXAMPLE, *catalogue.retyped([EXAMPLE])])
+    joined = catalogue.merged_module([EXAMPLE, *catalogue.retyped([EXAMPLE])])
     for kind in catalogue.NEG_INF:
         assert joined.count(f"@rows_f32_as_{kind}(") == 1
 

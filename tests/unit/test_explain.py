@@ -271,7 +271,7 @@ def test_page_does_not_let_a_model_leave_its_data(tmp_path):
     assert data_of(path)["decisions"][0]["ops"][0] == HOSTILE
 
 
-def test_page_shows_ir_without_locations_and_cuts_what_is_too_long(tmp_path):
+def test_page_shows_ir_without_locations_and_cuts_long_modules(tmp_path):
     body = '%1 = "a.b"(%0) : (i1) -> i1'
     located = f'{body} loc(callsite("x"("f)":1:2) at #loc3))\n#loc3 = loc("g":1:1)\n}}\n'
     assert data_of(written(tmp_path, report(), before=located))["before"] == f"{body}\n}}\n"

@@ -13,7 +13,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import norms
 
 SECONDS = 2.0
-"""Far above what bounded walks take, far below what 2^60 steps take."""
+"""Time limit, far above that of a bounded walk and far below that of 2^60 visits."""
 
 MAPS = """
 #id = affine_map<(d0, d1) -> (d0, d1)>
@@ -97,7 +97,7 @@ def test_define_looks_through_broadcasts_and_transposes():
 T48 = "tensor<4x8xf32>"
 
 
-def test_define_stops_at_what_it_does_not_understand():
+def test_define_stops_at_an_unknown_op():
     f = function("  %y = math.absf %x : tensor<4x8xf32>", X, "%y")
     assert ex.define(ex.start(f.result)) == ex.start(f.result)
 
@@ -121,8 +121,8 @@ def test_another_split_does_not_cancel():
         "%x: tensor<8x4xf32>",
         "%e",
     )
-    joined = nodes.Lin((0, 1), (4, 8))
-    expected = (nodes.Part(joined, 0, (8, 4)), nodes.Part(joined, 1, (8, 4)))
+    linear = nodes.Lin((0, 1), (4, 8))
+    expected = (nodes.Part(linear, 0, (8, 4)), nodes.Part(linear, 1, (8, 4)))
     assert ex.define(ex.start(f.result)) == nodes.Element(f.arguments[0], expected)
 
 
@@ -153,8 +153,8 @@ sizes = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 @given(sizes)
 def test_delinearize_inverts_linearize(radix):
     parts = tuple(None if size == 1 else number for number, size in enumerate(radix))
-    joined = expansion.linearize(parts, radix)
-    assert tuple(expansion.delinearize(joined, d, radix) for d in range(len(radix))) == parts
+    linear = expansion.linearize(parts, radix)
+    assert tuple(expansion.delinearize(linear, d, radix) for d in range(len(radix))) == parts
 
 
 @given(sizes)
@@ -164,7 +164,7 @@ def test_linearize_inverts_delinearize(radix):
     assert expansion.linearize(parts, radix) == (None if unit else 7)
 
 
-def test_one_op_is_looked_at_once(monkeypatch):
+def test_an_op_is_expanded_once(monkeypatch):
     looked: list[nodes.Element] = []
     step = expansion._step
     monkeypatch.setattr(
@@ -384,7 +384,7 @@ def squares(f: Parsed) -> tuple[nodes.Expr, nodes.Element]:
     return node.arg, ex.start(f.results[1])
 
 
-def test_reduction_loops_are_bound_to_what_stands_at_their_place():
+def test_reduction_loops_are_bound_to_the_corresponding_index():
     body = product("p", "%x", "%x") + reduction("s", "%p")
     f = Parsed(
         f"func.func @f({X}) -> (tensor<4xf32>, tensor<4x8xf32>) {{{body}\n"

@@ -91,7 +91,7 @@ def test_graph_of_a_report_survives_the_schema():
     assert graph.of_report(again) == drawn
 
 
-def test_graph_of_what_is_not_mlir():
+def test_graph_of_invalid_mlir():
     with pytest.raises(MlirfuseError, match="cannot draw the fused module"):
         graph.of_text("func.func @f(")
 
@@ -251,7 +251,7 @@ def follows(schema, value):
         assert isinstance(value, schema)
 
 
-def test_model_explorer_gets_what_it_takes():
+def test_model_explorer_format():
     made = json.loads(json.dumps(model_explorer.document(drawn_report())))
     follows(COLLECTION, made)
     (shown,) = made["graphs"]

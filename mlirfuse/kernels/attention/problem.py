@@ -7,17 +7,26 @@ from typing import ClassVar
 
 from mlirfuse.kernels.problem import Problem, Record
 
+PORTABLE = "portable"
+"""Flash attention in Triton, for every architecture; few queries split the keys (split-KV)."""
+
+OVERLAPPED_SM90 = "overlapped_sm90"
+"""Asynchronous matmuls of Hopper that run under the softmax of the block before, in Gluon."""
+
+WARP_SPECIALIZED_SM90 = "warp_specialized_sm90"
+"""Producer warps and two consumer warpgroups in ping-pong on Hopper, in Gluon."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttentionProblem(Problem):
-    """Attention of all heads of all batches.
+    """Attention of all heads of all batches, in f16 or bf16.
 
     Attributes:
-      queries: queries of a head; those of all query heads that share a key head.
+      queries: queries of a head; those of all query heads that are packed with one KV head.
       keys: keys of a head.
-      head_size: elements of a head, the larger of those of keys and of values.
-      heads: key heads of all batches.
-      mask: `none`, `causal`, or `general`.
+      head_size: elements of a query, key or value, the larger where they differ.
+      heads: independent problems: batches times KV heads, or query heads that are not packed.
+      mask: `none`, `causal` or `general`.
     """
 
     queries: int
@@ -36,16 +45,16 @@ class AttentionProblem(Problem):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttentionConfig(Record):
-    """How CTAs compute attention.
+    """Tiles and strategy of an attention kernel.
 
     Attributes:
       block_m: queries of a tile.
-      block_n: keys at a time.
-      num_warps: warps of a CTA.
-      num_stages: depth of the software pipeline, in blocks of keys in shared memory.
-      heads_first: whether CTAs of all heads run before those of the next queries.
-      warp_specialized: whether matmuls overlap the softmax, on Hopper; where that kernel cannot
-        compute the group, the portable one has the same tiles.
+      block_n: keys of a block.
+      num_warps: warps of a CTA that compute; producer warps are extra.
+      num_stages: depth of the software pipeline, in blocks of keys and values.
+      heads_first: whether tiles of all heads precede the next tile of a head in the grid.
+      kernel: `portable`, `overlapped_sm90` or `warp_specialized_sm90`; where the last two cannot
+        compute a region, the portable kernel does.
     """
 
     block_m: int
@@ -53,4 +62,4 @@ class AttentionConfig(Record):
     num_warps: int
     num_stages: int
     heads_first: bool = False
-    warp_specialized: bool = False
+    kernel: str = PORTABLE

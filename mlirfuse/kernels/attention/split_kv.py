@@ -1,155 +1,177 @@
-"""Plans kernels in Triton for attention: with one for each group of queries, or split over keys.
+"""Flash decoding in Triton: CTAs split the keys of a head, and a second kernel merges them.
 
-A workgroup holds some queries of one head and walks over the keys with an online softmax. Scores
-and weights stay in registers; blocks of keys that a causal mask closes throughout are left out.
+Where few queries make too few tiles for the device, several CTAs walk over parts of the keys of
+the same tile. Each stores its accumulator, `row_max` and `row_sum` in f32; the kernel that merges
+them computes the epilogue.
 """
 
 from __future__ import annotations
 
-from iree.compiler import ir
+import dataclasses
 
+from mlirfuse.kernels.attention import heuristics, online_softmax
+from mlirfuse.kernels.attention import tiles as attention_tiles
+from mlirfuse.kernels.attention.analysis import AttentionAnalysis
+from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
-from mlirfuse.kernels.attention.region import Attention
-from mlirfuse.kernels.attention.source import (
-    BATCH_SIZE,
-    KEY_SIZE,
-    QUERY_SIZE,
-    Scores,
-    Split,
-    join_parts,
-    padded,
-    program,
-    store_parts,
-    sums,
-)
-from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, loop_axes, power_of_two
-from mlirfuse.kernels.codegen.scalar_ops import POINTERS, TYPES
-from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
+from mlirfuse.kernels.attention.sizes import BATCH_SIZE, QUERY_SIZE, AttentionSizes
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.codegen.tile_writer import returned
+from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
-_JOINED = 16
-"""Rows of a workgroup that joins parts, at most."""
+MAX_MERGE_BLOCK_M = 16
+"""Queries of a tile of the kernel that merges, at most: it has nothing else to fill a device."""
+
+MERGE_WARPS = 4
+
+PARTIAL_RESULTS = ("*fp32", "*fp32", "*fp32")
+"""Accumulators, `row_max` and `row_sum` of each split."""
 
 
-def plan(work: Attention, tiling: AttentionConfig, split: Split | None) -> Plan:
-    """Plans the kernel, or two where workgroups share the keys of a head.
+@dataclasses.dataclass(frozen=True, slots=True)
+class KvSplits:
+    """The split of the keys.
+
+    Attributes:
+      count: splits of a head at most; the grid has as many CTAs along z.
+      keys: keys of a split, a multiple of the block, as text.
+    """
+
+    count: int
+    keys: str
+
+
+def plan(
+    analysis: AttentionAnalysis, config: AttentionConfig, num_splits: int, target: Target
+) -> Plan:
+    """Plans both kernels.
 
     Args:
-      work: what it computes.
-      tiling: its tiles.
-      split: how workgroups share the keys; None where each has all of them.
+      analysis: the attention, without a causal mask and with a known number of queries.
+      config: the block sizes, warps and stages of the kernel that walks over keys.
+      num_splits: splits of a head at most, from `heuristics.num_kv_splits`.
+      target: the machine that is compiled for.
 
     Raises:
       Unsupported: an op has no form in Triton.
-      Conflict: the ops around the attention have other loops.
+      Conflict: prologue or epilogue have loops that the attention has not.
     """
-    op, shape, axes = work.op, work.shape, work.axes
-    tiles = Tiles(_space(work, tiling), {})
-    places = [_place(tiles, op, n, axes, work.loops.depth) for n in range(3)]
-    mask_map = () if work.mask is None else ops.plain_maps(op)[4]
-    mask_axes = tuple(axes[d] for d in mask_map if d is not None)
-    written = {} if work.mask is None else {work.mask: mask_axes}
-    out_axes = tuple(axes[d] for d in ops.indexing_maps(op)[-1] or () if d is not None)
-    tiles.loops = {
-        **loop_axes(tiles.space, work.before, mask_axes, written=written),
-        **loop_axes(tiles.space, work.after, out_axes, written={op.results[0]: out_axes}),
+    splits = _splits(analysis.sizes, config, num_splits, target)
+    return _merge(analysis, splits, _partial(analysis, config, splits))
+
+
+def _splits(
+    sizes: AttentionSizes, config: AttentionConfig, num_splits: int, target: Target
+) -> KvSplits:
+    """Splits of equal numbers of blocks; with dynamic sizes a function of them."""
+    block_n = config.block_n
+    if sizes.keys is not None and not sizes.dynamic_batch:
+        keys = -(-sizes.keys // (num_splits * block_n)) * block_n
+        return KvSplits(-(-sizes.keys // keys), str(keys))
+    num_tiles = -(-(sizes.queries or 1) // config.block_m)
+    arguments = {
+        "keys": sizes.keys_text,
+        "num_tiles": f"{num_tiles} * {sizes.heads_text}",
+        "max_ctas": heuristics.max_resident_ctas(target),
+        "min_keys": heuristics.MIN_KEYS_PER_SPLIT,
+        "block_n": block_n,
     }
-    scores = Scores(tiles, op, work.scale, work.body, work.mask, mask_axes, work.before)
-    lines = sums(places, scores, shape, tiling, work.causal, split)
-    first = None
-    if split is not None:
-        first = _parts(work, tiles, lines, tiling, split.parts)
-        tiling = AttentionConfig(min(_JOINED, power_of_two(shape.queries or _JOINED)), 0, 4, 1)
-        tiles = Tiles(_space(work, tiling), tiles.loops)
-        lines = join_parts(shape, tiling, split)
-    else:
-        lines.append("total = total / weight")
-    results = returned(work.region)
-    lines += _epilogue(tiles, op, work.after, results, out_axes)
-    kinds = [POINTERS[ops.element_type(x)] for x in results]
-    return Plan(
-        program(tiles, lines, tiling, kinds, shape.told, 3 if first else 0),
-        tuple(tiles.operands),
-        tuple(results),
-        (work.workgroups(tiling.block_m), Extent(1), Extent(1)),
-        work.sizes,
-        None if first or shape.told else work.problem,
-        before=first,
+    named = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return KvSplits(num_splits, f"attention.keys_per_split({named})")
+
+
+def _partial(analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSplits) -> Plan:
+    """The kernel whose CTAs walk over the keys of one split."""
+    sizes = analysis.sizes
+    tiles = attention_tiles.attention_tiles(analysis, config.block_m)
+    writer = tiles.body.writer
+    online_softmax.write_query_indices(writer, sizes, config)
+    online_softmax.write_initial_state(writer, sizes, config.block_m)
+    online_softmax.write_query_load(tiles, analysis, config.block_m)
+    ranges = _key_ranges(writer, sizes, config, splits)
+    online_softmax.write_key_loops(tiles, analysis, config, ranges)
+    row_mask, tile_mask = online_softmax.row_masks(sizes, config.block_m)
+    writer.line(f"row = {_partial_row(sizes, 'tl.program_id(2)')}")
+    elements = f"y0 + row * {sizes.v_head_size} + offs_dv"
+    writer.line(f"tl.store({elements}, accumulator, mask={tile_mask})")
+    writer.line(f"tl.store(y1 + row, row_max, mask={row_mask})")
+    writer.line(f"tl.store(y2 + row, row_sum, mask={row_mask})")
+    dynamic = (*sizes.dynamic_index(BATCH_SIZE), *sizes.dynamic_index(QUERY_SIZE))
+    rows = Extent(splits.count), Extent(sizes.heads * (sizes.queries or 1), sizes=dynamic)
+    program = attention_tiles.attention_program(
+        tiles,
+        config,
+        sizes.dynamic,
+        PARTIAL_RESULTS,
+        f"Flash decoding, {config.block_m} queries and {config.block_n} keys at a time.",
     )
-
-
-def _space(work: Attention, tiling: AttentionConfig) -> Space:
-    """The iteration space of a kernel."""
-    shape = work.shape
-    return Space(
-        (
-            Group("batch", work.batch, size=BATCH_SIZE),
-            Group(
-                "query",
-                work.rows,
-                "query_inside" if shape.cuts(tiling.block_m) else "",
-                QUERY_SIZE,
-            ),
-            Group("key", (shape.keys,), size=KEY_SIZE),
-            Group(
-                "column",
-                (shape.width,),
-                "column_inside" if padded(shape.width) != shape.width else "",
-            ),
-        )
-    )
-
-
-def _parts(
-    work: Attention, tiles: Tiles, lines: list[str], tiling: AttentionConfig, count: int
-) -> Plan:
-    """The kernel that sums over parts of the keys, from its lines up to the sums."""
-    shape = work.shape
-    lines = [*lines, *store_parts(shape, tiling.block_m)]
-    numbers = (*shape.numbers(BATCH_SIZE), *shape.numbers(QUERY_SIZE))
-    both = Extent(count), Extent(shape.heads * (shape.queries or 1), sizes=numbers)
-    scratch = ((*both, Extent(shape.width)), both, both)
     return Plan(
-        program(tiles, lines, tiling, ["*fp32"] * len(scratch), shape.told),
+        program,
         tuple(tiles.operands),
         (),
-        (work.workgroups(tiling.block_m), Extent(1), Extent(count)),
-        work.sizes,
-        scratch=scratch,
+        (analysis.query_tiles(config.block_m), Extent(1), Extent(splits.count)),
+        analysis.dynamic_sizes,
+        scratch=((*rows, Extent(sizes.v_head_size)), rows, rows),
     )
 
 
-def _place(
-    tiles: Tiles, op: ir.Operation, number: int, axes: dict[int, Axis], depth: int
-) -> tuple[str, str]:
-    """Where q, k or v starts for a workgroup, and the elements between steps of the depth."""
-    value, index_map = op.operands[number], ops.indexing_maps(op)[number] or ()
-    shape = ops.shape(value)
-    known = tuple(None if d == depth or d is None else axes[d] for d in index_map)
-    tiles.axes[value] = known
-    place = f"{tiles.pointer(value)} + {tiles.space.offset(shape, known)}"
-    step = "0"
-    if depth in index_map:
-        step = tiles.space.stride(shape, known, index_map.index(depth))
-    return place, step
+def _key_ranges(
+    writer: Writer, sizes: AttentionSizes, config: AttentionConfig, splits: KvSplits
+) -> list[KeyRange]:
+    """The full blocks of a split, and the last, partial block of the last split."""
+    full = online_softmax.full_blocks(sizes, config.block_n)
+    writer.line(f"split_keys = {splits.keys}")
+    writer.line("split_start = tl.program_id(2) * split_keys")
+    end = "split_start + split_keys"
+    ranges = [KeyRange("split_start", f"tl.minimum({full}, {end})", masked=True, tail=False)]
+    if sizes.has_key_tail(config.block_n):
+        first, last = f"tl.maximum({full}, split_start)", f"tl.minimum({sizes.keys_text}, {end})"
+        ranges.append(KeyRange(first, last, masked=True, tail=True))
+    return ranges
 
 
-def _epilogue(
-    tiles: Tiles,
-    op: ir.Operation,
-    after: list[ir.Operation],
-    results: list[ir.Value],
-    axes: tuple[Axis | None, ...],
-) -> list[str]:
-    """The lines from the normalized sums `total` to the results."""
-    start = len(tiles.body.lines)
-    tiles.forget_loads()
-    out = ops.element_type(op.results[0])
-    tiles.define(op.results[0], tiles.body.name(f"total.to({TYPES[out]})"))
-    for other in after:
-        tiles.elementwise(other)
-    for number, value in enumerate(results):
-        owned = axes if value == op.results[0] else tiles.written_axes(value)
-        tiles.store(f"y{number}", value, owned)
-    return tiles.body.lines[start:]
+def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan:
+    """The kernel that merges the splits of each query, and computes the epilogue."""
+    sizes = analysis.sizes
+    block_m = min(MAX_MERGE_BLOCK_M, power_of_two(sizes.queries or MAX_MERGE_BLOCK_M))
+    config = AttentionConfig(block_m, 0, MERGE_WARPS, 1)
+    tiles = attention_tiles.attention_tiles(analysis, block_m)
+    writer = tiles.body.writer
+    online_softmax.write_query_indices(writer, sizes, config)
+    online_softmax.write_initial_state(writer, sizes, block_m)
+    row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
+    with writer.indented(f"for split in range(tl.cdiv({sizes.keys_text}, {splits.keys})):"):
+        writer.line(f"row = {_partial_row(sizes, 'split')}")
+        elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
+        writer.line(f"split_accumulator = library.load({elements}, {tile_mask})")
+        writer.line(f"split_max = library.load(s1 + row, {row_mask})")
+        writer.line(f"split_sum = library.load(s2 + row, {row_mask})")
+        state = "accumulator, row_sum, row_max"
+        partial_state = "split_accumulator, split_sum, split_max"
+        writer.line(f"{state} = attention.merge_splits({partial_state}, {state})")
+    online_softmax.write_result(tiles, analysis)
+    results = returned(analysis.region)
+    program = attention_tiles.attention_program(
+        tiles,
+        config,
+        sizes.dynamic,
+        attention_tiles.pointer_types(results),
+        "Merge of the splits of flash decoding.",
+        scratch=len(PARTIAL_RESULTS),
+    )
+    return Plan(
+        program,
+        tuple(tiles.operands),
+        tuple(results),
+        (analysis.query_tiles(block_m), Extent(1), Extent(1)),
+        analysis.dynamic_sizes,
+        before=partial,
+    )
+
+
+def _partial_row(sizes: AttentionSizes, split: str) -> str:
+    """The index of a query among those of all heads and splits."""
+    queries = sizes.queries_text
+    return f"{split} * ({sizes.heads_text} * {queries}) + head * {queries} + offs_m"

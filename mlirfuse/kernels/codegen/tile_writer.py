@@ -299,7 +299,7 @@ class Tiles:
         guard = f", mask={mask}" if mask else ""
         stored = "tl.int8" if kind == "i1" else TYPES[kind]
         text = f"{self._inside[result]}.to({stored})"
-        self.body.lines.append(f"tl.store({pointer} + {offset}, {text}{guard})")
+        self.body.writer.line(f"tl.store({pointer} + {offset}, {text}{guard})")
 
     def plan(
         self,
@@ -364,8 +364,6 @@ from mlirfuse.kernels.device import library, reduction_sm90
 _GLUON = """\
 from triton.experimental import gluon
 from triton.experimental.gluon import language as tl
-
-from mlirfuse.kernels.device import attention_sm90
 
 
 """

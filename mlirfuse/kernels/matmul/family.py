@@ -16,10 +16,9 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.matmul import heuristics, search_space, selection
+from mlirfuse.kernels.matmul import heuristics, search_space, selection, strategies
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, analyze, problem_of
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
-from mlirfuse.kernels.matmul.strategies import strategy
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
@@ -40,8 +39,7 @@ class MatmulFamily:
         if not isinstance(analysis, MatmulAnalysis):
             return analysis
         selected = selection.select_config(analysis, target, config)
-        kernel = strategy(analysis, selected)
-        return attempted(lambda: kernel.plan(analysis, selected, target), "M and N")
+        return attempted(lambda: strategies.plan(analysis, selected, target), "M and N")
 
     def problem(self, region: ir.Operation, target: Target) -> MatmulProblem | NoMatch | None:
         """The problem of a region; None for another kind of region."""

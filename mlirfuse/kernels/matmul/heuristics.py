@@ -40,14 +40,15 @@ def num_ctas(problem: MatmulProblem, config: MatmulConfig) -> int:
     return -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
 
 
-def has_room(config: MatmulConfig, accumulators: int, target: Target) -> bool:
-    """Whether registers and shared memory hold a tile of `tl.dot` with several accumulators."""
+def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bool:
+    """Whether registers and shared memory hold the tiles of `tl.dot` of all accumulators."""
     gpu = gpu_of(target)
     if config.consumer_warpgroups or config.weight_streaming or config.block_m == 1:
         return True
-    per_thread = config.block_m * config.block_n * accumulators
+    columns = config.block_n * problem.accumulators
+    per_thread = config.block_m * columns
     per_thread //= config.num_warps * gpu.warp_size
-    stage = (config.block_m + config.block_n * accumulators) * config.block_k * 2
+    stage = (config.block_m + columns) * config.block_k * problem.operand_bits // 8
     return (
         per_thread <= MAX_ACCUMULATORS_PER_THREAD
         and stage * config.num_stages <= gpu.shared_memory_per_cta
@@ -63,10 +64,9 @@ def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     return min(_tile_configs(problem, target), key=lambda c: _cost(c, problem, target))
 
 
-def one_tile_config(config: MatmulConfig, accumulators: int) -> MatmulConfig:
-    """The configuration of one tile per CTA in the place of a persistent one that cannot run."""
-    block_n = max(config.block_n, 128) // accumulators
-    return MatmulConfig(128, block_n, 64, 8, 3, config.group_m)
+def block_n_each(block_n: int, accumulators: int) -> int:
+    """Columns of each accumulator of a tile, a power of two."""
+    return max(16, block_n // power_of_two(accumulators))
 
 
 def fills_with_small_tiles(problem: MatmulProblem, target: Target) -> bool:
@@ -74,7 +74,7 @@ def fills_with_small_tiles(problem: MatmulProblem, target: Target) -> bool:
     if problem.m <= MIN_DOT_M:
         smallest = MatmulConfig(16, 16, 64, 4, 1)
     else:
-        smallest = MatmulConfig(64, max(16, 64 // problem.accumulators), 64, 4, 1)
+        smallest = MatmulConfig(64, block_n_each(64, problem.accumulators), 64, 4, 1)
     return fills_device(num_ctas(problem, smallest), target)
 
 
@@ -85,7 +85,7 @@ def _gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     # A prologue keeps its operands in registers, too.
     longest = 512 if problem.prologue else 2048
     block_k = min(longest, max(32, power_of_two(problem.k)))
-    block_n = max(2, elements // block_k // problem.accumulators)
+    block_n = max(2, elements // block_k // power_of_two(problem.accumulators))
     while block_n > 2 and not fills_device(-(-problem.n // block_n) * problem.batch, target):
         block_n //= 2
     return MatmulConfig(1, block_n, block_k, num_warps, 3 if problem.prologue else 1)
@@ -113,12 +113,13 @@ def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConf
     accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
     for block_m in (64, 128):
         for block_n in (32, 64, 128, 256):
-            block_n = max(16, block_n // accumulators)
+            block_n = block_n_each(block_n, accumulators)
             elements = block_m * block_n * accumulators
             num_warps = 8 if elements >= 128 * 128 else 4
             block_k = _BLOCK_BYTES * 8 // problem.operand_bits
             if block_m + block_n * accumulators <= 128:
                 block_k *= 2
+            block_k = min(block_k, max(32, power_of_two(problem.k)))
             while block_k > 32 and _stages(block_m, block_n, block_k, problem, target) < 3:
                 block_k //= 2
             num_stages = _stages(block_m, block_n, block_k, problem, target)
@@ -126,6 +127,7 @@ def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConf
             fits = elements // (num_warps * warp_size) <= MAX_ACCUMULATORS_PER_THREAD
             if smallest or (fits and num_stages >= 2):
                 most = 3 if problem.prologue else MAX_STAGES
+                most = min(most, -(-problem.k // block_k))
                 num_stages = max(2, min(num_stages, most))
                 yield MatmulConfig(block_m, block_n, block_k, num_warps, num_stages)
 

@@ -14,6 +14,7 @@ from mlirfuse.kernels.matmul import persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.heuristics import (
     MAX_ACCUMULATORS_PER_THREAD,
     MAX_STAGES,
+    block_n_each,
     default_config,
 )
 from mlirfuse.kernels.matmul.problem import (
@@ -38,7 +39,7 @@ and of the epilogue."""
 MIN_ACCUMULATORS_PER_THREAD = 64
 """Accumulators of a thread below which loads outweigh arithmetic in a persistent kernel."""
 
-MIN_LOADED, MAX_LOADED = 6 * 1024, 24 * 1024
+MIN_LOADED, MAX_LOADED = 6 * 1024, 32 * 1024
 """Elements of a stage: fewer leave memory idle, more leave no room for two stages."""
 
 
@@ -103,42 +104,47 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulC
         for block_n in (16, 32, 64, 128):
             for block_k in (64, 128, 256, 512):
                 loaded = (block_m + block_n) * block_k
-                stages = min(4, _stages(loaded, target))
-                if not MIN_LOADED <= loaded <= MAX_LOADED or stages < 2:
+                most = _max_stages(loaded, target)
+                if not MIN_LOADED <= loaded <= MAX_LOADED or most < 2:
                     continue
-                tile = block_m, max(16, block_n // problem.accumulators), block_k, num_warps
+                tile = block_m, block_n_each(block_n, problem.accumulators), block_k, num_warps
                 if few:
-                    yield MatmulConfig(*tile, stages)
+                    for num_stages in sorted({min(most, 4), min(most, 5)}):
+                        yield MatmulConfig(*tile, num_stages)
                 if plain and block_k >= 256 and block_n <= 32:
-                    yield MatmulConfig(*tile, stages, split_k=num_warps)
+                    yield MatmulConfig(*tile, min(most, 3), split_k=num_warps)
+                    yield MatmulConfig(*tile, min(most, 4), split_k=num_warps)
 
 
 def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
-    """Larger tiles: all stages that fit, or half of them, so that two CTAs share an SM."""
-    warp_size = gpu_of(target).warp_size
+    """Larger tiles, with several depths of the pipeline."""
+    large = problem.m >= MAX_BUCKETED_M
+    for block_m, block_n, block_k, num_warps in _tiles(problem, target):
+        most = _max_stages((block_m + block_n) * block_k, target)
+        each = block_n_each(block_n, problem.accumulators)
+        depths = {min(most, depth) for depth in ((3, 4) if large else (3, 4, 6, 8))}
+        for num_stages in sorted(depths - {0, 1}):
+            for group_m in (4, 8, 16) if large and block_m * block_n > 128 * 128 else (8,):
+                yield MatmulConfig(block_m, each, block_k, num_warps, num_stages, group_m)
+
+
+def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, int, int]]:
+    """Tiles `block_m, block_n, block_k, num_warps`; of large M only those with high reuse."""
+    warp_size, large = gpu_of(target).warp_size, problem.m >= MAX_BUCKETED_M
     for block_m in (64, 128, 256):
         for block_n in (32, 64, 128, 256):
-            for block_k in (64, 128):
-                tile, loaded = block_m * block_n, (block_m + block_n) * block_k
-                num_warps = 8 if tile >= 128 * 128 else 4
-                per_thread = tile // (num_warps * warp_size)
-                if (
-                    block_m > max(64, problem.m)
-                    or per_thread > MAX_ACCUMULATORS_PER_THREAD
-                    or not MIN_LOADED <= loaded <= MAX_LOADED
-                ):
+            tile = block_m * block_n
+            if block_m > max(64, problem.m) or tile < (64 * 64 if large else 64 * 32):
+                continue
+            for num_warps in (4, 8) if tile >= 128 * 128 else (4,):
+                if tile // (num_warps * warp_size) > MAX_ACCUMULATORS_PER_THREAD:
                     continue
-                most = _stages(loaded, target)
-                for num_stages in sorted({max(2, most // 2), most}):
-                    for group_m in (4, 8, 16) if problem.m > MAX_BUCKETED_M else (8,):
-                        if num_stages <= most:
-                            block_n_each = max(16, block_n // problem.accumulators)
-                            yield MatmulConfig(
-                                block_m, block_n_each, block_k, num_warps, num_stages, group_m
-                            )
+                for block_k in (64, 128) if tile <= 64 * 128 else (64,):
+                    if (block_m + block_n) * block_k >= MIN_LOADED:
+                        yield block_m, block_n, block_k, num_warps
 
 
-def _stages(loaded: int, target: Target) -> int:
+def _max_stages(loaded: int, target: Target) -> int:
     """Stages of so many elements of 16 bits that fit in shared memory."""
     return min(MAX_STAGES, gpu_of(target).shared_memory_per_cta // (loaded * 2))
 

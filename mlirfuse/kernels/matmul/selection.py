@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 from mlirfuse.kernels.configs import lookup
@@ -27,7 +26,7 @@ def select_config(
     Args:
       analysis: the region.
       target: the target.
-      config: a given configuration, which is changed where no kernel can have it.
+      config: a given configuration, which is replaced where no kernel can have it.
     """
 
     def can_run(config: MatmulConfig) -> bool:
@@ -39,13 +38,7 @@ def select_config(
     chosen = config or choose_config(problem, target, can_run)
     if chosen.weight_streaming and not can_run(chosen):
         chosen = choose_config(problem, target, can_run)
-    if chosen.weight_streaming:
-        return chosen
-    if analysis.prologue or analysis.accumulators > 1 or analysis.accumulator_type != "f32":
-        chosen = dataclasses.replace(chosen, split_k=1)
-    if chosen.consumer_warpgroups and not can_run(chosen):
-        chosen = heuristics.one_tile_config(chosen, analysis.accumulators)
-    return chosen
+    return chosen if can_run(chosen) else heuristics.default_config(problem, target)
 
 
 def choose_config(
@@ -69,10 +62,7 @@ def choose_config(
         return (
             _serves_m(config.block_m, problem.m)
             and _informs(entry, problem)
-            and (
-                problem.accumulators == 1
-                or heuristics.has_room(config, problem.accumulators, target)
-            )
+            and (problem.accumulators == 1 or heuristics.has_room(config, problem, target))
             and can_run(config)
         )
 

@@ -1,16 +1,16 @@
-"""The kernels of the family: which one a configuration means.
+"""The kernels of the family, and the one that a configuration means.
 
 weight_only        streamed weights of 4 or 8 bits, few rows
 persistent_sm90    warp-specialized persistent kernel for Hopper
-fused_loop         prologue in the loop over K, or several accumulators
-gemv               one row without tensor cores
+gemv               one row per CTA, without tensor cores
 split_k            few rows, warps split K
 tile               one tile per CTA, the general kernel
+fused_loop         prologue in the loop over K, or several accumulators
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import Protocol
 
 from mlirfuse.kernels.matmul import (
     fused_loop,
@@ -22,16 +22,33 @@ from mlirfuse.kernels.matmul import (
 )
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
 from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.plan import Plan
+from mlirfuse.targets.base import Target
 
 
-def strategy(analysis: MatmulAnalysis, config: MatmulConfig) -> ModuleType:
-    """The module whose `plan` makes the kernel of a region with a selected configuration."""
+class Strategy(Protocol):
+    """A module that plans one kind of kernel."""
+
+    def can_run(self, analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
+        """Whether the kernel computes a region."""
+
+    def plan(self, analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
+        """Plans the kernel of a region that it `can_run`."""
+
+
+def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
+    """Plans the kernel of a region with a selected configuration."""
+    strategies = _strategies(config)
+    found = next(each for each in strategies if each.can_run(analysis, config, target))
+    return found.plan(analysis, config, target)
+
+
+def _strategies(config: MatmulConfig) -> tuple[Strategy, ...]:
+    """The kernels that a configuration may mean, in order; the first that can run is taken."""
     if config.weight_streaming:
-        return weight_only
+        return (weight_only,)
     if config.consumer_warpgroups:
-        return persistent_sm90
-    if analysis.prologue or analysis.accumulators > 1:
-        return fused_loop
+        return (persistent_sm90,)
     if config.block_m == 1:
-        return gemv
-    return split_k if config.split_k > 1 else tile
+        return (gemv, fused_loop)
+    return (split_k, tile, fused_loop) if config.split_k > 1 else (tile, fused_loop)

@@ -15,12 +15,19 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr import reshapes, upstream_math
-from mlirfuse.structured.expr.arithmetic import constant_factor
 from mlirfuse.structured.expr.expressions import number, start
-from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, common_domain, holds
-from mlirfuse.structured.expr.nodes import Apply, Base, Element, Expr, Index, Lin, Loop
+from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, holds
+from mlirfuse.structured.expr.nodes import Apply, Base, Element, Expr
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.recognize import mask_analysis, mask_logic, masks
+from mlirfuse.structured.recognize.attention_operands import (
+    DomainBuilder,
+    Operand,
+    bits_of,
+    operand_of,
+    types_agree,
+    views,
+)
 from mlirfuse.structured.recognize.scores import (
     Contraction,
     NearScores,
@@ -28,31 +35,6 @@ from mlirfuse.structured.recognize.scores import (
     find_scores,
 )
 from mlirfuse.structured.recognize.softmax import Softmax, find_softmax, tests_fully_masked
-
-MAX_VIEW_OPS = 16
-"""Ops between a contraction and the tensor in memory that recognition looks through."""
-
-
-_BITS = {"f16": 16, "bf16": 16, "f32": 32}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operand:
-    """A tensor of the attention.
-
-    Attributes:
-      value: the tensor.
-      axes: dimensions of the domain for each axis: none for an axis of size one, several, major
-        first, for an axis that a reshape collapsed.
-    """
-
-    value: ir.Value
-    axes: tuple[tuple[int, ...], ...]
-
-    @property
-    def dims(self) -> set[int]:
-        """The dimensions that index the tensor."""
-        return {d for axis in self.axes for d in axis}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,24 +233,24 @@ def _attention(
             return NearAttention(mask is not None, other)
         masked = None if mask is None else mask_analysis.masked_rows(mask, key, size_of)
     indices += [] if nonzero is None else nonzero.index
-    plan = _Plan(final, key, scores.loop, indices, size_of)
-    kept_bits = min(_bits(final.results[0]), _bits(weights.value))
+    builder = DomainBuilder(final, key, scores.loop, indices, size_of)
+    kept_bits = min(bits_of(final.results[0]), bits_of(weights.value))
     refusal: NoMatch | None = None
     for q, k, values in itertools.product(
-        _views(scores.q, scores.loop), _views(scores.k, scores.loop), _views(v, None)
+        views(scores.q, scores.loop), views(scores.k, scores.loop), views(v, None)
     ):
         read = (q.element, k.element, values.element)
-        if not _types_agree([e.value for e in read], kept_bits):
+        if not types_agree([e.value for e in read], kept_bits):
             continue
-        domain = plan.domain(*read)
+        domain = builder.domain(*read)
         if isinstance(domain, Domain):
             return Attention(
                 qk=scores.qk,
                 final=final,
-                q=_operand(domain, q.element),
-                k=_operand(domain, k.element),
-                v=_operand(domain, values.element),
-                result=_operand(domain, start(final.results[0])),
+                q=operand_of(domain, q.element),
+                k=operand_of(domain, k.element),
+                v=operand_of(domain, values.element),
+                result=operand_of(domain, start(final.results[0])),
                 domain=domain,
                 scale=scores.scale * q.scale * k.scale,
                 mask=mask,
@@ -287,115 +269,3 @@ def _mask(expr: Expr, size_of: SizeOf) -> Expr | None:
     found = mask_analysis.simplified(expr, size_of)
     found = masks.as_boolean(found) or masks.bounded(found)
     return None if found == mask_logic.TRUE else found
-
-
-def _operand(domain: Domain, element: Element) -> Operand:
-    return Operand(element.value, tuple(domain.of(index) for index in element.index))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _View:
-    """A tensor from which an operand can be read.
-
-    Attributes:
-      element: an element of the tensor.
-      scale: constant factor between the tensor and the operand.
-    """
-
-    element: Element
-    scale: float
-
-
-def _views(element: Element, contracted: Loop | None) -> list[_View]:
-    """The tensors that an operand is a view of, best first.
-
-    Recognition also looks through widening casts, and through constant factors of q and k. A view
-    is better with a narrower element type, then with the contracted loop as the last index, then
-    without linearized indices, then further upstream.
-
-    Args:
-      element: the operand.
-      contracted: the loop over which q and k are contracted; None for v.
-    """
-    found = [_View(element, 1.0)]
-    expr: Expr = element
-    factor = 1.0
-    for _ in range(MAX_VIEW_OPS):
-        step: Expr | None = None
-        if isinstance(expr, Element):
-            step = reshapes.step(expr)
-        elif isinstance(expr, Apply) and expr.op == "arith.extf":
-            step = expr.args[0]
-        elif isinstance(expr, Apply) and expr.op in ("arith.mulf", "arith.divf"):
-            taken = constant_factor(expr) if contracted is not None else None
-            if taken is not None:
-                step, factor = taken[0], factor * taken[1]
-        if step is None:
-            break
-        expr = step
-        if isinstance(expr, Element):
-            found.append(_View(expr, factor))
-
-    def rank(view: _View) -> tuple[int, bool, bool]:
-        index = view.element.index
-        inner = contracted is None or index[-1:] == (contracted,)
-        return _bits(view.element.value), not inner, any(isinstance(i, Lin) for i in index)
-
-    return sorted(reversed(found), key=rank)
-
-
-def _bits(value: ir.Value) -> int:
-    return _BITS.get(ops.element_type(value), 64)
-
-
-def _types_agree(read: list[ir.Value], kept_bits: int) -> bool:
-    """Whether one attention can read q, k and v.
-
-    It rounds the softmax weights to v's type, which must not be narrower than the `kept_bits` to
-    which the graph rounds the weights or the result.
-    """
-    return len({ops.element_type(v) for v in read}) == 1 and kept_bits <= _bits(read[-1])
-
-
-_ROLES = {"qkvo": "batch", "qo": "m", "vo": "n", "qk": "k1", "kv": "key"}
-"""Role of a dimension, by the tensors among q, k, v and the output that it indexes."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Plan:
-    """The inputs of the domain apart from the chosen views."""
-
-    final: ir.Operation
-    key: Loop
-    k1: Loop
-    mask: list[Index]
-    size_of: SizeOf
-
-    def domain(self, q: Element, k: Element, v: Element) -> Domain | NoMatch:
-        """The dimensions in the order of `Attention`, or a refusal."""
-        out = start(self.final.results[0])
-        parts = (q, k, v, out)
-        indices = [*(index for part in parts for index in part.index), *self.mask]
-        domain = common_domain(indices, self.size_of)
-        if domain is None:
-            return NoMatch(
-                Reason.INDEXING_MAP, "reshapes split a dimension in ways that do not nest"
-            )
-        read = [[d for index in part.index for d in domain.of(index)] for part in parts]
-        kinds: dict[str, list[int]] = {role: [] for role in _ROLES.values()}
-        # Batch and query dimensions keep the order of the result.
-        for d in dict.fromkeys([*read[3], *range(len(domain.dims))]):
-            users = "".join(name for name, dims in zip("qkvo", read, strict=True) if d in dims)
-            if users not in _ROLES:
-                return NoMatch(Reason.INDEXING_MAP, f"a dimension of {', '.join(users)} alone")
-            kinds[_ROLES[users]].append(d)
-        if any(len(set(dims)) != len(dims) for dims in read):
-            return NoMatch(Reason.INDEXING_MAP, "an operand reads a diagonal")
-        for role, base in (("k1", self.k1), ("key", self.key)):
-            if len(kinds[role]) != 1 or domain.of(base) != tuple(kinds[role]):
-                return NoMatch(
-                    Reason.INDEXING_MAP, f"{len(kinds[role])} dimensions in place of one"
-                )
-        if not kinds["m"] or not kinds["n"]:
-            return NoMatch(Reason.STRUCTURE, "a single query, or a head of size one")
-        return domain.reordered(d for role in kinds.values() for d in role)

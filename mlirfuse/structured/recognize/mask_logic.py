@@ -20,7 +20,6 @@ MINUS_INFINITY = Const(-math.inf, "f32")
 LOGIC_OPS = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
 INTEGER_TO_FLOAT = frozenset({"arith.sitofp", "arith.uitofp"})
 
-
 _FOLDED: dict[str, Callable[..., Any]] = {
     "arith.addf": operator.add,
     "arith.mulf": operator.mul,

@@ -1,0 +1,180 @@
+"""Configurations of attention kernels, computed from the problem and the GPU.
+
+Sources: Dao, FlashAttention-2 (2023), tile shapes by head size; Shah et al., FlashAttention-3
+(2024), ping-pong of two consumer warpgroups; Dao et al., Flash-Decoding (2023), split-KV.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention.analysis import ASSUMED_BATCH
+from mlirfuse.kernels.attention.problem import (
+    OVERLAPPED_SM90,
+    WARP_SPECIALIZED_SM90,
+    AttentionConfig,
+    AttentionProblem,
+)
+from mlirfuse.kernels.attention.sizes import MIN_DOT_SIZE, AttentionSizes, padded_head
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.targets.base import Target
+
+CTAS_PER_SM = 2
+"""CTAs that share an SM, so that matmuls of one run under the softmax of the other."""
+
+MIN_KEYS_PER_SPLIT = 256
+"""Keys that are worth a CTA of their own, at least."""
+
+MIN_QUERIES_SM90 = 48
+"""Queries below which more than a quarter of the 64 rows of a warpgroup's matmul would be empty."""
+
+WARPGROUP_QUERIES = 64
+"""Queries of a warpgroup of Hopper: rows of its matrix instruction."""
+
+HEAD_SIZES_SM90 = (64, 128)
+"""Head sizes of the kernels for Hopper: one or two rows of 128 bytes, swizzled, for an element."""
+
+MAX_QUERY_PADDING = 1.15
+"""Rows of two-warpgroup tiles over rows of one-warpgroup tiles up to which producer warps pay: the
+causal 1x32x4000x128 took 301 us without them and 259 us with them on an H100."""
+
+MAX_BLOCK_M = 64
+"""Queries of a tile of the portable kernel: its accumulators fit the registers of four warps."""
+
+MAX_NUM_STAGES = {"cuda": 3, "rocm": 2}
+"""Stages of the portable kernel; Triton's pipeline for AMD prefetches one block, into registers."""
+
+
+def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
+    """The configuration for a problem without a measured neighbor.
+
+    On Hopper heads of 128 fill the shared memory of an SM with one CTA: two consumer warpgroups in
+    it overlap. Of heads of 64 several CTAs share an SM and overlap without synchronization.
+    """
+    if not _for_sm90(problem, target):
+        return portable_config(problem, target)
+    if problem.head_size > 64 and problem.queries > WARPGROUP_QUERIES:
+        return AttentionConfig(2 * WARPGROUP_QUERIES, 128, 8, 2, kernel=WARP_SPECIALIZED_SM90)
+    return AttentionConfig(WARPGROUP_QUERIES, 64, 4, 2, kernel=OVERLAPPED_SM90)
+
+
+def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
+    """The configuration of the portable kernel: as many stages as let two CTAs share an SM.
+
+    Where one CTA does not fit with two stages, blocks have fewer keys.
+    """
+    gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
+    config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
+    while (
+        config.num_stages > 2
+        and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
+    ):
+        config = dataclasses.replace(config, num_stages=config.num_stages - 1)
+    while (
+        config.block_n > MIN_DOT_SIZE
+        and shared_memory(problem, config, target) > gpu.shared_memory_per_cta
+    ):
+        config = dataclasses.replace(config, block_n=config.block_n // 2)
+    return config
+
+
+def query_block(queries: int) -> int:
+    """The tile that so many queries fill."""
+    return max(MIN_DOT_SIZE, power_of_two(queries))
+
+
+def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Target) -> int:
+    """Bytes of shared memory of the portable kernel: q, weights, and blocks of keys and values.
+
+    A pipeline of n stages holds n - 1 blocks of each; for AMD, q is in registers alone. Triton 3.9
+    reports these numbers for heads of 128 on sm_80, sm_90 and gfx942.
+    """
+    head = padded_head(problem.head_size)
+    blocks = (config.num_stages - 1) * 2 * config.block_n * head
+    queries = 0 if target.name == "rocm" else config.block_m * head
+    return 2 * (blocks + queries + config.block_m * config.block_n)
+
+
+def max_resident_ctas(target: Target) -> int:
+    """CTAs that the device holds at a time."""
+    return CTAS_PER_SM * gpu_of(target).num_sms
+
+
+def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Target) -> int:
+    """CTAs that split the keys of a tile of queries; 1 where tiles alone occupy the device.
+
+    They do from three quarters of the SMs on. With dynamic keys or batches this is the largest
+    number; a kernel computes its own from the sizes. A dynamic number of queries is not split.
+    """
+    if causal or sizes.queries is None:
+        return 1
+    # Of a dynamic number of batches there may be one, which counts where queries are few.
+    many = sizes.dynamic_batch and sizes.queries >= MIN_QUERIES_SM90
+    num_tiles = -(-sizes.queries // block_m) * sizes.heads * (ASSUMED_BATCH if many else 1)
+    splits = max_resident_ctas(target) // num_tiles
+    if sizes.keys is not None:
+        splits = min(splits, sizes.keys // MIN_KEYS_PER_SPLIT)
+    occupied = 4 * num_tiles >= 3 * gpu_of(target).num_sms
+    return 1 if occupied else max(1, splits)
+
+
+def configs(problem: AttentionProblem, target: Target) -> list[AttentionConfig]:
+    """The configurations that the tuner measures: the portable default, and all others that fit."""
+    limit = gpu_of(target).shared_memory_per_cta
+    portable = [
+        config
+        for config in _portable_configs(problem)
+        if shared_memory(problem, config, target) <= limit
+    ]
+    sm90 = _sm90_configs() if _for_sm90(problem, target) else ()
+    orders = (False, True) if problem.mask == "causal" and problem.queries > 32 else (False,)
+    found = [
+        dataclasses.replace(config, heads_first=heads_first)
+        for config in (portable_config(problem, target), *portable, *sm90)
+        for heads_first in orders
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _portable_configs(problem: AttentionProblem) -> Iterator[AttentionConfig]:
+    """Blocks, warps and stages of the portable kernel."""
+    if problem.queries <= 32:
+        for block_n, num_stages in ((64, 3), (128, 2), (128, 3)):
+            yield AttentionConfig(query_block(problem.queries), block_n, 4, num_stages)
+        return
+    for num_stages in (2, 3):
+        yield AttentionConfig(64, 64, 4, num_stages)
+        yield AttentionConfig(128, 64, 8, num_stages)
+    yield AttentionConfig(64, 32, 4, 3)
+    yield AttentionConfig(64, 128, 4, 2)
+    if problem.head_size <= 64:
+        # The accumulators of 128 queries fit the registers of four warps.
+        yield AttentionConfig(64, 64, 4, 4)
+        yield AttentionConfig(128, 64, 4, 3)
+        yield AttentionConfig(128, 128, 4, 2)
+        yield AttentionConfig(128, 128, 4, 3)
+    else:
+        yield AttentionConfig(64, 32, 4, 4)
+        yield AttentionConfig(128, 32, 4, 3)
+        yield AttentionConfig(128, 32, 8, 4)
+        yield AttentionConfig(128, 128, 8, 2)
+
+
+def _sm90_configs() -> Iterator[AttentionConfig]:
+    """One and two consumer warpgroups, with blocks of 64 and 128 keys."""
+    for block_n in (64, 128):
+        yield AttentionConfig(WARPGROUP_QUERIES, block_n, 4, 2, kernel=OVERLAPPED_SM90)
+        yield AttentionConfig(2 * WARPGROUP_QUERIES, block_n, 8, 2, kernel=WARP_SPECIALIZED_SM90)
+
+
+def _for_sm90(problem: AttentionProblem, target: Target) -> bool:
+    """Whether the kernels for Hopper compute such problems."""
+    return (
+        target.arch == triton_compiler.HOPPER
+        and problem.mask != "general"
+        and problem.head_size in HEAD_SIZES_SM90
+        and problem.queries >= MIN_QUERIES_SM90
+    )

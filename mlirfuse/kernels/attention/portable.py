@@ -1,0 +1,70 @@
+"""Flash attention in Triton: one CTA for a tile of queries of one head.
+
+The CTA walks over all keys with an online softmax. Scores and weights stay in registers; blocks of
+keys that a causal mask hides from all queries of the tile are left out.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels.attention import online_softmax
+from mlirfuse.kernels.attention import tiles as attention_tiles
+from mlirfuse.kernels.attention.analysis import AttentionAnalysis, problem_of
+from mlirfuse.kernels.attention.online_softmax import KeyRange
+from mlirfuse.kernels.attention.problem import AttentionConfig
+from mlirfuse.kernels.codegen.tile_writer import returned
+from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.plan import Extent, Plan
+
+
+def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
+    """Plans the kernel.
+
+    Args:
+      analysis: the attention.
+      config: the block sizes, warps and stages.
+
+    Raises:
+      Unsupported: an op has no form in Triton.
+      Conflict: prologue or epilogue have loops that the attention has not.
+    """
+    sizes = analysis.sizes
+    tiles = attention_tiles.attention_tiles(analysis, config.block_m)
+    writer = tiles.body.writer
+    online_softmax.write_query_indices(writer, sizes, config, causal=analysis.causal)
+    online_softmax.write_initial_state(writer, sizes, config.block_m)
+    online_softmax.write_query_load(tiles, analysis, config.block_m)
+    ranges = _key_ranges(writer, analysis, config)
+    online_softmax.write_key_loops(tiles, analysis, config, ranges)
+    online_softmax.write_result(tiles, analysis)
+    results = returned(analysis.region)
+    program = attention_tiles.attention_program(
+        tiles,
+        config,
+        sizes.dynamic,
+        attention_tiles.pointer_types(results),
+        f"Flash attention, {config.block_m} queries and {config.block_n} keys at a time.",
+    )
+    return Plan(
+        program,
+        tuple(tiles.operands),
+        tuple(results),
+        (analysis.query_tiles(config.block_m), Extent(1), Extent(1)),
+        analysis.dynamic_sizes,
+        None if sizes.dynamic else problem_of(analysis),
+    )
+
+
+def _key_ranges(
+    writer: Writer, analysis: AttentionAnalysis, config: AttentionConfig
+) -> list[KeyRange]:
+    """The keys that no mask concerns, and those of the diagonal or of the last, partial block."""
+    sizes, block_m, block_n = analysis.sizes, config.block_m, config.block_n
+    full, end = online_softmax.full_blocks(sizes, block_n), sizes.keys_text
+    if analysis.causal:
+        diagonal = f"(tile * {block_m} + 1) // {block_n} * {block_n}"
+        writer.line(f"unmasked_end = tl.minimum({full}, {diagonal})")
+        full, end = "unmasked_end", f"tl.minimum({end}, (tile + 1) * {block_m})"
+    ranges = [KeyRange("0", full, masked=not analysis.causal, tail=False)]
+    if analysis.causal or sizes.has_key_tail(block_n):
+        ranges.append(KeyRange(full, end, masked=True, tail=True))
+    return ranges

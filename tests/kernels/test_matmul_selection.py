@@ -1,0 +1,170 @@
+"""Which configuration a matmul gets: measured for a near problem, or computed from the device."""
+
+import dataclasses
+
+import pytest
+from iree.compiler import ir
+
+from helpers.kernel_runner import needs_triton
+from helpers.matmul_plans import linear, plan
+from mlirfuse import targets
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.matmul import heuristics
+from mlirfuse.kernels.matmul.family import MATMUL
+from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem, bucket_m
+from mlirfuse.kernels.matmul.selection import choose_config
+from mlirfuse.targets.base import MeasuredConfig
+
+HOPPER = targets.parse("cuda:sm_90")
+DEVICES = ("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90", "rocm:gfx90a", "rocm:gfx942")
+WIDE, NARROW = MatmulConfig(128, 64, 64, 4, 4), MatmulConfig(64, 32, 128, 4, 6)
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """The configuration of a matmul where only some configurations were measured."""
+    monkeypatch.setattr(lookup, "_built_in_entries", lambda *_: ())
+    return _chosen
+
+
+def _chosen(sizes, *entries, accumulators=1):
+    measured = tuple(
+        MeasuredConfig("matmul", MatmulProblem(*known).to_dict(), config.to_dict(), 1.0)
+        for known, config in entries
+    )
+    target = dataclasses.replace(HOPPER, measured=measured)
+    return choose_config(MatmulProblem(*sizes, accumulators=accumulators), target)
+
+
+def test_the_nearest_that_fills_the_device(chosen):
+    """With N = 2048 tiles of 128x64 make 64 CTAs, with 3072 they make 96."""
+    entries = ((256, 4096, 4096, 1), WIDE), ((256, 1024, 4096, 1), NARROW)
+    assert chosen((256, 3072, 4096, 1), *entries) == WIDE
+    assert chosen((256, 2048, 4096, 1), *entries) == NARROW
+    assert chosen((256, 2048, 4096, 2), *entries) == WIDE
+
+
+def test_a_configuration_that_filled_little_when_measured_counts(chosen):
+    entries = ((64, 256, 4096, 1), WIDE), ((64, 1024, 4096, 1), NARROW)
+    assert chosen((64, 256, 4096, 1), *entries) == WIDE
+    assert chosen((64, 192, 4096, 1), *entries) == WIDE
+
+
+def test_where_none_fills_the_default_does_or_the_nearest_counts(chosen):
+    entry = (256, 4096, 4096, 1), WIDE
+    assert chosen((256, 2048, 4096, 1), entry) == MatmulConfig(64, 64, 128, 4, 4)
+    assert chosen((256, 512, 4096, 1), entry) == WIDE
+
+
+def test_few_rows_and_streamed_weights_may_fill_less(chosen):
+    few = MatmulConfig(16, 32, 512, 4, 3)
+    streaming = MatmulConfig(32, 32, 1024, 8, 1, weight_streaming=True)
+    low, narrow = MatmulConfig(16, 16, 512, 4, 3), ((64, 128, 4096, 1), NARROW)
+    entries = ((16, 4096, 4096, 1), few), ((16, 512, 4096, 1), low)
+    assert chosen((16, 1536, 4096, 1), *entries) == few
+    assert chosen((64, 1024, 4096, 1), ((64, 4096, 4096, 1), streaming), narrow) == streaming
+
+
+def test_tiles_of_too_few_rows_are_passed_over(chosen):
+    few = (16, 4096, 4096, 1), MatmulConfig(16, 32, 256, 4, 3)
+    entries = few, ((512, 4096, 4096, 1), NARROW)
+    assert chosen((64, 4096, 4096, 1), *entries).block_m == 16
+    assert chosen((80, 4096, 4096, 1), *entries) == NARROW
+
+
+@pytest.mark.parametrize(
+    "large",
+    [MatmulConfig(128, 128, 64, 4, 3), MatmulConfig(64, 64, 128, 4, 6)],
+    ids=["registers", "shared memory"],
+)
+def test_several_accumulators_need_room(chosen, large):
+    entries = ((256, 4096, 4096, 1), large), ((64, 4096, 4096, 1), NARROW)
+    assert chosen((256, 4096, 4096, 1), *entries) == large
+    assert chosen((256, 4096, 4096, 1), *entries, accumulators=2) == NARROW
+
+
+def test_quantized_weights_have_their_own_tiles():
+    problem = MatmulProblem(128, 14336, 4096, 1, prologue=True, weight_bits=8)
+    assert choose_config(problem, HOPPER).weight_streaming
+
+
+@pytest.mark.parametrize(
+    ("m", "tile"),
+    [
+        (16, (16, 32)),
+        (17, (64, 32)),
+        (64, (64, 32)),
+        (100, (64, 64)),
+        (256, (64, 128)),
+        (512, (128, 128)),
+        (1000, (128, 256)),
+        (4096, (128, 256)),
+    ],
+)
+def test_tiles_by_m(m, tile):
+    """With the built-in measurements each fills nearly all of 132 SMs, and so does the default."""
+    problem = MatmulProblem(bucket_m(m, streamed=False), 4096, 4096, 1)
+    found = choose_config(problem, HOPPER)
+    assert (found.block_m, found.block_n) == tile
+    assert -(-m // found.block_m) * (4096 // found.block_n) >= 128
+    assert heuristics.num_ctas(problem, heuristics.default_config(problem, HOPPER)) >= 128
+
+
+@pytest.mark.parametrize(("m", "counts"), [(1, 1), (16, 16), (17, 32), (1000, 1024)])
+def test_m_counts_as_a_power_of_two(m, counts):
+    assert bucket_m(m, streamed=False) == counts
+    assert bucket_m(1025, streamed=False) == 1025
+
+
+PROBLEMS = [
+    MatmulProblem(1, 4096, 4096, 1),
+    MatmulProblem(1, 4096, 4096, 1, b_k_contiguous=False),
+    MatmulProblem(1, 64, 70, 1, prologue=True, weight_bits=4),
+    MatmulProblem(16, 4096, 14336, 1),
+    MatmulProblem(16, 1024, 64, 1, prologue=True),
+    MatmulProblem(16, 14336, 4096, 1, accumulators=2),
+    MatmulProblem(64, 4096, 4096, 1),
+    MatmulProblem(128, 64, 64, 1, operand_bits=8),
+    MatmulProblem(512, 512, 64, 64),
+    MatmulProblem(1024, 14336, 4096, 1, accumulators=2),
+    MatmulProblem(512, 4096, 4096, 1, accumulators=3),
+    MatmulProblem(4096, 4096, 4096, 1),
+    MatmulProblem(8192, 28672, 8192, 1, b_k_contiguous=False),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_defaults_fit_the_device(problem, device):
+    """Accumulators fit registers, stages fit shared memory, and dimensions are powers of two."""
+    target = targets.parse(device)
+    found = MATMUL.default_config(problem, target)
+    for size in (found.block_m, found.block_n, found.block_k, found.num_warps):
+        assert size & (size - 1) == 0
+    assert heuristics.has_room(found, problem, target)
+    assert found.block_m == 1 or min(found.block_m, found.block_n, found.block_k) >= 16
+    configs = MATMUL.configs(problem, target)
+    assert configs[0] == found
+    assert len({*configs}) == len(configs) < 100
+
+
+def test_default_of_an_unknown_device():
+    """Without the resources of the GPU the tiles are those of a small one."""
+    target = dataclasses.replace(HOPPER, gpu=None)
+    found = MATMUL.default_config(MatmulProblem(4096, 4096, 4096, 1), target)
+    loaded = (found.block_m + found.block_n) * found.block_k * 2
+    assert found.num_stages * loaded <= 48 * 1024
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("sizes", "persistent"), [((128, 14336, 4096), False), ((100, 3072, 768), True)]
+)
+def test_object_code_with_measured_configurations(sizes, persistent):
+    with ir.Context():
+        found = plan(linear(sizes), None)
+        assert ("matmul_sm90" in found.program.source) == persistent
+        kernel = triton_compiler.build(found.program, "sm_90")
+    assert b"wgmma" in kernel.code
+    assert kernel.workgroup_memory <= (HOPPER.shared_memory or 0)
