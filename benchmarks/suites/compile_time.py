@@ -45,7 +45,7 @@ _TEXT = (
 )
 _PASSES = (
     "Wall time of each step, and the rewrites of each pass. Passes run on three of "
-    "[layers that are alike](engine.md#layers-that-are-alike)."
+    "[layers that are alike](repeated-layers.md)."
 )
 
 _log = logging.getLogger(__name__)

@@ -5,10 +5,10 @@
 // The right operand lies transposed in memory; the bias is added to the sums in registers.
 // FEATURE: matmul_triton_kernel
 // FEATURE: needs --enable-feature=kernels
-// CHECK-LABEL: @product_and_bias
+// CHECK-LABEL: @matmul_and_bias
 // CHECK-SAME: %[[A:.*]]: tensor<200x96xf16>, %[[B:.*]]: tensor<72x96xf16>, %[[C:.*]]: tensor<72xf32>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[A]], %[[B]], %[[C]]) : (tensor<200x96xf16>, tensor<72x96xf16>, tensor<72xf32>) -> tensor<200x72xf16>
-// CHECK: %[[N:.*]] = arith.constant 8 : index
+// CHECK: %[[N:.*]] = arith.constant 12 : index
 // CHECK: hal.return %[[N]]
 // CHECK: util.return %[[Y]]
 #a = affine_map<(m, n, k) -> (m, k)>
@@ -16,7 +16,7 @@
 #c = affine_map<(m, n, k) -> (m, n)>
 #id = affine_map<(m, n) -> (m, n)>
 #column = affine_map<(m, n) -> (n)>
-util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>, %bias: tensor<72xf32>) -> tensor<200x72xf16> {
+util.func public @matmul_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>, %bias: tensor<72xf32>) -> tensor<200x72xf16> {
   %zero = arith.constant 0.0 : f32
   %y = flow.dispatch.region -> (tensor<200x72xf16>) {
     %sums = tensor.empty() : tensor<200x72xf32>
@@ -36,10 +36,10 @@ util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>
 
 // -----
 
-// CHECK-LABEL: @product_and_bias_bf16
+// CHECK-LABEL: @matmul_and_bias_bf16
 // CHECK-SAME: %[[A:.*]]: tensor<200x96xbf16>, %[[B:.*]]: tensor<72x96xbf16>, %[[C:.*]]: tensor<72xf32>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[A]], %[[B]], %[[C]]) : (tensor<200x96xbf16>, tensor<72x96xbf16>, tensor<72xf32>) -> tensor<200x72xbf16>
-// CHECK: %[[N:.*]] = arith.constant 8 : index
+// CHECK: %[[N:.*]] = arith.constant 12 : index
 // CHECK: hal.return %[[N]]
 // CHECK: util.return %[[Y]]
 #a = affine_map<(m, n, k) -> (m, k)>
@@ -47,7 +47,7 @@ util.func public @product_and_bias(%a: tensor<200x96xf16>, %b: tensor<72x96xf16>
 #c = affine_map<(m, n, k) -> (m, n)>
 #id = affine_map<(m, n) -> (m, n)>
 #column = affine_map<(m, n) -> (n)>
-util.func public @product_and_bias_bf16(%a: tensor<200x96xbf16>, %b: tensor<72x96xbf16>, %bias: tensor<72xf32>) -> tensor<200x72xbf16> {
+util.func public @matmul_and_bias_bf16(%a: tensor<200x96xbf16>, %b: tensor<72x96xbf16>, %bias: tensor<72xf32>) -> tensor<200x72xbf16> {
   %zero = arith.constant 0.0 : f32
   %y = flow.dispatch.region -> (tensor<200x72xbf16>) {
     %sums = tensor.empty() : tensor<200x72xf32>

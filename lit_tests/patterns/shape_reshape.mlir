@@ -131,7 +131,7 @@ func.func @no_rewrite_division_by_what_is_no_size(%x: tensor<?x6xf32>, %k: i64) 
 // CHECK: tensor.reshape
 // WHY: function @no_rewrite_narrow
 // WHY: structure (1)
-// WHY: the sizes are not of i64 or index
+// WHY: the sizes are neither i64 nor index
 func.func @no_rewrite_narrow(%x: tensor<?x6xf32>) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
   %six = arith.constant 6 : i32

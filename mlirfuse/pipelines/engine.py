@@ -76,7 +76,7 @@ def run(
       MustFuseError: ops that have to end in one group did not.
     """
     try:
-        with _without_collection(), registry.scope(options.load_pass):
+        with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
                 done = None
                 if dump_dir is None and observer is None:

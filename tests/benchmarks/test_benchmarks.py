@@ -90,7 +90,8 @@ def test_jax_block_is_causal():
     jax = pytest.importorskip("jax", reason="JAX is in the extra 'jax'")
     block, (weights, x) = models.jax_block(1, 8, 16, 2)
     block = jax.jit(block)
-    moved = np.abs(block(weights, x) - block(weights, x.at[:, 5].add(1.0))).max((0, 2))
+    # One feature of the token: a layer norm does not see a change of all of them by as much.
+    moved = np.abs(block(weights, x) - block(weights, x.at[:, 5, 0].add(1.0))).max((0, 2))
     assert not moved[:5].any()
     assert moved[5:].all()
 

@@ -9,7 +9,7 @@ from helpers.linalg_text import Function, Tensor
 from helpers.softmax_text import softmax_reference
 
 B, H, G, M, N, D, K = range(7)
-"""Loops: batch, heads of k, heads of q a head of k, queries, width of v, width of q, keys."""
+"""Loops: batch, KV heads, query heads of each, queries, head size of v, head size of q, keys."""
 
 LOWEST = float(ml_dtypes.finfo(np.float32).min)
 

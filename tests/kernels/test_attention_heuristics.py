@@ -1,6 +1,8 @@
 """Configurations of attention kernels that are computed from the problem and the GPU."""
 
 import dataclasses
+import json
+from importlib import resources
 
 import pytest
 from iree.compiler import ir
@@ -116,6 +118,16 @@ def test_measured_configs_fit_the_gpu(target, head_size, queries, mask):
             assert used <= target.gpu.shared_memory_per_cta
     for_sm90 = target is HOPPER and head_size in (64, 128) and queries > 1 and mask != "general"
     assert any(config.kernel != PORTABLE for config in configs) == for_sm90
+
+
+def test_search_space_has_the_measured_configs():
+    file = resources.files("mlirfuse.kernels.configs").joinpath("cuda_sm_90.json")
+    entries = [e for e in json.loads(file.read_text())["configs"] if e["family"] == "attention"]
+    assert entries
+    for entry in entries:
+        problem = AttentionProblem.from_dict(entry["problem"])
+        config = AttentionConfig.from_dict(entry["config"])
+        assert config in ATTENTION.configs(problem, HOPPER)
 
 
 def test_keys_that_the_portable_kernel_would_not_split_keep_the_kernel_of_hopper(monkeypatch):

@@ -143,10 +143,19 @@ def test_defaults_fit_the_device(problem, device):
     for size in (found.block_m, found.block_n, found.block_k, found.num_warps):
         assert size & (size - 1) == 0
     assert heuristics.has_room(found, problem, target)
-    assert found.block_m == 1 or min(found.block_m, found.block_n, found.block_k) >= 16
+    tensor_cores = found.block_m > 1 and not found.weight_streaming
+    assert not tensor_cores or min(found.block_m, found.block_n, found.block_k) >= 16
     configs = MATMUL.configs(problem, target)
     assert configs[0] == found
     assert len({*configs}) == len(configs) < 100
+
+
+@pytest.mark.parametrize(("m", "streams"), [(1, True), (128, True), (129, False)])
+def test_weights_of_few_rows_are_streamed_by_default(m, streams):
+    """Where the region allows it; else they are dequantized in the loop."""
+    problem = MatmulProblem(m, 50, 2**20, 1, prologue=True, weight_bits=4)
+    assert choose_config(problem, HOPPER).weight_streaming == streams
+    assert not choose_config(problem, HOPPER, lambda c: not c.weight_streaming).weight_streaming
 
 
 def test_default_of_an_unknown_device():

@@ -33,6 +33,8 @@ func.func @main(%x: tensor<8x16xf32>) -> tensor<8xf32> {
 }
 """
 X = np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)
+ROOT = Path(__file__).parents[2]
+
 PASS = "reduction_fusion"
 
 
@@ -279,6 +281,15 @@ def test_candidates_are_decisions_taken_or_not():
     assert taken[-1].margin_us is None
     assert PASS in {c.decision.pass_name for c in taken if c.decision.taken}
     assert PASS in {c.decision.pass_name for c in refused if not c.decision.taken}
+
+
+def test_fuse_needs_no_context_around_it():
+    """Passes make attributes: of a convolution's filter, whose layout is changed."""
+    file = ROOT / "lit_tests" / "patterns" / "filter_layout_rewrite.mlir"
+    text = file.read_text(encoding="utf-8").split("// -----")[0]
+    switches = {"pipeline": "filter_layout_rewrite", "enable_feature": ["kernels"]}
+    _, report = mlirfuse.fuse(text, target="cuda:sm_90", **switches)
+    assert report.counts()["filter_layout_rewrite"] >= 1
 
 
 def test_list_passes():

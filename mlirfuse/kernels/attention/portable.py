@@ -7,10 +7,10 @@ keys that a causal mask hides from all queries of the tile are left out.
 from __future__ import annotations
 
 from mlirfuse.kernels.attention import online_softmax
-from mlirfuse.kernels.attention import tiles as attention_tiles
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis, problem_of
 from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
+from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, pointer_types
 from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.plan import Extent, Plan
@@ -28,7 +28,7 @@ def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
       Conflict: prologue or epilogue have loops that the attention has not.
     """
     sizes = analysis.sizes
-    tiles = attention_tiles.attention_tiles(analysis, config.block_m)
+    tiles = attention_tiles(analysis, config.block_m)
     writer = tiles.body.writer
     online_softmax.write_query_indices(writer, sizes, config, causal=analysis.causal)
     online_softmax.write_initial_state(writer, sizes, config.block_m)
@@ -37,11 +37,11 @@ def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
     online_softmax.write_key_loops(tiles, analysis, config, ranges)
     online_softmax.write_result(tiles, analysis)
     results = returned(analysis.region)
-    program = attention_tiles.attention_program(
+    program = attention_program(
         tiles,
         config,
         sizes.dynamic,
-        attention_tiles.pointer_types(results),
+        pointer_types(results),
         f"Flash attention, {config.block_m} queries and {config.block_n} keys at a time.",
     )
     return Plan(

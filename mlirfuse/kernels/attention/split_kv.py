@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 
 from mlirfuse.kernels.attention import heuristics, online_softmax
-from mlirfuse.kernels.attention import tiles as attention_tiles
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.sizes import BATCH_SIZE, QUERY_SIZE, AttentionSizes
+from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, pointer_types
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.codegen.writer import Writer
@@ -22,7 +22,7 @@ from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
 
 MAX_MERGE_BLOCK_M = 16
-"""Queries of a tile of the kernel that merges, at most: it has nothing else to fill a device."""
+"""Queries of a tile of the kernel that merges, at most: more, smaller tiles occupy more SMs."""
 
 MERGE_WARPS = 4
 
@@ -85,7 +85,7 @@ def _splits(
 def _partial(analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSplits) -> Plan:
     """The kernel whose CTAs walk over the keys of one split."""
     sizes = analysis.sizes
-    tiles = attention_tiles.attention_tiles(analysis, config.block_m)
+    tiles = attention_tiles(analysis, config.block_m)
     writer = tiles.body.writer
     online_softmax.write_query_indices(writer, sizes, config)
     online_softmax.write_initial_state(writer, sizes, config.block_m)
@@ -100,7 +100,7 @@ def _partial(analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSpl
     writer.line(f"tl.store(y2 + row, row_sum, mask={row_mask})")
     dynamic = (*sizes.dynamic_index(BATCH_SIZE), *sizes.dynamic_index(QUERY_SIZE))
     rows = Extent(splits.count), Extent(sizes.heads * (sizes.queries or 1), sizes=dynamic)
-    program = attention_tiles.attention_program(
+    program = attention_program(
         tiles,
         config,
         sizes.dynamic,
@@ -137,7 +137,7 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
     sizes = analysis.sizes
     block_m = min(MAX_MERGE_BLOCK_M, power_of_two(sizes.queries or MAX_MERGE_BLOCK_M))
     config = AttentionConfig(block_m, 0, MERGE_WARPS, 1)
-    tiles = attention_tiles.attention_tiles(analysis, block_m)
+    tiles = attention_tiles(analysis, block_m)
     writer = tiles.body.writer
     online_softmax.write_query_indices(writer, sizes, config)
     online_softmax.write_initial_state(writer, sizes, block_m)
@@ -153,11 +153,11 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
         writer.line(f"{state} = attention.merge_splits({partial_state}, {state})")
     online_softmax.write_result(tiles, analysis)
     results = returned(analysis.region)
-    program = attention_tiles.attention_program(
+    program = attention_program(
         tiles,
         config,
         sizes.dynamic,
-        attention_tiles.pointer_types(results),
+        pointer_types(results),
         "Merge of the splits of flash decoding.",
         scratch=len(PARTIAL_RESULTS),
     )

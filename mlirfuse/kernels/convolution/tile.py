@@ -58,16 +58,13 @@ class Tile:
         for op in analysis.channel_ops:
             tiles.elementwise(op)
         if ops.constant(analysis.init) != 0:
-            start = tiles.read(analysis.init, self._result_axes())
+            start = tiles.read(analysis.init, _result_axes(analysis, self.axes))
             tiles.body.writer.line(f"accumulator0 = accumulator0 + {start}")
         tiles.define(analysis.op.results[0], "accumulator0")
         for op in analysis.epilogue:
             tiles.elementwise(op)
         for index, value in enumerate(analysis.results):
             tiles.store(f"y{index}", value, tiles.written_axes(value))
-
-    def _result_axes(self) -> tuple[Axis, ...]:
-        return _result_axes(self.analysis, self.axes)
 
 
 def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> Tile:

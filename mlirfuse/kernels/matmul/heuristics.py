@@ -11,14 +11,21 @@ from collections.abc import Iterator
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
-from mlirfuse.kernels.matmul.problem import MIN_DOT_M, MatmulConfig, MatmulProblem
+from mlirfuse.kernels.matmul.problem import (
+    LINE_BYTES,
+    MAX_STREAMED_M,
+    MIN_DOT_M,
+    MIN_STREAMED_M,
+    MatmulConfig,
+    MatmulProblem,
+)
 from mlirfuse.targets.base import Target
 
 MAX_ACCUMULATORS_PER_THREAD = 128
-"""Accumulators of a thread in other kernels, which has 255 registers."""
+"""Accumulators of a thread at most, of its 255 registers."""
 
 LOAD_COST = 64
-"""Cost of an element that a tile loads per step along K, in multiply-adds of tensor cores."""
+"""Cost of loading an element of a block, in multiply-adds of tensor cores."""
 
 MAX_STAGES = 8
 """Stages of a software pipeline, beyond which latency is hidden."""
@@ -56,7 +63,40 @@ def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bo
 
 
 def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """The configuration computed from the problem and the device, of one tile per CTA."""
+    """The configuration computed from the problem and the device.
+
+    Quantized weights of few rows are streamed; a region whose weights cannot be has `dot_config`.
+    """
+    if problem.streamed_bits and problem.m <= MAX_STREAMED_M and target.name == "cuda":
+        return streaming_config(problem, 2 if problem.m <= MIN_DOT_M else 1, num_warps=8)
+    return dot_config(problem, target)
+
+
+def streaming_config(
+    problem: MatmulProblem, lines: int, num_warps: int, block_n: int = 0
+) -> MatmulConfig:
+    """A configuration that streams weights of 4 or 8 bits, whose warps split K.
+
+    Args:
+      problem: the problem.
+      lines: pieces of `LINE_BYTES` of a column per warp.
+      num_warps: warps of a CTA.
+      block_n: columns of a tile; by M when left out.
+    """
+    rows = max(MIN_STREAMED_M, min(2 * MIN_DOT_M, power_of_two(problem.m)))
+    return MatmulConfig(
+        rows,
+        block_n or max(16, rows),
+        lines * num_warps * LINE_BYTES * 8 // problem.streamed_bits,
+        num_warps,
+        1,
+        split_k=num_warps,
+        weight_streaming=True,
+    )
+
+
+def dot_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """The computed configuration of one tile per CTA, which any region can have."""
     if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
         return _gemv_config(problem, target)
     if problem.m <= MIN_DOT_M:

@@ -16,6 +16,12 @@ MIN_DOT_M = 16
 MIN_STREAMED_M = 8
 """The same where weights are streamed: rows of A are then the N of a matrix instruction."""
 
+MAX_STREAMED_M = 128
+"""Rows up to which streaming beats dequantization into shared memory for large tiles."""
+
+LINE_BYTES = 64
+"""Bytes of a column of streamed weights that adjacent threads load at once."""
+
 MAX_BUCKETED_M = 1024
 """The M up to which a configuration is chosen by the next power of two."""
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
-from mlirfuse.kernels.matmul import persistent_sm90, weight_only
+from mlirfuse.kernels.matmul import persistent_sm90
 from mlirfuse.kernels.matmul.heuristics import (
     MAX_ACCUMULATORS_PER_THREAD,
     MAX_STAGES,
     block_n_each,
     default_config,
+    streaming_config,
 )
 from mlirfuse.kernels.matmul.problem import (
     MAX_BUCKETED_M,
+    MAX_STREAMED_M,
     MIN_DOT_M,
-    MIN_STREAMED_M,
     MatmulConfig,
     MatmulProblem,
 )
@@ -46,7 +46,7 @@ MIN_LOADED, MAX_LOADED = 6 * 1024, 32 * 1024
 def configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
     """The configurations that the tuner measures, with the default first."""
     found = [default_config(problem, target)]
-    if problem.m <= weight_only.MAX_M and problem.streamed_bits:
+    if problem.m <= MAX_STREAMED_M and problem.streamed_bits:
         found += _weight_only_configs(problem)
     if problem.m == 1:
         found += _gemv_configs(target)
@@ -62,18 +62,8 @@ def configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
 
 def _weight_only_configs(problem: MatmulProblem) -> list[MatmulConfig]:
     """Narrow tiles whose warps split K, of one to four lines of a column each."""
-    rows = max(MIN_STREAMED_M, min(2 * MIN_DOT_M, power_of_two(problem.m)))
-    line = weight_only.LINE_BYTES * 8 // problem.streamed_bits
     return [
-        MatmulConfig(
-            rows,
-            block_n,
-            lines * num_warps * line,
-            num_warps,
-            1,
-            split_k=num_warps,
-            weight_streaming=True,
-        )
+        streaming_config(problem, lines, num_warps, block_n)
         for block_n, lines, num_warps in (
             (16, 2, 4),
             (16, 1, 8),

@@ -38,7 +38,7 @@ def select_config(
     chosen = config or choose_config(problem, target, can_run)
     if chosen.weight_streaming and not can_run(chosen):
         chosen = choose_config(problem, target, can_run)
-    return chosen if can_run(chosen) else heuristics.default_config(problem, target)
+    return chosen if can_run(chosen) else heuristics.dot_config(problem, target)
 
 
 def choose_config(
@@ -74,7 +74,10 @@ def choose_config(
     )
     if measured is None and not heuristics.fills_with_small_tiles(problem, target):
         measured = lookup.nearest(target, problem, MatmulConfig, fits)
-    return heuristics.default_config(problem, target) if measured is None else measured.config
+    if measured is not None:
+        return measured.config
+    default = heuristics.default_config(problem, target)
+    return default if can_run(default) else heuristics.dot_config(problem, target)
 
 
 def _serves_m(block_m: int, m: int) -> bool:

@@ -23,18 +23,12 @@ from mlirfuse.kernels.matmul.dequantization import (
     dequantized_weights,
 )
 from mlirfuse.kernels.matmul.persistent_sm90 import LAYOUT, call_text
-from mlirfuse.kernels.matmul.problem import MIN_STREAMED_M, MatmulConfig
+from mlirfuse.kernels.matmul.problem import LINE_BYTES, MAX_STREAMED_M, MIN_STREAMED_M, MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
-
-MAX_M = 128
-"""Rows up to which streaming beats dequantization into shared memory for large tiles."""
-
-LINE_BYTES = 64
-"""Bytes of a column of B that adjacent threads load at once."""
 
 THREAD_BYTES = 16
 """Bytes of a column that a thread loads at once; they share a scale."""
@@ -47,7 +41,7 @@ def has_weight_only(target: Target) -> bool:
 
 def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
     """Whether the kernel computes a region."""
-    if not has_weight_only(target) or analysis.m is None or analysis.m > MAX_M:
+    if not has_weight_only(target) or analysis.m is None or analysis.m > MAX_STREAMED_M:
         return False
     weights = dequantized_weights(analysis)
     kind = ops.element_type(analysis.operand(analysis.first.a))
