@@ -499,7 +499,7 @@ class Dropping(nn.Module):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Fourier(), r"no lowering for 'torch.aten._fft_r2c' \(.*test_frontends_torch.py:\d+:0\)$"),
+        (Fourier(), r"no lowering for 'torch.aten._fft_r2c' \(.*test_torch.py:\d+:0\)$"),
         (nn.BatchNorm1d(4), r"changes its buffer 'running_mean' in place.*call \.eval\(\) first"),
         (Counting(), "Counting: the model changes its buffer 'calls' in place"),
         (InPlace(), "InPlace: the model changes its argument 'x' in place"),
