@@ -57,7 +57,7 @@ util.func public @no_fusion_computed(%a: tensor<5x3xf32>, %x: tensor<5x4xf32>) -
 
 // A column is missing.
 // WHY: concat_triton_kernel
-// WHY: the parts are not side by side along one axis
+// WHY: the parts are not adjacent along one axis
 // CHECK-LABEL: @no_fusion_gap
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: util.return
