@@ -1,4 +1,4 @@
-"""The interface of a kernel family: what the kernel passes, the tuner and the tests iterate over.
+"""The interface of a kernel family, which the kernel passes, the tuner and the tests iterate over.
 
     problem = family.problem(region, target)        sizes and traits, or the refusal
     config = family.default_config(problem, target) computed from the device
@@ -9,7 +9,9 @@ A family is one folder of `mlirfuse.kernels`; `registry.FAMILIES` lists them.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from iree.compiler import ir
 
@@ -18,27 +20,39 @@ from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.targets.base import Target
 
+A = TypeVar("A")
+P = TypeVar("P", bound=Problem)
+C = TypeVar("C", bound=Record)
 
-class KernelFamily(Protocol):
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFamily(Generic[A, P, C]):
     """Kernels for one kind of region.
 
     Attributes:
       name: name of the family, and of its folder.
       problem_type: dataclass of its problems.
       config_type: dataclass of its configurations.
+      analyze: reads a region; None for a region that is not of this family, or the reason why
+        there is no kernel.
+      problem_of: the problem of an analysis.
+      plan_analysis: plans the kernel of an analysis with a configuration, or with the one that it
+        chooses by problem and target where that is None.
+      default_config: the configuration computed from the problem and the device.
+      configs: the configurations that the tuner measures.
     """
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    @property
-    def problem_type(self) -> type[Any]: ...  # noqa: D102
-
-    @property
-    def config_type(self) -> type[Any]: ...  # noqa: D102
+    name: str
+    problem_type: type[P]
+    config_type: type[C]
+    analyze: Callable[[ir.Operation], A | NoMatch | None]
+    problem_of: Callable[[A], P]
+    plan_analysis: Callable[[A, Target, C | None], Plan | NoMatch | None]
+    default_config: Callable[[P, Target], C]
+    configs: Callable[[P, Target], list[C]]
 
     def plan(
-        self, region: ir.Operation, target: Target, config: Any = None
+        self, region: ir.Operation, target: Target, config: C | None = None
     ) -> Plan | NoMatch | None:
         """Plans the kernel of a region; None for a region that is not of this family.
 
@@ -47,12 +61,14 @@ class KernelFamily(Protocol):
           target: the machine that is compiled for.
           config: the configuration to use; chosen by problem and target when left out.
         """
+        analysis = self.analyze(region)
+        if analysis is None or isinstance(analysis, NoMatch):
+            return analysis
+        return self.plan_analysis(analysis, target, config)
 
-    def problem(self, region: ir.Operation, target: Target) -> Problem | NoMatch | None:
+    def problem(self, region: ir.Operation, target: Target) -> P | NoMatch | None:
         """The problem of a region; None for a region that is not of this family."""
-
-    def default_config(self, problem: Any, target: Target) -> Record:
-        """The configuration computed from the problem and the device."""
-
-    def configs(self, problem: Any, target: Target) -> list[Any]:
-        """The configurations that the tuner measures."""
+        analysis = self.analyze(region)
+        if analysis is None or isinstance(analysis, NoMatch):
+            return analysis
+        return self.problem_of(analysis)

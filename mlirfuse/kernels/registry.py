@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.convolution.family import CONVOLUTION
@@ -13,13 +14,13 @@ from mlirfuse.kernels.pointwise.family import POINTWISE
 from mlirfuse.kernels.pooling.family import POOLING
 from mlirfuse.kernels.reduction.family import REDUCTION
 
-FAMILIES: Mapping[str, KernelFamily] = {
+FAMILIES: Mapping[str, KernelFamily[Any, Any, Any]] = {
     family.name: family
     for family in (MATMUL, CONVOLUTION, ATTENTION, REDUCTION, POINTWISE, POOLING, DATA_MOVEMENT)
 }
 """Name of a family -> the family."""
 
-FAMILY_OF_ENTRY: Mapping[str, KernelFamily] = {
+FAMILY_OF_ENTRY: Mapping[str, KernelFamily[Any, Any, Any]] = {
     **FAMILIES,
     "transpose": POINTWISE,
     "concat": DATA_MOVEMENT,

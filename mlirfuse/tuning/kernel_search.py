@@ -57,7 +57,7 @@ class Candidate:
 
 
 def candidates(
-    family: KernelFamily, problem: Problem, region: ir.Operation, target: Target
+    family: KernelFamily[Any, Any, Any], problem: Problem, region: ir.Operation, target: Target
 ) -> list[Candidate]:
     """The configurations to measure for a region, the computed default first.
 

@@ -16,7 +16,7 @@ from mlirfuse.core import Reason
 from mlirfuse.kernels.attention.problem import AttentionConfig, AttentionProblem
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.lookup import Baseline
-from mlirfuse.kernels.matmul.family import MatmulFamily
+from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.problem import Problem, Record
@@ -257,8 +257,8 @@ util.func public @main(%a: tensor<?x64xf16>, %b: tensor<64x64xf16>, %n: index) -
 @needs_triton
 def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     target = targets.parse(SM_90)
-    configs = MatmulFamily.configs
-    monkeypatch.setattr(MatmulFamily, "configs", lambda *arguments: configs(*arguments)[:2])
+    two = dataclasses.replace(MATMUL, configs=lambda *arguments: MATMUL.configs(*arguments)[:2])
+    monkeypatch.setitem(FAMILIES, "matmul", two)
     with ir.Context():
         assert kernel_search.build([ir.Module.parse(GROUP)], target, tmp_path) == 2
     jobs = json.loads((tmp_path / "jobs.json").read_text())

@@ -40,9 +40,7 @@ from mlirfuse.targets.base import Target
 
 def choose_config(analysis: AttentionAnalysis, target: Target) -> AttentionConfig:
     """The configuration of the nearest measured problem, fitted, or the computed default."""
-    problem = problem_of(analysis)
-    entry = lookup.nearest(target, problem, AttentionConfig)
-    config = heuristics.default_config(problem, target) if entry is None else entry.config
+    config = lookup.choose(target, problem_of(analysis), AttentionConfig, heuristics.default_config)
     return _fitted(config, analysis, target)
 
 

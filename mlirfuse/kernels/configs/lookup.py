@@ -90,6 +90,21 @@ def nearest(
     return min(near, key=lambda pair: pair[0])[1] if near else None
 
 
+def choose(
+    target: Target,
+    problem: P,
+    config_type: type[C],
+    default_config: Callable[[P, Target], C],
+    allowed: Callable[[Entry[P, C]], bool] = lambda entry: True,
+) -> C:
+    """The configuration of the nearest measurement, else the one computed by `default_config`.
+
+    The other arguments are those of `nearest`.
+    """
+    measured = nearest(target, problem, config_type, allowed)
+    return default_config(problem, target) if measured is None else measured.config
+
+
 def baseline(target: Target, problem: Problem, elsewhere: str = "") -> Baseline | None:
     """The times measured for the problem nearest in size, with the same traits.
 

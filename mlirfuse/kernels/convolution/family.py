@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from iree.compiler import ir
-
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.convolution import heuristics, implicit_gemm, persistent_sm90
 from mlirfuse.kernels.convolution.analysis import Analysis, analyze, problem_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
+from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConvolutionFamily:
-    """Implements `mlirfuse.kernels.family.KernelFamily`."""
-
-    name: str = "convolution"
-    problem_type: type[ConvolutionProblem] = ConvolutionProblem
-    config_type: type[ConvolutionConfig] = ConvolutionConfig
-
-    def plan(
-        self, region: ir.Operation, target: Target, config: ConvolutionConfig | None = None
-    ) -> Plan | NoMatch | None:
-        """Plans the kernel of a region; None for another kind of region."""
-        analysis = analyze(region)
-        if not isinstance(analysis, Analysis):
-            return analysis
-        chosen = _choose(analysis, target) if config is None else config
-        chosen = heuristics.clamp_block_n(chosen, analysis.out_channels)
-        refusal = _refusal(analysis, chosen, target)
-        if refusal is not None:
-            return refusal
-        return attempted(lambda: _plan(analysis, chosen, target), "pixels and channels")
-
-    def problem(self, region: ir.Operation, target: Target) -> ConvolutionProblem | NoMatch | None:
-        """The problem of a region; None for another kind of region."""
-        analysis = analyze(region)
-        return problem_of(analysis) if isinstance(analysis, Analysis) else analysis
-
-    def default_config(self, problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
-        """The configuration computed from the problem and the device."""
-        return heuristics.default_config(problem, target)
-
-    def configs(self, problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
-        """The configurations that the tuner measures."""
-        return heuristics.configs(problem, target)
+def _plan(
+    analysis: Analysis, target: Target, config: ConvolutionConfig | None
+) -> Plan | NoMatch | None:
+    chosen = _choose(analysis, target) if config is None else config
+    chosen = heuristics.clamp_block_n(chosen, analysis.out_channels)
+    refusal = _refusal(analysis, chosen, target)
+    if refusal is not None:
+        return refusal
+    return attempted(lambda: _plan_config(analysis, chosen, target), "pixels and channels")
 
 
 def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
@@ -60,8 +32,7 @@ def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
         config = heuristics.clamp_block_n(entry.config, analysis.out_channels)
         return _refusal(analysis, config, target) is None
 
-    measured = lookup.nearest(target, problem, ConvolutionConfig, runs)
-    return heuristics.default_config(problem, target) if measured is None else measured.config
+    return lookup.choose(target, problem, ConvolutionConfig, heuristics.default_config, runs)
 
 
 def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> NoMatch | None:
@@ -71,10 +42,19 @@ def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> N
     return persistent_sm90.can_run(analysis, config, target)
 
 
-def _plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
+def _plan_config(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     if config.consumer_warpgroups:
         return persistent_sm90.plan(analysis, config, target)
     return implicit_gemm.plan(analysis, config)
 
 
-CONVOLUTION = ConvolutionFamily()
+CONVOLUTION = KernelFamily(
+    name="convolution",
+    problem_type=ConvolutionProblem,
+    config_type=ConvolutionConfig,
+    analyze=analyze,
+    problem_of=problem_of,
+    plan_analysis=_plan,
+    default_config=heuristics.default_config,
+    configs=heuristics.configs,
+)

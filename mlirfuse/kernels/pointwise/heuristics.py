@@ -21,8 +21,7 @@ TRANSPOSED_SIDE = 64
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
     """The nearest measured configuration, else the computed one."""
-    measured = lookup.nearest(target, problem, PointwiseConfig)
-    return default_config(problem, target) if measured is None else measured.config
+    return lookup.choose(target, problem, PointwiseConfig, default_config)
 
 
 def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:

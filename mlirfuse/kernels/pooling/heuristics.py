@@ -19,8 +19,7 @@ LOADS_PER_THREAD = 2
 
 def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
     """The nearest measured configuration, else the computed one."""
-    measured = lookup.nearest(target, problem, PoolingConfig)
-    return default_config(problem, target) if measured is None else measured.config
+    return lookup.choose(target, problem, PoolingConfig, default_config)
 
 
 def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:

@@ -46,10 +46,13 @@ MAX_MASKED = 0.125
 def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     """The nearest measured configuration that the device can run, else the computed one."""
     gpu = gpu_of(target)
-    measured = lookup.nearest(
-        target, problem, ReductionConfig, lambda entry: has_clusters(entry.config, problem, gpu)
+    return lookup.choose(
+        target,
+        problem,
+        ReductionConfig,
+        default_config,
+        lambda entry: has_clusters(entry.config, problem, gpu),
     )
-    return default_config(problem, target) if measured is None else measured.config
 
 
 def has_clusters(config: ReductionConfig, problem: ReductionProblem, gpu: GpuDevice) -> bool:
