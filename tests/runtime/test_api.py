@@ -1,4 +1,5 @@
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_every_public_name_is_there():
     for name in mlirfuse.__all__:
         assert getattr(mlirfuse, name) is not None
     assert dir(mlirfuse) == sorted(mlirfuse.__all__)
-    assert mlirfuse.__version__.count(".") == 2
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", mlirfuse.__version__)
     with pytest.raises(AttributeError, match="has no attribute 'fusion'"):
         _ = mlirfuse.fusion
 
