@@ -3,7 +3,7 @@ import os
 import iree.runtime as rt
 import pytest
 
-from helpers import kernel_builds
+from helpers import kernel_builds, software_vulkan
 
 # What a user has measured on this machine must not change what the tests see.
 os.environ["MLIRFUSE_RATES"] = "off"
@@ -67,3 +67,10 @@ def vulkan():
     if not any("llvmpipe" in device["name"] for device in devices):
         pytest.skip("no software Vulkan device (Debian package mesa-vulkan-drivers)")
     return "vulkan:llvmpipe"
+
+
+@pytest.fixture(autouse=True)
+def _vulkan_ends():
+    """No Vulkan device is open after a test."""
+    yield
+    software_vulkan.free()

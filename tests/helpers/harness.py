@@ -23,6 +23,7 @@ result moves; not at all on inputs whose sums are exact.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -178,6 +179,8 @@ class Batch:
                 kind: call(program, target.device, self.cases, archive if self.parameters else None)
                 for kind, (program, _) in programs.items()
             }
+            if target.device == "vulkan":
+                gc.collect()  # frees the device, which is in cycles
         return {
             case.name: Outcome(
                 case=case,
@@ -283,7 +286,8 @@ def call(
     program: bytes, device: str, cases: Sequence[Case], archive: Path | None = None
 ) -> dict[str, dict[str, Arrays]]:
     """Calls every function on each of its input sets; `archive` holds the program's parameters."""
-    config = rt.Config(device=rt.get_device(device))
+    # A software Vulkan device has to be freed: `software_vulkan`.
+    config = rt.Config(device=rt.get_device(device, cache=device != "vulkan"))
     context = rt.SystemContext(config=config)
     if archive is not None:
         held = rt.ParameterIndex()
