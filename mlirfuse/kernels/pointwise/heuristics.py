@@ -6,17 +6,17 @@ import itertools
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig, PointwiseProblem
 from mlirfuse.targets.base import Target
 
-NUM_WARPS = 4
-
-ROWS_PER_TILE = 2
-"""Rows that share a load of a bias."""
-
-TRANSPOSED_SIDE = 64
+MAX_TRANSPOSED_SIDE = 64
 """Rows and columns of a transposed tile: 128 bytes of f16 are a whole line on both sides."""
+
+MIN_TRANSPOSED_SIDE = 32
+"""The same for small problems: 64 bytes of f16 are two whole sectors."""
+
+TRANSPOSED_ELEMENTS_PER_THREAD = 16
 
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
@@ -28,12 +28,18 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
     """The configuration computed from the problem and the device.
 
     A thread has one vectorized load of 16 bytes per row of an operand of f16, so that a tensor that
-    all rows share needs no other layout of the tile.
+    all rows share needs no other layout of the tile. Rows and columns of a tile are as many as
+    leave each SM a tile.
     """
+    gpu = gpu_of(target)
     if problem.family == "transpose":
-        return PointwiseConfig(TRANSPOSED_SIDE, TRANSPOSED_SIDE, 2 * NUM_WARPS)
-    columns = VECTOR * gpu_of(target).warp_size * NUM_WARPS
-    return PointwiseConfig(ROWS_PER_TILE, columns, NUM_WARPS)
+        side = MAX_TRANSPOSED_SIDE
+        if problem.elements < gpu.num_sms * side * side:
+            side = MIN_TRANSPOSED_SIDE
+        threads = side * side // TRANSPOSED_ELEMENTS_PER_THREAD
+        return PointwiseConfig(side, side, max(1, threads // gpu.warp_size))
+    rows, warps = loads_and_warps(problem.elements, VECTOR, target)
+    return PointwiseConfig(rows, VECTOR * gpu.warp_size * warps, warps)
 
 
 def configs(problem: PointwiseProblem, target: Target) -> list[PointwiseConfig]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
 from mlirfuse.kernels.pooling.problem import PoolingConfig, PoolingProblem
 from mlirfuse.targets.base import Target
 
-NUM_WARPS = 4
-
 MAX_COLUMNS = 128
 """Columns of a tile: the rows of a tile are then neighbours, whose windows overlap."""
-
-LOADS_PER_THREAD = 2
-"""Vectorized loads of 16 bytes of f16 per thread and window element."""
 
 
 def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
@@ -24,8 +19,8 @@ def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
 
 def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
     """The configuration computed from the problem and the device."""
-    elements = VECTOR * LOADS_PER_THREAD * gpu_of(target).warp_size * NUM_WARPS
-    return PoolingConfig(elements, MAX_COLUMNS, NUM_WARPS)
+    loads, warps = loads_and_warps(problem.pixels * problem.columns, VECTOR, target)
+    return PoolingConfig(VECTOR * loads * gpu_of(target).warp_size * warps, MAX_COLUMNS, warps)
 
 
 def configs(problem: PoolingProblem, target: Target) -> list[PoolingConfig]:
