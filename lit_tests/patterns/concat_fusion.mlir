@@ -83,11 +83,11 @@ func.func @cache_bf16(%x: tensor<32xbf16>, %cache: tensor<8x32xbf16>, %row: inde
 
 #n = affine_map<(n) -> (n)>
 
-// CHECK-LABEL: @no_fusion_steps
+// CHECK-LABEL: @no_fusion_strides
 // CHECK-NOT: flow.dispatch.region
 // WHY: structure (1)
 // WHY: the part is written with non-unit strides
-func.func @no_fusion_steps(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
+func.func @no_fusion_strides(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%i: f32, %o: f32):

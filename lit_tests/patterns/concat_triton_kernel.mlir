@@ -22,7 +22,7 @@ util.func public @cache(%a: tensor<2x2x63x8xf16>, %b: tensor<2x2x8xf16>) -> tens
 
 // -----
 
-// Written from the end: the kernel's operands are in the order of their places.
+// Written from the end: the kernel's operands are in the order of their offsets.
 // CHECK-LABEL: @backwards
 // CHECK-SAME: %[[A:.*]]: tensor<5x3xf32>, %[[B:.*]]: tensor<5x4xf32>
 // CHECK: hal.dispatch.extern "concat_kernel"(%[[B]], %[[A]])
@@ -70,7 +70,7 @@ util.func public @no_fusion_gap(%a: tensor<5x3xf32>, %b: tensor<5x3xf32>) -> ten
 
 // -----
 
-// A part of an argument is replaced: it stays as it is elsewhere.
+// A slice of an argument is replaced: the argument is unchanged for other users.
 // CHECK-LABEL: @no_fusion_update
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: util.return

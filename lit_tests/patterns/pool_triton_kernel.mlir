@@ -30,7 +30,7 @@ func.func @padding_and_maximum(%x: tensor<2x8x8x16xf16>) -> tensor<2x4x4x16xf16>
 
 // -----
 
-// What the pooling starts from is a tensor: IREE keeps the group.
+// The init of the pooling is a tensor: IREE keeps the group.
 // CHECK-LABEL: @no_kernel_for_a_start_from_memory
 // CHECK: flow.dispatch.region
 // CHECK-NOT: hal.dispatch.extern

@@ -5,7 +5,7 @@
 #m = affine_map<(m, n) -> (m)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// PyTorch: (abs(x * a) + b)[:, 4:12]; the bias is cut too, and what the sum alone reads.
+// PyTorch: (abs(x * a) + b)[:, 4:12]; the bias is sliced too, and the producers of the add.
 // CHECK-LABEL: @one
 // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[0, 4] [8, 8] [1, 1]
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]], %arg1 : tensor<8x8xf32>, tensor<8xf32>)
@@ -53,7 +53,7 @@ func.func @dynamic_bf16(%x: tensor<?x32xbf16>, %n: index) -> tensor<?x8xbf16> {
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// JAX: jnp.split of jnp.tanh; a dynamic place and steps of two.
+// JAX: jnp.split of jnp.tanh; a dynamic offset and strides of two.
 // CHECK-LABEL: @two_f16
 // CHECK: %[[A:.*]] = tensor.extract_slice %arg0[0, 0] [8, 16] [1, 2]
 // CHECK: %[[X:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<8x16xf16>)

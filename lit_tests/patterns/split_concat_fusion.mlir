@@ -114,11 +114,11 @@ func.func @no_fusion_two_tensors(%x: tensor<8x32xf32>, %z: tensor<8x32xf32>) -> 
 // -----
 
 // The parts are written two apart.
-// CHECK-LABEL: @no_fusion_steps
+// CHECK-LABEL: @no_fusion_strides
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
 // WHY: a slice is written with non-unit strides
-func.func @no_fusion_steps(%x: tensor<4x1xf32>) -> tensor<2x2xf32> {
+func.func @no_fusion_strides(%x: tensor<4x1xf32>) -> tensor<2x2xf32> {
   %a = tensor.extract_slice %x[0, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>
   %b = tensor.extract_slice %x[2, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>
   %e = tensor.empty() : tensor<2x2xf32>

@@ -73,7 +73,7 @@ def test_a_file_is_of_the_pass_with_the_longest_name():
     assert [p.name for p in catalogue.files("shape_reshape")] == ["shape_reshape.mlir"]
     assert [p.name for p in catalogue.files("flash_attention_fusion_v1")] == [
         "flash_attention_fusion_v1.mlir",
-        "flash_attention_fusion_v1_open_rows.mlir",
+        "flash_attention_fusion_v1_rows_without_keys.mlir",
     ]
 
 
