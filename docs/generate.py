@@ -72,7 +72,7 @@ def _pass_section(fusion: FusionPass) -> str:
 
 
 def _cell(target: str, answer: str, fusion: FusionPass) -> str:
-    """The table's cell of a pass on a target."""
+    """The cell of a pass on a target."""
     code = answer.partition(":")[0]
     if code == "yes":
         return code if target.partition(":")[0] in fusion.targets else f"({code})"
@@ -82,7 +82,7 @@ def _cell(target: str, answer: str, fusion: FusionPass) -> str:
 
 
 def _catalogue() -> list[str]:
-    """The table of passes by target and element type, from the record of benchmarks/catalogue.py."""
+    """The table of passes by target and element type, recorded by benchmarks/catalogue.py."""
     record = json.loads((DOCS / "passes.json").read_text(encoding="utf-8"))
     named = list(next(iter(record["passes"][next(iter(PASSES))]["types"].values()))["targets"])
     rows = []
@@ -108,8 +108,8 @@ def _catalogue() -> list[str]:
         "that pass alone and without the fallback. `yes`: IREE compiles the rewritten example; in",
         "brackets: the pass is off by default there, and was switched on. A reason: the pass",
         "refuses the example there; `fell_back`: IREE fails on the rewritten example, and the",
-        "rewrite is undone. `IREE fails`: on the example without any pass too. `-`: no match and no",
-        "refusal.",
+        "rewrite is undone. `IREE fails`: on the example without any pass too. `-`: neither a",
+        "match nor a refusal.",
         "Dispatches are those of a call with stock IREE and with the pass alone; bytes are the",
         "modelled memory traffic with each op on its own and with the pass's groups; both for the",
         "first target that takes the example of those where the pass is on by default.",
@@ -355,7 +355,7 @@ const drawing = document.querySelector(".drawing"), box = drawing.getBoundingCli
 const chosen = drawing.querySelector(".chosen").getBoundingClientRect();
 drawing.scrollLeft += chosen.left + chosen.width / 2 - box.left - box.width / 2;
 """
-"""The script that runs in the report before its picture is taken: opens a layer, selects a group."""
+"""The script that runs before the picture of the report: opens a layer, selects a group."""
 
 
 def picture(report: Path) -> None:

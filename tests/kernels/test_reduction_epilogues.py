@@ -1,4 +1,4 @@
-"""Kernels of norms with what follows them: operands by batch, by channel, and whole tensors."""
+"""Kernels of norms with their epilogues: operands by batch, by channel, and whole tensors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the attention passes leave computes what the unfused program and float64 compute."""
+"""Programs of the attention passes agree with the unfused program and float64."""
 
 import ml_dtypes
 import numpy as np
@@ -106,7 +106,7 @@ def make(name: str, sizes: str = "self", **how) -> Case:
 
 
 def imported(name: str, fires: str, reference, *arguments: np.ndarray) -> Case:
-    """A case of what a framework wrote."""
+    """A case of a framework's output."""
     return Case(
         name=name,
         text=section(name, V1, V2),

@@ -1,4 +1,4 @@
-"""What `--must-fuse` and marks ask for holds in the engine's groups and in IREE's dispatches."""
+"""`--must-fuse` and marks hold in the engine's groups and in IREE's dispatches."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def compiled(**switches):
     return mlirfuse.compile(Block().eval(), (torch.ones(8, 32),), cache=False, **switches)
 
 
-def test_no_pass_takes_a_part_of_what_has_to_be_one_group():
+def test_no_pass_takes_some_ops_of_a_required_group():
     program = compiled()
     assert program.report.counts()["reduction_fusion"] == 1
     (refused,) = [d for d in program.report.decisions if d.pass_name == "layer_norm_fusion"]

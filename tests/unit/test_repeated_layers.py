@@ -39,7 +39,7 @@ WEIGHTS = """
   %w@ = arith.constant dense_resource<weight@> : tensor<64x64xf32>
 """
 
-# An RMS norm, a matmul, its activation and a residual sum: groups end in the next layer, too.
+# An RMS norm, a matmul, its activation and a residual add: groups end in the next layer, too.
 LAYER = """
   %sum@ = linalg.generic {indexing_maps = [#rows, #row],
       iterator_types = ["parallel", "reduction"]}
