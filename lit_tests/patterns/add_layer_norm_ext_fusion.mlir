@@ -444,7 +444,7 @@ func.func @no_fusion_without_add(%x: tensor<4x16xf32>, %gamma: tensor<16xf32>) -
   return %y : tensor<4x16xf32>
 }
 
-// No mean is taken off.
+// No mean is subtracted.
 // CHECK-LABEL: @no_fusion_rms
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -139,7 +139,7 @@ func.func @dynamic_init_with_data(%c: tensor<?x16xf32>, %a: tensor<?x4x16xf32>, 
 
 // -----
 
-// Two groups, one of which an operand reads in part: only the other collapses.
+// Two groups of loops, one of which an operand reads partially: only the other collapses.
 // CHECK-LABEL: @one_of_two_groups
 // CHECK-SAME: %[[C:.*]]: tensor<8x16xf32>, %[[H:.*]]: tensor<4xf32>
 // CHECK: %[[X:.*]] = tensor.expand_shape %[[C]] {{\[\[}}0], [1, 2]] output_shape [8, 4, 4]

@@ -43,7 +43,7 @@ func.func @taps_innermost(%x: tensor<2x13x12x16xf16>, %s: tensor<2x6x6x32xf32>) 
 
 // -----
 
-// Of few channels the output channels come to lie side by side. The filter is a parameter.
+// With few channels the output channels become contiguous. The filter is a parameter.
 // CHECK: #[[READ:.*]] = affine_map<(d0, d1, d2, d3) -> (d3, d0, d1, d2)>
 // CHECK: util.global private @filter : tensor<3x3x3x8xbf16>
 // CHECK: %[[K:.*]] = flow.tensor.constant {{.*}} : tensor<8x3x3x3xbf16>

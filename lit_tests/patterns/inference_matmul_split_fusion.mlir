@@ -71,7 +71,7 @@ func.func @three_parts_bias_reshape(%x: tensor<16x16xf32>, %w: tensor<96x16xf32>
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// JAX: jnp.split(x @ w + b, 2, -1), one part through jax.nn.silu.
+// JAX: jnp.split(x @ w + b, 2, -1), one half through jax.nn.silu.
 // CHECK-LABEL: @one_part_through_silu_f16
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: %[[C:.*]]:2 = linalg.generic
@@ -107,7 +107,7 @@ func.func @one_part_through_silu_f16(%x: tensor<16x16xf16>, %w: tensor<16x64xf16
 
 // -----
 
-// PyTorch: a batch of one drops out of the parts when they are cut.
+// PyTorch: the slices have no dimension for a batch of one.
 // CHECK-LABEL: @batch_of_one_drops_out
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: flow.return

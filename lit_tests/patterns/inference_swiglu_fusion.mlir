@@ -254,7 +254,7 @@ func.func @no_fusion_dynamic_f16(%x: tensor<?x16xf16>, %w: tensor<16x64xf16>, %b
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The parts are two of three.
+// The slices are two of three.
 // WHY: N is 96, the slices are 0 to 32, 32 to 64
 // CHECK-LABEL: @no_fusion_parts_do_not_cover
 // CHECK-NOT: flow.dispatch.region
@@ -321,7 +321,7 @@ func.func @no_fusion_overlapping_parts(%x: tensor<16x16xf32>, %w: tensor<16x64xf
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// Three parts: one of them is read elsewhere.
+// Three slices: one of them has another user.
 // WHY: 3 slices instead of two
 // CHECK-LABEL: @no_fusion_third_part
 // CHECK-NOT: flow.dispatch.region

@@ -107,7 +107,7 @@ func.func @no_fusion_sum_of_rows(%x: tensor<16384x4096xf16>, %s: tensor<16384xf1
 
 // -----
 
-// The parts of a packed projection of a dynamic number of rows; asking for a size reads nothing.
+// The slices of a packed projection with a dynamic M; `tensor.dim` does not count as a user.
 // CHECK-LABEL: @packed_parts
 // CHECK-SAME: %[[X:.*]]: tensor<?x3x768xf16>
 // CHECK: %[[Y:.*]] = flow.dispatch.region

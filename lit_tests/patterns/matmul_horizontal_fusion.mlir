@@ -254,7 +254,7 @@ func.func @no_fusion_dynamic_columns(%x: tensor<16x16xf32>, %w0: tensor<16x?xf32
 
 // -----
 
-// Nothing says that copies of the parts would be free: the program's end reads them.
+// Slices would need copies: the function returns them.
 // CHECK-LABEL: @no_fusion_parts_are_copied
 // WHY-LABEL: @no_fusion_parts_are_copied
 // WHY: us slower

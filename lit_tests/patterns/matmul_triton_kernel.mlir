@@ -142,7 +142,7 @@ util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>)
 // -----
 
 // Two slices of a weight's columns, each with CTAs of its own: the grid's third axis.
-// CHECK-LABEL: @parts
+// CHECK-LABEL: @slices
 // CHECK: %[[Y:.*]]:2 = hal.dispatch.extern "matmul_kernel"(%{{.*}}, %{{.*}}) : (tensor<64x64xf16>, tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>)
 // CHECK: %[[PARTS:.*]] = arith.constant 2 : index
 // CHECK: hal.return %{{.*}}, %{{.*}}, %[[PARTS]]
@@ -150,7 +150,7 @@ util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>)
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>
 #c = affine_map<(m, n, k) -> (m, n)>
-util.func public @parts(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+util.func public @slices(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
   %zero = arith.constant 0.0 : f32
   %y:2 = flow.dispatch.region -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %w0 = tensor.extract_slice %w[0, 0] [64, 64] [1, 1] : tensor<64x128xf16> to tensor<64x64xf16>

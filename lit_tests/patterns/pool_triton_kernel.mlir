@@ -2,7 +2,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=pooling_fusion,pool_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// The kernel reads the image that nobody has padded.
+// The kernel reads the image before padding.
 // CHECK-LABEL: @padding_and_maximum
 // CHECK-SAME: %[[X:.*]]: tensor<2x8x8x16xf16>
 // CHECK-NOT: tensor.pad

@@ -287,7 +287,7 @@ func.func @keys_turn_differently(%x: tensor<32x8x16xf32>, %cos: tensor<32x16xf32
 #shd = affine_map<(n, h, s, d) -> (n, s, h, d)>
 #sd = affine_map<(n, h, s, d) -> (s, d)>
 
-// The heads are not the first dimension: their parts would be no whole pieces of memory.
+// The heads are not the first dimension: their slices would not be contiguous.
 // CHECK-LABEL: @queries_and_keys_of_a_batch
 // CHECK: flow.dispatch.region -> (tensor<2x4x32x2x8xf32>)
 // CHECK: flow.dispatch.region -> (tensor<2x2x32x2x8xf32>)

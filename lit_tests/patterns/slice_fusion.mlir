@@ -33,7 +33,7 @@ func.func @one(%x: tensor<8x32xf32>, %a: tensor<8xf32>, %b: tensor<32xf32>) -> t
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// A dynamic batch: rows of unknown number are taken as the slice takes them.
+// A dynamic batch: the group has the dynamic size of the slice.
 // CHECK-LABEL: @dynamic_bf16
 // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[0, 4] [%arg1, 8] [1, 1]
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<?x8xbf16>)

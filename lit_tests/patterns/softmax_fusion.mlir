@@ -766,7 +766,7 @@ func.func @no_fusion_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
 
 // -----
 
-// The same in parts.
+// The same, decomposed.
 // CHECK-LABEL: @no_fusion_parts_over_other_axis
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

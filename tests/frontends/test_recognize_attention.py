@@ -25,7 +25,7 @@ EACH = BATCH * HEADS * WIDTH
 """Elements of the result for each query."""
 
 TARGET = "rocm"
-"""Where no size is left to the parts of the attention."""
+"""Where no size is left to the ops of the attention."""
 
 SCALE = 0.3
 """Not one over the root of the width."""

@@ -97,7 +97,7 @@ def halves(name: str, dtype: str, dynamic: bool, second: bool) -> Case:
 
 
 def split(name: str, dtype: str, dynamic: bool, count: int, gate: int | None) -> Case:
-    """Two or three parts of the columns as results, one perhaps through SiLU."""
+    """Two or three slices along N as results, one perhaps through SiLU."""
     f = Function(name, (None if dynamic else M, count * N, K, N))
     x, w, b = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
     whole = f.apply("arith.addf", matmul(f, x, w, dtype), b)

@@ -64,7 +64,7 @@ class Case:
         unfused program alone, which has to have the same NaNs and infinities.
       exact: names of sets on which fused and unfused have to agree bit by bit, and integers with
         the reference too.
-      dispatches: dispatches of the fused program; not looked at when None.
+      dispatches: dispatches of the fused program; not checked when None.
     """
 
     name: str

@@ -77,7 +77,7 @@ def test_dynamic_rows(interpreter, count, rest, dynamic):
 @needs_triton
 @pytest.mark.parametrize("shape", [(1, 3, 24), (5, 3, 24), (7, 2, 3, 8)])
 def test_dynamic_sizes_that_are_first_where_they_are_read(interpreter, shape):
-    """Parts of a packed projection: [?, 3, n] is written as [3, ?, n], as for static sizes."""
+    """Slices of a packed projection: [?, 3, n] is written as [3, ?, n], as for static sizes."""
     inner = len(shape) - 2
     f = Function("main", (None,) * inner + shape[inner:])
     x = f.argument(range(len(shape)), "f16")

@@ -216,7 +216,7 @@ def test_no_kernel_for_unsigned_bytes():
 
 
 def weighted_text():
-    """Rows times weights, times their highest."""
+    """Rows times weights, times their maximum."""
     f = Function("main", (4, 4096))
     x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
     weighted = f.apply("arith.mulf", x, g)

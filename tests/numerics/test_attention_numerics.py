@@ -81,7 +81,7 @@ def make(name: str, sizes: str = "self", **how) -> Case:
         made[0] *= size
         if len(made) == 4:
             if mask == "bias":
-                # One key that nobody sees, a row of the lowest number, a row of -inf.
+                # One key that no query sees, a row of the lowest finite number, a row of -inf.
                 made[3][..., 1] = -np.inf
                 made[3][..., 2, :] = float(ml_dtypes.finfo(FLOATS[dtype]).min)
                 made[3][..., 3, :] = -np.inf
@@ -187,7 +187,7 @@ def imports() -> list[Case]:
 
 
 def padded() -> Case:
-    """One padding mask for all rows: some keys are open, or none, which gives zero."""
+    """One padding mask for all rows: some keys are unmasked, or none, which gives zero."""
     generator = np.random.default_rng(12)
     read = [generator.standard_normal(s).astype(np.float32) for s in _PADDED]
 

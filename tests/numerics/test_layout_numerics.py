@@ -244,7 +244,7 @@ def padded(name: str, dtype: str, dynamic: bool) -> Case:
 
 
 def cut(name: str, dtype: str, dynamic: bool) -> Case:
-    """Both parts of a chain, each computed from its slices, and their product."""
+    """Both slices of a chain, each computed from slices of its operands, and their product."""
     m, n, half = range(3)
     f = Function(name, (None if dynamic else S, D, D // 2))
     x, b = f.argument((m, n), dtype), f.argument((n,), dtype)
@@ -262,7 +262,7 @@ def cut(name: str, dtype: str, dynamic: bool) -> Case:
 
 
 def exchanged(name: str, dtype: str) -> Case:
-    """The parts of a split on the first axis side by side on the second."""
+    """The slices of a split on the first axis, concatenated on the second."""
     m, n, part, whole = range(4)
     f = Function(name, (S, D, S // 2, 2 * D))
     x = f.argument((m, n), dtype)

@@ -398,7 +398,7 @@ func.func @f(%x: tensor<8xf32>, %c: i1) -> tensor<8xf32> {
     assert [reason for reason, _ in refusals(report)] == [Reason.DIFFERENT_BLOCKS]
 
 
-def test_ops_of_a_group_are_not_looked_at_again():
+def test_ops_of_a_group_are_not_tried_again():
     module, _ = run(pairs(1))
     again, report = run(module)
     assert groups(again) == [("toy_fusion", 0)]

@@ -35,7 +35,7 @@ def test_no_pass_takes_some_ops_of_a_required_group():
     torch.testing.assert_close(program(x), Block().eval()(x), rtol=1e-4, atol=1e-4)
 
 
-def test_the_dispatches_are_looked_at(monkeypatch):
+def test_the_dispatches_are_checked(monkeypatch):
     """IREE forms dispatches of the module that no pass of ours has seen."""
     dispatches = Compiler.dispatches
 
