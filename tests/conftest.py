@@ -5,7 +5,7 @@ import pytest
 
 from helpers import kernel_builds, software_vulkan
 
-# What a user has measured on this machine must not change what the tests see.
+# A user's measurements on this machine must not change the results of tests.
 os.environ["MLIRFUSE_RATES"] = "off"
 
 # Tests run side by side: threads of PyTorch that spin while they wait would take cores from others.
@@ -26,7 +26,7 @@ LONGEST = (
     "test_malformed",
     "test_golden",
     "test_graphs",
-    "test_parts_numerics",
+    "test_sibling_contraction_numerics",
     "test_norm_targets",
     "test_docs",
 )

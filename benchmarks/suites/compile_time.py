@@ -44,8 +44,8 @@ _TEXT = (
     "exponent of the median since the previous row: 1 is linear."
 )
 _PASSES = (
-    "Wall time of each step, and the rewrites of each pass. Passes run on three of "
-    "[layers that are alike](repeated-layers.md)."
+    "Wall time of each step, and the rewrites of each pass. Passes run on three "
+    "[representative layers](repeated-layers.md)."
 )
 
 _log = logging.getLogger(__name__)

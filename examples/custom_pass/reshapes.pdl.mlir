@@ -14,7 +14,7 @@ pdl.pattern @collapse_of_expand_rewrite : benefit(1) attributes {
 
 // Scores and their softmax in one group, whatever the softmax's shape.
 pdl.pattern @scores_softmax_fusion : benefit(1) attributes {
-  mlirfuse.summary = "A batch of products and the softmax that reads it"
+  mlirfuse.summary = "A batched matmul and the softmax of its result"
 } {
   %type = pdl.type
   %operands = pdl.operands

@@ -1,4 +1,4 @@
-// The first pass of the file took the exponential into a group with the sum.
+// The first pass of the file took the exponential into a group with the add.
 // mlirfuse-opt examples/reasons/already_grouped.mlir --load-pass=examples/reasons/groups.pdl.mlir
 func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %a = math.exp %x : tensor<8xf32>

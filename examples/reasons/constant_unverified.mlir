@@ -1,4 +1,4 @@
-// The products are added to what the caller gives; the pass would start from zero.
+// The contraction accumulates into an argument; the pass would start from zero.
 // mlirfuse-opt examples/reasons/constant_unverified.mlir --target=cpu:x86-64-v4
 func.func @main(%x: tensor<24x16xf32>, %init: tensor<24x32xf32>) -> tensor<24x32xf32> {
   %w = arith.constant dense<2.0> : tensor<16x32xf32>

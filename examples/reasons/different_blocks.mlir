@@ -1,4 +1,4 @@
-// The sum runs only when the condition holds, the exponential always.
+// The add runs only when the condition holds, the exponential always.
 // mlirfuse-opt examples/reasons/different_blocks.mlir --load-pass=examples/reasons/groups.pdl.mlir
 func.func @main(%x: tensor<8xf32>, %condition: i1) -> tensor<8xf32> {
   %a = math.exp %x : tensor<8xf32>

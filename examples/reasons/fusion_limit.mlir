@@ -1,4 +1,4 @@
-// One rewrite is allowed, and the second softmax is looked at first.
+// One rewrite is allowed, and the second softmax is tried first.
 // mlirfuse-opt examples/reasons/fusion_limit.mlir --fusion-limit=1
 func.func @main(%x: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %e = tensor.empty() : tensor<64x128xf32>

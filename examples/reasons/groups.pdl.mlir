@@ -1,4 +1,4 @@
-// Passes for the examples beside this file: each asks for one group of two ops.
+// Passes for the examples in this folder: each forms one group of two ops.
 
 pdl.pattern @exp_add_fusion : benefit(1) attributes {
   mlirfuse.summary = "An exponential and the sum that reads it first"

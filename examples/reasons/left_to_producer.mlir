@@ -1,4 +1,4 @@
-// Whoever generates code for the product also takes the activation along, tile by tile.
+// IREE fuses the activation into the dispatch of the matmul, tile by tile.
 // mlirfuse-opt examples/reasons/left_to_producer.mlir --pipeline=elementwise_fusion
 #mn = affine_map<(m, n) -> (m, n)>
 func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf32> {

@@ -1,4 +1,4 @@
-// The first pass would take the norm, of which the sum is, without the product behind it.
+// The first pass would take the norm, which contains the sum, but not the multiply after it.
 // mlirfuse-opt examples/reasons/must_fuse.mlir --pipeline=rms_norm_fusion,reduction_fusion --must-fuse=sum,product
 #all = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

@@ -1,4 +1,4 @@
-// Eight rows of 2048 columns wait on the stack, since the sum is a result too.
+// Eight rows of 2048 columns are kept on the stack, since the residual add is a result too.
 // mlirfuse-opt examples/reasons/stack_limit.mlir --pipeline=add_rms_norm_fusion
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>

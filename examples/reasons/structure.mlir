@@ -1,4 +1,4 @@
-// Attention of one query a head is a product of a matrix and a vector.
+// Attention with one query per head is a matrix-vector product.
 // mlirfuse-opt examples/reasons/structure.mlir --target=cuda
 func.func @main(%q: tensor<2x1x32xf32>, %kt: tensor<2x32x64xf32>, %v: tensor<2x64x32xf32>) -> tensor<2x1x32xf32> {
   %zero = arith.constant 0.0 : f32

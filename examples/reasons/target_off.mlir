@@ -1,4 +1,4 @@
-// Packing the operands of a product pays on CPUs only.
+// Packing the operands of a matmul pays on CPUs only.
 // mlirfuse-opt examples/reasons/target_off.mlir --target=cuda
 func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>) -> tensor<64x256xf32> {
   %zero = arith.constant 0.0 : f32

@@ -1,6 +1,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=shape_reshape_2 | FileCheck %s
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/shape_reshape_2.mlir
-// The frontends fold what they know of the sizes: no constant target is left for the pass.
+// The frontends fold known sizes: no constant target is left for the pass.
 
 // From torch, x: f32[8, 4, 6]
 //   x.reshape(x.shape[0], -1)

@@ -186,7 +186,7 @@ func.func @onnx(%x: tensor<4x16xf16>, %r: tensor<4x16xf16>, %gamma: tensor<16xf1
 #map_m = {indexing_maps = [#m, #m], iterator_types = ["parallel"]}
 #map_mn_row_col = {indexing_maps = [#mn, #row, #col, #mn], iterator_types = ["parallel", "parallel"]}
 
-// The sum and the reciprocal root become further results.
+// The residual add and the reciprocal root become further results.
 // CHECK-LABEL: @bf16
 // CHECK-SAME: %[[A0:.*]]: tensor<4x16xbf16>, %[[A1:.*]]: tensor<4x16xbf16>, %[[A2:.*]]: tensor<16xf32>
 // CHECK: %[[R:.*]]:3 = flow.dispatch.region -> (tensor<4x16xbf16>, tensor<4xf32>, tensor<4x16xbf16>) {{.*}}"add_cast_rms_norm_cast_fusion"

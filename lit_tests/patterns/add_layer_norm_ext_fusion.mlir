@@ -199,7 +199,7 @@ func.func @onnx_without_beta(%x: tensor<4x16xf32>, %r: tensor<4x16xf32>, %gamma:
 #map_mn_row_row = {indexing_maps = [#mn, #row, #row, #mn], iterator_types = ["parallel", "parallel"]}
 #map_mn_row_row_col = {indexing_maps = [#mn, #row, #row, #col, #mn], iterator_types = ["parallel", "parallel"]}
 
-// Gamma and beta are f32, the rest is f16; the sum is a further result.
+// Gamma and beta are f32, the rest is f16; the residual add is a further result.
 // CHECK-LABEL: @f16_wide_affine_part
 // CHECK-SAME: %[[A0:.*]]: tensor<4x16xf16>, %[[A1:.*]]: tensor<4x16xf16>, %[[A2:.*]]: tensor<16xf32>, %[[A3:.*]]: tensor<16xf32>
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<4x16xf16>, tensor<4x16xf16>) {{.*}}"add_layer_norm_ext_fusion"
@@ -366,7 +366,7 @@ func.func @dynamic_rows(%x: tensor<?x16xf32>, %r: tensor<?x16xf32>, %beta: tenso
 #map_mn_row_col = {indexing_maps = [#mn, #row, #col, #mn], iterator_types = ["parallel", "parallel"]}
 #map_mn_row_row = {indexing_maps = [#mn, #row, #row, #mn], iterator_types = ["parallel", "parallel"]}
 
-// Left to add_layer_norm_fusion; what is left without the shift is no norm of its own.
+// Left to add_layer_norm_fusion; without the shift the rest is no norm of its own.
 // CHECK-LABEL: @no_fusion_plain_affine_part
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -444,7 +444,7 @@ func.func @no_fusion_without_add(%x: tensor<4x16xf32>, %gamma: tensor<16xf32>) -
   return %y : tensor<4x16xf32>
 }
 
-// No mean is taken off.
+// No mean is subtracted.
 // CHECK-LABEL: @no_fusion_rms
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -115,15 +115,15 @@ func.func @sum_is_a_result_too(%x: tensor<4x8xf32>, %res: tensor<4x8xf32>, %gamm
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
 
-// The region moves up to the first reader of the sum.
-// CHECK-LABEL: @another_reader_before_the_norm
+// The region moves up to the first user of the residual add.
+// CHECK-LABEL: @another_user_before_the_norm
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[RES:.*]]: tensor<4x8xf32>, %[[G2:.*]]: tensor<4x8xf32>,
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: %[[H:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[RES]] :
 // CHECK: flow.return %[[H]], %{{.*}} :
 // CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%[[R]]#0, %[[G2]] :
 // CHECK: return %[[R]]#1, %[[W]]
-func.func @another_reader_before_the_norm(%x: tensor<4x8xf32>, %res: tensor<4x8xf32>, %g2: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+func.func @another_user_before_the_norm(%x: tensor<4x8xf32>, %res: tensor<4x8xf32>, %g2: tensor<4x8xf32>, %gamma: tensor<8xf32>, %beta: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %n = arith.constant 8.0 : f32
   %eps = arith.constant 1.0e-5 : f32
@@ -176,7 +176,7 @@ func.func @another_reader_before_the_norm(%x: tensor<4x8xf32>, %res: tensor<4x8x
 #map3 = affine_map<(d0) -> (d0)>
 #map4 = affine_map<(d0, d1, d2) -> (d2)>
 
-// The sum in f16, statistics in f32.
+// The residual add in f16, statistics in f32.
 // CHECK-LABEL: @pytorch_f16_dynamic_rows
 // CHECK-SAME: %[[X:.*]]: tensor<?x4x8xf16>, %[[RES:.*]]: tensor<?x4x8xf16>, %[[G:.*]]: tensor<8xf16>
 // CHECK: %[[M:.*]] = tensor.dim %[[X]]
@@ -407,7 +407,7 @@ func.func @sum_in_f32_of_f16(%arg0: tensor<4x8xf16>, %arg1: tensor<4x8xf16>, %ar
 
 // -----
 
-// What an op computes is rounded by that op: the residual is read in f16, and the norm that wrote
+// Each op rounds its own result: the residual is read in f16, and the norm that wrote
 // it can keep the cast.
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
@@ -955,7 +955,7 @@ func.func @no_fusion_without_an_add(%x: tensor<4x8xf32>, %gamma: tensor<8xf32>, 
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
 
-// An addend that is the same in every row is a bias; its add belongs to what comes before.
+// An addend that is the same in every row is a bias; its add belongs to the producer.
 // CHECK-LABEL: @no_fusion_bias_is_no_residual
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

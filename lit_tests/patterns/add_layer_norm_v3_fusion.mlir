@@ -213,7 +213,7 @@ func.func @onnx(%x: tensor<2x4x8xf32>, %r: tensor<2x4x8xf32>, %gamma: tensor<4x8
 #map_mn_mn = {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]}
 #map_mab_row_row_cols_cols = {indexing_maps = [#mab, #row, #row, #cols, #cols, #mab], iterator_types = ["parallel", "parallel", "parallel"]}
 
-// Without beta; gamma is f32, the rest f16; the sum is a further result.
+// Without beta; gamma is f32, the rest f16; the residual add is a further result.
 // CHECK-LABEL: @f16_wide_gamma
 // CHECK-SAME: %[[A0:.*]]: tensor<4x4x8xf16>, %[[A1:.*]]: tensor<4x4x8xf16>, %[[A2:.*]]: tensor<4x8xf32>
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<4x4x8xf16>, tensor<4x4x8xf16>) {{.*}}"add_layer_norm_v3_fusion"

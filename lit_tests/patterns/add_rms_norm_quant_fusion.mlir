@@ -224,7 +224,7 @@ func.func @onnx(%x: tensor<4x16xf32>, %r: tensor<4x16xf32>, %gamma: tensor<16xf3
 #map_mn_row = {indexing_maps = [#mn, #row, #mn], iterator_types = ["parallel", "parallel"]}
 #map_mn_col_col = {indexing_maps = [#mn, #col, #col, #mn], iterator_types = ["parallel", "parallel"]}
 
-// The sum and the unquantized norm are further results.
+// The residual add and the unquantized norm are further results.
 // CHECK-LABEL: @f16
 // CHECK-SAME: %[[A0:.*]]: tensor<4x16xf16>, %[[A1:.*]]: tensor<4x16xf16>, %[[A2:.*]]: tensor<16xf16>, %[[A3:.*]]: tensor<f32>
 // CHECK: %[[R:.*]]:3 = flow.dispatch.region -> (tensor<4x16xf16>, tensor<4x16xf16>, tensor<4x16xi8>) {{.*}}"add_rms_norm_quant_fusion"
@@ -334,7 +334,7 @@ func.func @bf16(%x: tensor<4x16xbf16>, %r: tensor<4x16xbf16>, %gamma: tensor<16x
   return %z8 : tensor<4x16xi8>
 }
 
-// Scale and offset by channel; the sum is a further result.
+// Scale and offset by channel; the residual add is a further result.
 // CHECK-LABEL: @dynamic_rows
 // CHECK-SAME: %[[A0:.*]]: tensor<?x16xf32>, %[[A1:.*]]: tensor<?x16xf32>, %[[A2:.*]]: tensor<16xf32>, %[[A3:.*]]: tensor<16xf32>
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region -> ({{.*}}) {{.*}}"add_rms_norm_quant_fusion"

@@ -102,7 +102,7 @@ util.func public @no_kernel_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf3
 
 // -----
 
-// All sizes but the head's are dynamic, told as numbers of 32 bits; queries and batch make the grid.
+// All sizes but the head's are dynamic, passed as 32-bit constants; queries and batch make the grid.
 // CHECK-LABEL: @dynamic_sizes
 // CHECK-SAME: %[[Q:.*]]: tensor<?x?x64xf16>, %[[K:.*]]: tensor<?x?x64xf16>, %[[V:.*]]: tensor<?x?x64xf16>
 // CHECK: %[[B:.*]] = tensor.dim %[[Q]],

@@ -163,7 +163,7 @@ func.func @no_fusion_no_scale(%x: tensor<2x4x8x8xf32>, %mean: tensor<4xf32>, %sc
 #c = affine_map<(n, c, h, w) -> (c)>
 #nchw = affine_map<(n, c, h, w) -> (n, c, h, w)>
 
-// What is scaled is returned too.
+// The scaled tensor is returned too.
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)

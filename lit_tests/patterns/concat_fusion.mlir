@@ -38,7 +38,7 @@ func.func @torch(%x: tensor<8x32xf32>, %y: tensor<8x16xf32>) -> tensor<8x48xf32>
 
 // -----
 
-// A group with its mark, dynamic rows, and a part that is an argument: that one is copied as before.
+// A group with its mark, dynamic rows, and an operand that is an argument: that one is copied as before.
 // CHECK-LABEL: @group_and_argument
 // CHECK: %[[M:.*]] = flow.tensor.empty : tensor<?x12xf16>{%[[N:.*]]}
 // CHECK: %[[A:.*]] = flow.dispatch.region -> (tensor<?x12xf16>{%[[N]]}) attributes {mlirfuse.match = 0 : i64, mlirfuse.pass = "softmax_fusion"}
@@ -62,7 +62,7 @@ func.func @group_and_argument(%x: tensor<?x8xf16>, %y: tensor<?x4xf16>, %n: inde
 
 #n = affine_map<(n) -> (n)>
 
-// JAX: jax.lax.dynamic_update_slice of a cache; the row drops out of the part's type.
+// JAX: jax.lax.dynamic_update_slice of a cache; the slice's type has no dimension for the row.
 // CHECK-LABEL: @cache_bf16
 // CHECK: %[[A:.*]] = flow.dispatch.region -> (tensor<8x32xbf16>)
 // CHECK: %[[I:.*]] = tensor.insert_slice %{{.*}} into %arg1[%arg2, 0] [1, 32] [1, 1] : tensor<32xbf16> into tensor<8x32xbf16>
@@ -83,11 +83,11 @@ func.func @cache_bf16(%x: tensor<32xbf16>, %cache: tensor<8x32xbf16>, %row: inde
 
 #n = affine_map<(n) -> (n)>
 
-// CHECK-LABEL: @no_fusion_steps
+// CHECK-LABEL: @no_fusion_strides
 // CHECK-NOT: flow.dispatch.region
 // WHY: structure (1)
 // WHY: the part is written with non-unit strides
-func.func @no_fusion_steps(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
+func.func @no_fusion_strides(%x: tensor<4xf32>, %w: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<4xf32>
   %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
   ^bb0(%i: f32, %o: f32):
@@ -149,7 +149,7 @@ func.func @no_fusion_two_results(%x: tensor<4xf32>, %w: tensor<8xf32>) -> (tenso
 #w = affine_map<(n, k) -> (k, n)>
 #y = affine_map<(n, k) -> (n)>
 
-// The op is the epilogue of a contraction, which no group has taken: IREE keeps them together.
+// The op is the epilogue of a contraction in no group: IREE fuses them.
 // CHECK-LABEL: @no_fusion_epilogue
 // CHECK-NOT: flow.dispatch.region
 func.func @no_fusion_epilogue(%x: tensor<4xf32>, %w: tensor<4x4xf32>, %all: tensor<8xf32>) -> tensor<8xf32> {

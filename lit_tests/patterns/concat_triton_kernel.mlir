@@ -4,7 +4,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=concat_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// A cache with one key more: 4 times 64x8 elements, in tiles of 2048; the second part has no third dimension.
+// A KV cache and one key: 4 times 64x8 elements, in tiles of 2048; the key has no third dimension.
 // FEATURE: concat_triton_kernel
 // FEATURE: needs --enable-feature=kernels
 // CHECK-LABEL: @cache
@@ -22,7 +22,7 @@ util.func public @cache(%a: tensor<2x2x63x8xf16>, %b: tensor<2x2x8xf16>) -> tens
 
 // -----
 
-// Written from the end: the kernel's operands are in the order of their places.
+// Written from the end: the kernel's operands are in the order of their offsets.
 // CHECK-LABEL: @backwards
 // CHECK-SAME: %[[A:.*]]: tensor<5x3xf32>, %[[B:.*]]: tensor<5x4xf32>
 // CHECK: hal.dispatch.extern "concat_kernel"(%[[B]], %[[A]])
@@ -35,7 +35,7 @@ util.func public @backwards(%a: tensor<5x3xf32>, %b: tensor<5x4xf32>) -> tensor<
 
 // -----
 
-// The largest part is computed by a group, which writes it in place.
+// The largest operand is the result of a group, which writes it in place.
 // CHECK-LABEL: @no_fusion_computed
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: util.return
@@ -70,7 +70,7 @@ util.func public @no_fusion_gap(%a: tensor<5x3xf32>, %b: tensor<5x3xf32>) -> ten
 
 // -----
 
-// A part of an argument is replaced: it stays as it is elsewhere.
+// A slice of an argument is replaced: the argument is unchanged for other users.
 // CHECK-LABEL: @no_fusion_update
 // CHECK-NOT: hal.dispatch.extern
 // CHECK: util.return

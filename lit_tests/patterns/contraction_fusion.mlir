@@ -3,8 +3,8 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: mlirfuse.pass = "contraction_fusion"
 
-// The cast comes along.
-// CHECK-LABEL: @product_and_cast
+// The cast is fused too.
+// CHECK-LABEL: @matmul_and_cast
 // CHECK-SAME: %[[A:.*]]: tensor<32x64xf16>, %[[B:.*]]: tensor<64x48xf16>
 // CHECK: %[[Y:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul ins(%[[A]], %[[B]] :
@@ -12,7 +12,7 @@
 // CHECK: flow.return %[[D]]
 // CHECK: return %[[Y]]
 #id = affine_map<(m, n) -> (m, n)>
-func.func @product_and_cast(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf16> {
+func.func @matmul_and_cast(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf16> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<32x48xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x48xf32>) -> tensor<32x48xf32>
@@ -81,8 +81,8 @@ func.func @row_without_its_dimension(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>
 
 // -----
 
-// The sum is read twice: nothing after the reshape comes along, nor what a reshape joins of rows.
-// CHECK-LABEL: @only_the_products
+// The add has two users: nothing after the reshape is fused, nor a reshape that merges rows.
+// CHECK-LABEL: @only_the_matmuls
 // CHECK: %[[X:.*]] = flow.dispatch.region -> (tensor<1x48xf32>)
 // CHECK: flow.return
 // CHECK: tensor.collapse_shape %[[X]]
@@ -94,7 +94,7 @@ func.func @row_without_its_dimension(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>
 #umk = affine_map<(m, n, k) -> (m, k)>
 #umn = affine_map<(m, n, k) -> (m, n)>
 #un = affine_map<(n) -> (n)>
-func.func @only_the_products(%a: tensor<1x64xf16>, %g: tensor<2x64xf16>, %b: tensor<48x64xf16>) -> (tensor<48xf32>, tensor<48xf16>, tensor<96xf16>) {
+func.func @only_the_matmuls(%a: tensor<1x64xf16>, %g: tensor<2x64xf16>, %b: tensor<48x64xf16>) -> (tensor<48xf32>, tensor<48xf16>, tensor<96xf16>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x48xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
@@ -151,7 +151,7 @@ func.func @reshape_in_a_group(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>) -> te
 
 // -----
 
-// There is no kernel for products of f32.
+// There is no kernel for matmuls of f32.
 // CHECK-LABEL: @no_fusion_f32
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -165,11 +165,11 @@ func.func @no_fusion_f32(%a: tensor<32x64xf32>, %b: tensor<64x48xf32>) -> tensor
 
 // -----
 
-// Two dimensions of terms.
-// CHECK-LABEL: @no_fusion_two_dimensions_of_terms
+// Two dimensions of K.
+// CHECK-LABEL: @no_fusion_two_dimensions_of_k
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_two_dimensions_of_terms(%a: tensor<32x8x8xf16>, %b: tensor<8x8x48xf16>) -> tensor<32x48xf32> {
+func.func @no_fusion_two_dimensions_of_k(%a: tensor<32x8x8xf16>, %b: tensor<8x8x48xf16>) -> tensor<32x48xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<32x48xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x48xf32>) -> tensor<32x48xf32>
@@ -179,7 +179,7 @@ func.func @no_fusion_two_dimensions_of_terms(%a: tensor<32x8x8xf16>, %b: tensor<
 
 // -----
 
-// The sums go on from others.
+// The accumulators start from a tensor.
 // CHECK-LABEL: @no_fusion_start
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -216,7 +216,7 @@ func.func @no_fusion_unsigned(%a: tensor<32x64xi8>, %b: tensor<64x48xi8>) -> ten
 
 // -----
 
-// What has no dimension gets none back: the product comes alone.
+// An epilogue without dimensions: the contraction is grouped alone.
 // CHECK-LABEL: @no_fusion_scalar_epilogue
 // CHECK-SAME: %[[A:.*]]: tensor<1x64xf16>, %[[B:.*]]: tensor<64x1xf16>
 // CHECK: %[[Y:.*]] = flow.dispatch.region

@@ -332,12 +332,12 @@ func.func @no_fusion_scale_is_an_argument(%x: tensor<4x2x10xf32>, %scale: tensor
 #k = affine_map<(n, f, w, c, q) -> (f, c, q)>
 #y = affine_map<(n, f, w, c, q) -> (n, f, w)>
 
-// What the sums start from would have to be scaled too.
-// CHECK-LABEL: @no_fusion_sums_start_at_one
+// The init would have to be scaled too.
+// CHECK-LABEL: @no_fusion_init_of_one
 // CHECK-NOT: util.global.load
 // WHY: constant_unverified (1)
 // WHY: the accumulators do not start at zero
-func.func @no_fusion_sums_start_at_one(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf32> {
+func.func @no_fusion_init_of_one(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf32> {
   %start = arith.constant 1.0 : f32
   %w = arith.constant dense<1.5> : tensor<2x2x3xf32>
   %scale = arith.constant dense<[3.0, 4.0]> : tensor<2xf32>
@@ -397,7 +397,7 @@ func.func @no_fusion_scale_is_divided(%x: tensor<4x2x10xf32>) -> tensor<4x2x8xf3
 #k = affine_map<(n, f, w, c, q) -> (f, c, q)>
 #y = affine_map<(n, f, w, c, q) -> (n, f, w)>
 
-// The unscaled sums are wanted too.
+// The unscaled result has another user.
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: util.global.load
 // WHY: extra_users (1)

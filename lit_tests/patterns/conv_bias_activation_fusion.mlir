@@ -64,7 +64,7 @@ func.func @torch(%x: tensor<2x4x8x8xf32>, %w: tensor<8x4x3x3xf32>, %bias: tensor
 #y = affine_map<(n, h, w, f, p, q, c) -> (n, h, w, f)>
 
 // As it arrives from JAX: jax.lax.conv_general_dilated(x, w, (2, 2), "VALID", NHWC, HWIO), plus a
-// bias and a residual, jnp.tanh; f16 with sums in f32.
+// bias and a residual, jnp.tanh; f16 with accumulators of f32.
 // CHECK-LABEL: @jax_f16
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<?x9x9x4xf16>, tensor<3x3x4x8xf16>)
@@ -109,7 +109,7 @@ func.func @jax_f16(%x: tensor<?x9x9x4xf16>, %w: tensor<3x3x4x8xf16>, %bias: tens
 #k = affine_map<(n, h, w, c, p, q) -> (c, p, q)>
 #y = affine_map<(n, h, w, c, p, q) -> (n, c, h, w)>
 
-// ONNX: Conv with group = channels, then Elu: a depthwise one, with a selection among the steps.
+// ONNX: Conv with group = channels, then Elu: a depthwise one, with a select in the epilogue.
 // CHECK-LABEL: @onnx_depthwise_bf16
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.generic {{.*}}"reduction", "reduction"]
@@ -151,8 +151,8 @@ func.func @onnx_depthwise_bf16(%x: tensor<2x8x8x8xbf16>, %w: tensor<8x3x3xbf16>)
 #k = affine_map<(n, g, f, h, w, c, p, q) -> (g, f, c, p, q)>
 #y = affine_map<(n, g, f, h, w, c, p, q) -> (n, g, f, h, w)>
 
-// Grouped, as it arrives from PyTorch: the bias is what the sums start from, and a reshape merges
-// the groups: it moves behind the activation.
+// Grouped, as it arrives from PyTorch: the bias is the init, and a reshape merges
+// the groups: it moves after the activation.
 // CHECK-LABEL: @grouped
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<2x4x2x6x6xf32>)
 // CHECK: %[[B:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<4x2xf32>)
@@ -224,11 +224,11 @@ func.func @no_fusion_transposed_groups(%x: tensor<2x4x4x8x8xf32>, %w: tensor<4x2
 #k = affine_map<(n, f, w, c, q) -> (f, c, q)>
 #y = affine_map<(n, f, w, c, q) -> (n, f, w)>
 
-// CHECK-LABEL: @no_fusion_sums_read_elsewhere
+// CHECK-LABEL: @no_fusion_accumulators_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)
 // WHY: the convolution has users outside its epilogue
-func.func @no_fusion_sums_read_elsewhere(%x: tensor<2x4x10xf32>, %w: tensor<8x4x3xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x8xf32>) {
+func.func @no_fusion_accumulators_read_elsewhere(%x: tensor<2x4x10xf32>, %w: tensor<8x4x3xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x8x8xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>

@@ -2,7 +2,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel --disable-pass=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
 
-// The kernel reads the image that is not padded yet, and adds the bias to the sums in registers.
+// The kernel reads the image before padding, and adds the bias to the accumulators in registers.
 // FEATURE: conv_triton_kernel
 // FEATURE: needs --enable-feature=kernels
 // CHECK-LABEL: @padding_and_bias
@@ -173,7 +173,7 @@ util.func public @no_kernel_dynamic_width(%x: tensor<2x12x?x16xf16>, %w: tensor<
 
 // -----
 
-// What the image is computed from would be computed again for every place of the window.
+// The producer of the image would be computed again for every filter tap.
 // WHY-LABEL: @no_kernel_computed_image
 // WHY: conv_triton_kernel
 // WHY-NEXT: an image or filter that the group computes

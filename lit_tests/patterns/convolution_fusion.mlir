@@ -3,7 +3,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=convolution_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: flow.dispatch.region
 
-// The padding, the factor of each channel, and what uses it come along.
+// The padding, the factor of each channel, and the user of the factor are fused too.
 // CHECK-LABEL: @padding_scale_and_cast
 // CHECK-SAME: %[[X:.*]]: tensor<2x12x10x16xf16>, %[[W:.*]]: tensor<3x16x24xf16>, %[[V:.*]]: tensor<24xf32>
 // CHECK: %[[Y:.*]] = flow.dispatch.region
@@ -54,7 +54,7 @@ func.func @padding_scale_and_cast(%x: tensor<2x12x10x16xf16>, %w: tensor<3x16x24
 
 // -----
 
-// Others read the factor too: it stays outside.
+// The factor has other users: it is not fused.
 // CHECK-LABEL: @factor_read_elsewhere_bf16
 // CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%arg2 :
 // CHECK: %[[Y:.*]] = flow.dispatch.region

@@ -3,8 +3,8 @@
 // OFF-NOT: iree.opt.data_tiling
 // OFF-NOT: iree_tensor_ext.compute_barrier.start
 
-// Probabilities times values, heads joined, output projection with its bias: the projection is
-// marked inside its group, the batched product fenced.
+// Probabilities times values, heads merged, output projection with its bias: the projection is
+// marked inside its group, the batched matmul fenced.
 // CHECK-LABEL: @output_projection
 // CHECK: %[[C:.*]] = linalg.batch_matmul ins
 // CHECK: %[[Z:.*]] = iree_tensor_ext.compute_barrier.start %[[C]]
@@ -32,7 +32,7 @@ func.func @output_projection(%p: tensor<8x16x16xf32>, %v: tensor<8x16x4xf32>, %w
 
 // -----
 
-// A batched product that feeds no product of matrices stays as it is.
+// A batched matmul without an unbatched matmul as user is unchanged.
 // CHECK-LABEL: @no_rewrite_batched_alone
 // CHECK: linalg.batch_matmul ins
 // CHECK-NOT: iree_tensor_ext.compute_barrier.start
@@ -47,7 +47,7 @@ func.func @no_rewrite_batched_alone(%p: tensor<8x16x16xf16>, %v: tensor<8x16x4xf
 
 // -----
 
-// Sizes are not seen through a barrier: a batched product of dynamic size is not fenced.
+// Sizes are not visible through a barrier: a batched matmul of dynamic size is not fenced.
 // CHECK-LABEL: @no_rewrite_dynamic_batch
 // CHECK: linalg.batch_matmul ins
 // CHECK-NOT: iree_tensor_ext.compute_barrier.start
@@ -66,13 +66,13 @@ func.func @no_rewrite_dynamic_batch(%p: tensor<?x16x16xf32>, %v: tensor<?x16x4xf
 
 // -----
 
-// A mask behind the product would be packed, and a packed i1 does not compile.
-// CHECK-LABEL: @no_rewrite_mask_behind
+// A mask in the epilogue would be packed, and a packed i1 does not compile.
+// CHECK-LABEL: @no_rewrite_mask_after
 // CHECK: linalg.matmul ins
 // CHECK: return
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>
-func.func @no_rewrite_mask_behind(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, %mask: tensor<48xi1>) -> tensor<48x32xf32> {
+func.func @no_rewrite_mask_after(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, %mask: tensor<48xi1>) -> tensor<48x32xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<48x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48x32xf32>) -> tensor<48x32xf32>
@@ -92,7 +92,7 @@ func.func @no_rewrite_mask_behind(%x: tensor<48x64xf32>, %w: tensor<64x32xf32>, 
 
 // -----
 
-// A mask before the product is not packed, a product that ends in an i1 is.
+// A mask in the prologue is not packed, an i1 result of the matmul is.
 // CHECK-LABEL: @mask_before
 // CHECK: linalg.matmul {iree.opt.data_tiling}
 #mk = affine_map<(m, k) -> (m, k)>
@@ -135,15 +135,15 @@ func.func @no_rewrite_few_columns(%x: tensor<48x64xf32>, %w: tensor<64x7xf32>, %
 
 // -----
 
-// What another dispatch computes is not packed along a dynamic number of terms; an argument is.
+// The result of another dispatch is not packed along a dynamic K; an argument is.
 
 #all = affine_map<(i, j) -> (i, j)>
 
-// CHECK-LABEL: @no_rewrite_dynamic_terms_of_computed
+// CHECK-LABEL: @no_rewrite_dynamic_k_of_computed
 // CHECK: %[[A:.+]] = linalg.generic
 // CHECK: linalg.matmul ins(%[[A]]
 // CHECK: linalg.matmul {iree.opt.data_tiling} ins(%{{.+}}, %{{.+}} :
-func.func @no_rewrite_dynamic_terms_of_computed(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>, %k: index) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+func.func @no_rewrite_dynamic_k_of_computed(%x: tensor<4x?xf32>, %w: tensor<?x16xf32>, %k: index) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
   %e = tensor.empty(%k) : tensor<4x?xf32>
   %a = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<4x?xf32>) outs(%e : tensor<4x?xf32>) {

@@ -11,18 +11,18 @@
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// CHECK-LABEL: @runs_of_terms
+// CHECK-LABEL: @group_scales
 // CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "dequant_fusion"
 // CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%arg1, %arg2 : tensor<512x16x32xi4>, tensor<512x16xf16>)
 // CHECK: flow.return %[[D]] : tensor<512x16x32xf16>
 // CHECK: %[[K:.*]] = tensor.collapse_shape %[[R]]
 // CHECK: linalg.matmul {{.*}}ins(%arg0, %[[K]] :
-// BOTH-LABEL: @runs_of_terms
+// BOTH-LABEL: @group_scales
 // BOTH: flow.dispatch.region {{.*}}mlirfuse.pass = "dequant_fusion"
 // BOTH: %[[K:.*]] = tensor.collapse_shape
 // BOTH: flow.dispatch.region {{.*}}mlirfuse.pass = "contraction_fusion"
 // BOTH: linalg.matmul {{.*}}ins(%arg0, %[[K]] :
-func.func @runs_of_terms(%x: tensor<256x512xf16>, %w: tensor<512x16x32xi4>, %s: tensor<512x16xf16>) -> tensor<256x512xf32> {
+func.func @group_scales(%x: tensor<256x512xf16>, %w: tensor<512x16x32xi4>, %s: tensor<512x16xf16>) -> tensor<256x512xf32> {
   %cst = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<512x16x32xf16>
   %d = linalg.generic {indexing_maps = [#w, #b, #w], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w, %s : tensor<512x16x32xi4>, tensor<512x16xf16>) outs(%e : tensor<512x16x32xf16>) {
@@ -83,7 +83,7 @@ func.func @two_ops_of_i8(%x: tensor<512x512xf16>, %w: tensor<512x512xi8>, %s: te
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// The product takes it on its way.
+// In-loop dequantization in the matmul.
 // CHECK-LABEL: @no_fusion_few_rows
 // CHECK-NOT: flow.dispatch.region
 // WHY: M is 511, a group of its own pays from 512 on
@@ -189,7 +189,7 @@ func.func @no_fusion_small_weight(%x: tensor<512x64xf16>, %w: tensor<16x64xi8>, 
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// What is returned is written out anyway.
+// A result of the function is written out anyway.
 // CHECK-LABEL: @no_fusion_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 func.func @no_fusion_read_elsewhere(%x: tensor<512x512xf16>, %w: tensor<512x512xi8>, %s: tensor<512xf16>) -> (tensor<512x512xf32>, tensor<512x512xf16>) {
@@ -215,7 +215,7 @@ func.func @no_fusion_read_elsewhere(%x: tensor<512x512xf16>, %w: tensor<512x512x
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// A product of f32 has no kernel.
+// A matmul of f32 has no kernel.
 // CHECK-LABEL: @no_fusion_f32
 // CHECK-NOT: flow.dispatch.region
 func.func @no_fusion_f32(%x: tensor<512x512xf32>, %w: tensor<512x512xi8>, %s: tensor<512xf32>) -> tensor<512x512xf32> {

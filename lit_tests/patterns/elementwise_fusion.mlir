@@ -29,9 +29,9 @@ func.func @tree_with_broadcast_and_second_result(%x: tensor<8x16xf32>, %y: tenso
 
 // -----
 
-// The reader of the first value stands before the group's last op and its operand is defined even
-// later: producers move up, the region stands before the reader.
-// CHECK-LABEL: @reader_before_the_last_op
+// The user of the first value is before the group's last op and its operand is defined even
+// later: producers move up, the region is placed before the user.
+// CHECK-LABEL: @user_before_the_last_op
 // CHECK: %[[L:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<16xf16>)
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: %[[P:.*]] = linalg.generic
@@ -41,7 +41,7 @@ func.func @tree_with_broadcast_and_second_result(%x: tensor<8x16xf32>, %y: tenso
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 #i = affine_map<(i) -> (i)>
-func.func @reader_before_the_last_op(%x: tensor<8x16xf16>, %b: tensor<16xf16>) -> (tensor<8x16xf16>, tensor<1x16xf16>) {
+func.func @user_before_the_last_op(%x: tensor<8x16xf16>, %b: tensor<16xf16>) -> (tensor<8x16xf16>, tensor<1x16xf16>) {
   %e = tensor.empty() : tensor<8x16xf16>
   %el = tensor.empty() : tensor<16xf16>
   %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
@@ -109,7 +109,7 @@ func.func @no_fusion_single_op(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
 
 // -----
 
-// The whole chain is a matmul's epilogue, also behind its first op: IREE fuses it there.
+// The whole chain is a matmul's epilogue, also after its first op: IREE fuses it there.
 // CHECK-LABEL: @no_fusion_epilogue_of_a_matmul
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -313,10 +313,10 @@ func.func @moved_with_unread_ids(%x: tensor<16xf32>, %ids: tensor<8xi32>) -> (te
 // -----
 
 // An end that widens, last of all.
-// CHECK-LABEL: @wider_end_is_last
+// CHECK-LABEL: @wider_result_is_last
 // CHECK: flow.return %{{.*}}, %
 #mn = affine_map<(m, n) -> (m, n)>
-func.func @wider_end_is_last(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
+func.func @wider_result_is_last(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
   %e = tensor.empty() : tensor<8x16xf16>
   %e32 = tensor.empty() : tensor<8x16xf32>
   %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
@@ -340,12 +340,12 @@ func.func @wider_end_is_last(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (ten
 // -----
 
 // The same before another end: IREE tiles the dispatch by that one, and cannot write the first.
-// CHECK-LABEL: @no_fusion_wider_end_before_another
+// CHECK-LABEL: @no_fusion_wider_result_before_another
 // CHECK-NOT: flow.return %{{.*}}, %
 // CHECK: return
 // WHY: ends the group in wider elements, before another op
 #mn = affine_map<(m, n) -> (m, n)>
-func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
+func.func @no_fusion_wider_result_before_another(%x: tensor<8x16xf16>, %y: tensor<8x16xf16>) -> (tensor<8x16xf32>, tensor<8x16xf16>) {
   %e = tensor.empty() : tensor<8x16xf16>
   %e32 = tensor.empty() : tensor<8x16xf32>
   %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf16>) outs(%e : tensor<8x16xf16>) {
@@ -368,17 +368,17 @@ func.func @no_fusion_wider_end_before_another(%x: tensor<8x16xf16>, %y: tensor<8
 
 // -----
 
-// A sum that no group took: IREE computes what feeds it with it, and what goes on behind it.
-// CHECK-LABEL: @no_fusion_beside_a_sum
+// A reduction that no group took: IREE fuses its producers and its users with it.
+// CHECK-LABEL: @no_fusion_next_to_a_reduction
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-LABEL: @no_fusion_beside_a_sum
+// WHY-LABEL: @no_fusion_next_to_a_reduction
 // WHY: left_to_producer
 // WHY: a reduction next to it is in no group
 #mn = affine_map<(m, n) -> (m, n)>
 #m = affine_map<(m, n) -> (m)>
 #i = affine_map<(i) -> (i)>
-func.func @no_fusion_beside_a_sum(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+func.func @no_fusion_next_to_a_reduction(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64x32xf32>
   %er = tensor.empty() : tensor<64xf32>

@@ -192,7 +192,7 @@ util.func public @no_kernel_powf(%x: tensor<16384x4096xf16>) -> tensor<16384x409
 
 // -----
 
-// What one op writes along an axis the other reads along another.
+// One op reads along one axis the values that the other writes along another.
 // WHY-LABEL: @no_kernel_turned_inside
 // WHY: elementwise_triton_kernel
 // WHY: the ops do not share the axes of the largest result

@@ -1,7 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=expand_dims_hoist_rewrite --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 
-// A bias and a residual behind the reshape that follows a matmul; the expand moves past both.
+// A bias and a residual after the reshape of a matmul's result; the expand moves past both.
 // CHECK-LABEL: @bias_and_residual
 // CHECK-SAME: %[[C:.*]]: tensor<8x16xf32>, %[[BIAS:.*]]: tensor<16xf32>, %[[R:.*]]: tensor<2x4x16xf32>
 // CHECK: %[[B:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%[[C]], %[[BIAS]]
@@ -72,7 +72,7 @@ func.func @dynamic_batch(%c: tensor<?x16xf32>, %b: index) -> tensor<?x4x16xf32> 
 
 // -----
 
-// Batch and tokens are dynamic: what a row sum starts from and what it scales are made anew, of the
+// Batch and tokens are dynamic: the inits of a row sum and of its user are created with the
 // size that the tensor before the reshape has. No reshape is left between the ops.
 // CHECK-LABEL: @dynamic_batch_and_tokens
 // CHECK-SAME: %[[X:.*]]: tensor<?x16xf32>, %[[N:.*]]: index, %[[B:.*]]: index, %[[T:.*]]: index
@@ -114,7 +114,7 @@ func.func @dynamic_batch_and_tokens(%x: tensor<?x16xf32>, %n: index, %b: index, 
 
 // -----
 
-// What is written over holds data: it is reshaped, not made anew.
+// The init holds data: it is reshaped, not created again.
 // CHECK-LABEL: @dynamic_init_with_data
 // CHECK-SAME: %[[C:.*]]: tensor<?x16xf32>, %[[A:.*]]: tensor<?x4x16xf32>
 // CHECK: %[[H:.*]] = linalg.generic {{.*}} ins(%[[A]]
@@ -139,7 +139,7 @@ func.func @dynamic_init_with_data(%c: tensor<?x16xf32>, %a: tensor<?x4x16xf32>, 
 
 // -----
 
-// Two groups, one of which an operand reads in part: only the other collapses.
+// Two groups of loops, one of which an operand reads partially: only the other collapses.
 // CHECK-LABEL: @one_of_two_groups
 // CHECK-SAME: %[[C:.*]]: tensor<8x16xf32>, %[[H:.*]]: tensor<4xf32>
 // CHECK: %[[X:.*]] = tensor.expand_shape %[[C]] {{\[\[}}0], [1, 2]] output_shape [8, 4, 4]
@@ -217,7 +217,7 @@ func.func @no_rewrite_transpose(%c: tensor<8x16xf32>) -> tensor<4x2x16xf32> {
 
 // -----
 
-// The sum takes the rows of a batch together: what reads them too stays with it.
+// The sum is over the rows of a batch: other users of the rows are not moved past the reshape.
 // CHECK-LABEL: @no_rewrite_reduced_in_part
 // CHECK: %[[X:.*]] = tensor.expand_shape
 // CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]] :

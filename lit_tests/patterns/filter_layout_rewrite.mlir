@@ -5,7 +5,7 @@
 // DEFAULT: filter_layout_rewrite
 // OFF-NOT: util.global.load
 
-// PyTorch's order has the window inside; the terms come to lie side by side.
+// PyTorch's order has the filter taps innermost; K becomes contiguous.
 // CHECK-DAG: #[[READ:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d3, d1, d2)>
 // CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 * 2 + d4, d2 * 2 + d5, d6)>
 // CHECK-DAG: #[[FILTER:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d3, d4, d5, d6)>
@@ -15,7 +15,7 @@
 // CHECK: ^bb0(%[[A:.*]]: f16, %{{.*}}: f16):
 // CHECK-NEXT: linalg.yield %[[A]]
 // CHECK: util.global.store %[[T]], @filter
-// CHECK-LABEL: @window_inside
+// CHECK-LABEL: @taps_innermost
 // CHECK-SAME: %[[X:.*]]: tensor<2x13x12x16xf16>, %[[S:.*]]: tensor<2x6x6x32xf32>
 // CHECK: %[[Z:.*]] = linalg.fill {{.*}} outs(%[[S]] :
 // CHECK: %[[P:.*]] = util.global.load immutable @filter
@@ -26,7 +26,7 @@
 #x = affine_map<(b, h, w, f, i, j, c) -> (b, h * 2 + i, w * 2 + j, c)>
 #w = affine_map<(b, h, w, f, i, j, c) -> (f, c, i, j)>
 #y = affine_map<(b, h, w, f, i, j, c) -> (b, h, w, f)>
-func.func @window_inside(%x: tensor<2x13x12x16xf16>, %s: tensor<2x6x6x32xf32>) -> tensor<2x6x6x32xf32> {
+func.func @taps_innermost(%x: tensor<2x13x12x16xf16>, %s: tensor<2x6x6x32xf32>) -> tensor<2x6x6x32xf32> {
   %w = arith.constant dense<2.0> : tensor<32x16x3x2xf16>
   %zero = arith.constant 0.0 : f32
   %o = linalg.fill ins(%zero : f32) outs(%s : tensor<2x6x6x32xf32>) -> tensor<2x6x6x32xf32>
@@ -43,7 +43,7 @@ func.func @window_inside(%x: tensor<2x13x12x16xf16>, %s: tensor<2x6x6x32xf32>) -
 
 // -----
 
-// Of few channels the output channels come to lie side by side. The filter is a parameter.
+// With few channels the output channels become contiguous. The filter is a parameter.
 // CHECK: #[[READ:.*]] = affine_map<(d0, d1, d2, d3) -> (d3, d0, d1, d2)>
 // CHECK: util.global private @filter : tensor<3x3x3x8xbf16>
 // CHECK: %[[K:.*]] = flow.tensor.constant {{.*}} : tensor<8x3x3x3xbf16>
@@ -74,18 +74,18 @@ util.func public @few_channels_of_a_parameter(%x: tensor<?x9x8x3xbf16>, %s: tens
 
 // -----
 
-// The constant of a 1x1 convolution has its window still.
+// The constant of a 1x1 convolution still has its dimensions of taps.
 // CHECK: util.global private @filter : tensor<24x16xf16>
 // CHECK: %[[K:.*]] = arith.constant dense<2.000000e+00> : tensor<1x1x16x24xf16>
 // CHECK: %[[C:.*]] = tensor.collapse_shape %[[K]] {{.*}} into tensor<16x24xf16>
 // CHECK: linalg.generic {{.*}} ins(%[[C]] :
-// CHECK-LABEL: @places_alone
+// CHECK-LABEL: @pixels_alone
 // CHECK: %[[P:.*]] = util.global.load immutable @filter
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[P]] :
 #x = affine_map<(b, h, w, f, c) -> (b, h, w, c)>
 #w = affine_map<(b, h, w, f, c) -> (c, f)>
 #y = affine_map<(b, h, w, f, c) -> (b, h, w, f)>
-func.func @places_alone(%x: tensor<2x6x5x16xf16>) -> tensor<2x6x5x24xf32> {
+func.func @pixels_alone(%x: tensor<2x6x5x16xf16>) -> tensor<2x6x5x24xf32> {
   %k = arith.constant dense<2.0> : tensor<1x1x16x24xf16>
   %w = tensor.collapse_shape %k [[0, 1, 2], [3]] : tensor<1x1x16x24xf16> into tensor<16x24xf16>
   %zero = arith.constant 0.0 : f32

@@ -80,7 +80,7 @@ func.func @no_key_is_far_ahead(%q: tensor<4x?x8xf32>, %k: tensor<4x8x16xf32>, %v
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// A causal mask stays, and what is always true beside it goes.
+// A causal mask is kept, and a condition that is always true is dropped.
 // CHECK-LABEL: @causal_and_at_least_zero
 // CHECK: flow.dispatch.region
 // CHECK: arith.cmpi sle
@@ -118,7 +118,7 @@ func.func @causal_and_at_least_zero(%q: tensor<4x16x8xf32>, %k: tensor<4x8x16xf3
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// The first query is masked throughout: its result is not what it would be without a mask.
+// The first query is masked throughout: its result differs from that without a mask.
 // CHECK-LABEL: @no_fusion_one_position_is_below_one
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

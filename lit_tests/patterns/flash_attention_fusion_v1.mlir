@@ -463,7 +463,7 @@ func.func @transformers_eager_f16(%arg0: tensor<2x4x16x8xf16>, %arg1: tensor<2x4
 // -----
 
 // ONNX: Transpose, MatMul, Div by 2.5, Add of a padding mask, Softmax, MatMul, Transpose, opset 17. An
-// f32 mask may hold the lowest number of f32: finite numbers are limited, -inf stays.
+// f32 mask may hold the lowest number of f32: finite numbers are clamped, -inf is kept.
 // CHECK: #[[QM:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4)>
 // CHECK: #[[KM:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d5, d4)>
 // CHECK: #[[VM:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d5, d3)>
@@ -661,7 +661,7 @@ func.func @lowest_number_added_where_masked(%q: tensor<4x16x8xf32>, %k: tensor<4
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// The rest of the row is masked by what is not.
+// The rest of the row is masked by a value above -inf.
 // CHECK-LABEL: @no_fusion_fill_is_plus_infinity
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -915,7 +915,7 @@ func.func @no_fusion_masked_scores_times_a_negative(%q: tensor<4x16x8xf32>, %k: 
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// Scores below zero are dropped: the mask is made of what the group would not write out.
+// Scores below zero are dropped: the mask is computed from values that the group would not write.
 // CHECK-LABEL: @no_fusion_mask_depends_on_the_scores
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -559,7 +559,7 @@ func.func @transpose_of_the_head_stays_out(%q: tensor<4x16x8xf32>, %k: tensor<4x
 #all = affine_map<(i, b, m, n) -> (i, b, m, n)>
 #one = affine_map<(i, b, m, n) -> (b, m, n)>
 
-// What repeats the result is not computed for each repetition.
+// The result is not computed again for each repetition.
 // CHECK-LABEL: @broadcast_of_the_result_stays_out
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<4x16x8xf32>)
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]] :
@@ -696,7 +696,7 @@ func.func @no_fusion_scale_is_an_argument(%q: tensor<4x16x8xf32>, %k: tensor<4x8
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// 1e8 added in f32 rounds the scores to multiples of 8: softmax is not what it was.
+// 1e8 added in f32 rounds the scores to multiples of 8: the softmax is another one.
 // CHECK-LABEL: @no_fusion_large_constant_swallows_the_scores
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -754,7 +754,7 @@ func.func @no_fusion_minus_infinity_added(%q: tensor<4x16x8xf32>, %k: tensor<4x8
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// Gemma's soft cap stands between the product and the softmax.
+// Gemma's soft cap is between the matmul and the softmax.
 // CHECK-LABEL: @no_fusion_scores_are_capped
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -93,7 +93,7 @@ func.func @jax_two_gathers_f16(%t: tensor<100x32xf16>, %i: tensor<8xi32>, %u: te
 #sd = affine_map<(b, s, d) -> (s, d)>
 #bsd = affine_map<(b, s, d) -> (b, s, d)>
 
-// As it arrives from ONNX: Gather and Add: the places are merged and the rows split again. The
+// As it arrives from ONNX: Gather and Add: the indices are merged and the rows split again. The
 // gather runs over the split space, where its column is the third loop.
 // CHECK-LABEL: @onnx_bf16
 // CHECK: flow.dispatch.region
@@ -190,7 +190,7 @@ func.func @no_fusion_read_elsewhere(%t: tensor<100x32xf32>, %i: tensor<16xi64>) 
 #m = affine_map<(i, j) -> (i, j)>
 #t = affine_map<(i, j) -> (j, i)>
 
-// A transposed reader of a merged dimension.
+// A transposed user of a merged dimension.
 // CHECK-LABEL: @no_fusion_moved
 // CHECK-NOT: flow.dispatch.region
 // WHY: indexing_map (1)
@@ -223,7 +223,7 @@ func.func @no_fusion_moved(%x: tensor<4x2x8xf32>) -> tensor<16x4xf32> {
 #ds = affine_map<(s, d) -> (d, s)>
 #row = affine_map<(s, d) -> (s)>
 
-// The table is a transpose, which IREE computes with what comes before it.
+// The table is a transpose, which IREE computes with its producer.
 // CHECK-LABEL: @no_fusion_transposed_table
 // CHECK-NOT: flow.dispatch.region
 // WHY: left_to_producer (1)

@@ -220,7 +220,7 @@ func.func @onnx_instance_norm(%x: tensor<2x4x2x3xf32>, %gamma: tensor<4xf32>, %b
 #map_bc = {indexing_maps = [#bc, #bc], iterator_types = ["parallel", "parallel"]}
 #map_bcs_bc_bc_c = {indexing_maps = [#bcs, #instance, #instance, #channel, #bcs], iterator_types = ["parallel", "parallel", "parallel"]}
 
-// Adaptive instance norm: batch and channel become one dimension. The casts are taken in.
+// Adaptive instance norm: batch and channel become one dimension. The casts are fused too.
 // CHECK-LABEL: @f16_scaled_by_batch_and_channel
 // CHECK-SAME: %[[A0:.*]]: tensor<2x4x6xf16>, %[[A1:.*]]: tensor<2x4xf32>
 // CHECK: %[[V0:.*]] = tensor.collapse_shape %[[A0]] {{.*}} into tensor<8x6xf16>

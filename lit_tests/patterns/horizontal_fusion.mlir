@@ -9,7 +9,7 @@
 #col = affine_map<(d0, d1) -> (d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 
-// Two readers of one tensor; what both read is one operand.
+// Two users of one tensor; the shared tensor is one operand.
 // CHECK-LABEL: func.func @share(
 // CHECK-SAME: %[[X:.+]]: tensor<64x128xf32>, %[[Y:.+]]: tensor<128xf32>)
 // CHECK: %[[R:.+]]:2 = flow.dispatch.region
@@ -139,7 +139,7 @@ func.func @no_fusion_dependent(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<
   return %a, %b : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// Refused: IREE takes the slices behind them into their dispatches.
+// Refused: IREE takes the slices after them into their dispatches.
 // WHY: not_profitable
 // WHY: IREE fuses the siblings with their neighbors
 // CHECK-LABEL: func.func @no_fusion_neighbours
@@ -183,7 +183,7 @@ func.func @no_fusion_dynamic_rows(%x: tensor<?x128xf32>, %n: index) -> (tensor<?
 
 // -----
 
-// What is read is known: both are computed when the program is loaded.
+// The operands are constants: both are computed when the program is loaded.
 // CHECK-LABEL: func.func @no_fusion_of_constants
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

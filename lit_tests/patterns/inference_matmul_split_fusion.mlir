@@ -71,7 +71,7 @@ func.func @three_parts_bias_reshape(%x: tensor<16x16xf32>, %w: tensor<96x16xf32>
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// JAX: jnp.split(x @ w + b, 2, -1), one part through jax.nn.silu.
+// JAX: jnp.split(x @ w + b, 2, -1), one half through jax.nn.silu.
 // CHECK-LABEL: @one_part_through_silu_f16
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: %[[C:.*]]:2 = linalg.generic
@@ -107,7 +107,7 @@ func.func @one_part_through_silu_f16(%x: tensor<16x16xf16>, %w: tensor<16x64xf16
 
 // -----
 
-// PyTorch: a batch of one drops out of the parts when they are cut.
+// PyTorch: the slices have no dimension for a batch of one.
 // CHECK-LABEL: @batch_of_one_drops_out
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: flow.return
@@ -126,7 +126,7 @@ func.func @batch_of_one_drops_out(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>) 
 
 // -----
 
-// One token: such a product is better as it is.
+// One token: such a matmul is faster alone.
 // CHECK-LABEL: @no_fusion_vector
 // WHY: no matrix instructions for several contractions of 1x32x16 f16 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
@@ -179,7 +179,7 @@ func.func @no_fusion_parts_without_columns(%x: tensor<16x16xf32>, %w: tensor<16x
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The part itself is read too: its SiLU stays outside.
+// The slice itself has another user: its SiLU is not fused.
 // CHECK-LABEL: @silu_of_a_part_read_elsewhere
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region
 // CHECK: %[[C:.*]]:2 = linalg.generic
@@ -351,10 +351,10 @@ func.func @no_fusion_f64(%x: tensor<16x16xf64>, %w: tensor<16x64xf64>, %bias: te
 // -----
 
 // WHY: N is not a dimension of the second operand alone
-// CHECK-LABEL: @no_fusion_sums_start_elsewhere
+// CHECK-LABEL: @no_fusion_init_is_a_tensor
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>, %acc: tensor<16x64xf32>) -> (tensor<16x32xf32>, tensor<16x32xf32>) {
+func.func @no_fusion_init_is_a_tensor(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>, %acc: tensor<16x64xf32>) -> (tensor<16x32xf32>, tensor<16x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %c = linalg.matmul ins(%x, %w : tensor<16x16xf32>, tensor<16x64xf32>) outs(%acc : tensor<16x64xf32>) -> tensor<16x64xf32>
   %p0 = tensor.extract_slice %c[0, 0] [16, 32] [1, 1] : tensor<16x64xf32> to tensor<16x32xf32>
@@ -368,7 +368,7 @@ func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w: tensor<16x6
 #ww = affine_map<(n, m, k) -> (m, k)>
 #cc = affine_map<(n, m, k) -> (m, n)>
 
-// The parts are of what the first operand holds.
+// The slices are along a dimension of the first operand.
 // WHY: N is not a dimension of the second operand alone
 // CHECK-LABEL: @no_fusion_columns_of_the_first_operand
 // CHECK-NOT: flow.dispatch.region

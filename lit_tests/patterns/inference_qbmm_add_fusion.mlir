@@ -43,7 +43,7 @@ func.func @channel_scale_and_bias(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>, %s:
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// JAX: the sums in one body, cast to f16.
+// JAX: both adds in one body, cast to f16.
 // CHECK-LABEL: @one_body_f16_dynamic
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -102,7 +102,7 @@ func.func @tensor_scale_bf16(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>) -> tenso
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// ONNX: MatMulInteger, Add, Cast, Mul: the bias joins the sums.
+// ONNX: MatMulInteger, Add, Cast, Mul: the bias is added to the accumulators.
 // CHECK-LABEL: @bias_in_i32
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -183,7 +183,7 @@ func.func @row_and_channel_scales(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>, %sx
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// What follows comes along, back to i8.
+// The epilogue is fused too, back to i8.
 // CHECK-LABEL: @scaled_then_quantized
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -321,7 +321,7 @@ func.func @no_fusion_not_scaled(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>) -> te
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The sums are read as unsigned numbers.
+// The accumulators are read as unsigned integers.
 // CHECK-LABEL: @no_fusion_unsigned
 // CHECK-NOT: flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -446,13 +446,13 @@ func.func @no_fusion_f64(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>, %s: tensor<3
 #n = affine_map<(m, n) -> (n)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// CHECK-LABEL: @no_fusion_sums_read_elsewhere
+// CHECK-LABEL: @no_fusion_accumulators_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: %[[Y0:.*]] = linalg.generic {{.*}} ins(%[[C]] :
 // CHECK: %[[Y1:.*]] = linalg.generic {{.*}} ins(%[[Y0]], %{{.*}} :
 // CHECK: return %[[Y1]]
-func.func @no_fusion_sums_read_elsewhere(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>, %s: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8x32xi32>) {
+func.func @no_fusion_accumulators_read_elsewhere(%a: tensor<8x16xi8>, %b: tensor<16x32xi8>, %s: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8x32xi32>) {
   %zero = arith.constant 0 : i32
   %ec = tensor.empty() : tensor<8x32xi32>
   %f = linalg.fill ins(%zero : i32) outs(%ec : tensor<8x32xi32>) -> tensor<8x32xi32>

@@ -163,7 +163,7 @@ func.func @first_half_through_silu(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>)
 #bsn = affine_map<(b, s, n) -> (b, s, n)>
 
 // PyTorch: l, h = F.linear(x, w, b).chunk(2, -1); F.silu(h) * l, with a batch.
-// CHECK-LABEL: @second_half_through_silu_behind_reshape
+// CHECK-LABEL: @second_half_through_silu_after_reshape
 // CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "inference_swiglu_fusion"
 // CHECK-DAG: %[[L:.*]] = tensor.extract_slice %arg1[0, 0] [16, 32]
 // CHECK-DAG: %[[H:.*]] = tensor.extract_slice %arg1[0, 32] [16, 32]
@@ -177,7 +177,7 @@ func.func @first_half_through_silu(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>)
 // CHECK: flow.return %[[Y]]
 // CHECK: %[[E:.*]] = tensor.expand_shape %[[R]] {{\[\[}}0, 1], [2]]
 // CHECK: return %[[E]]
-func.func @second_half_through_silu_behind_reshape(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>, %bias: tensor<64xf32>) -> tensor<4x4x32xf32> {
+func.func @second_half_through_silu_after_reshape(%x: tensor<16x16xf32>, %w: tensor<16x64xf32>, %bias: tensor<64xf32>) -> tensor<4x4x32xf32> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %e0 = tensor.empty() : tensor<16x64xf32>
@@ -213,7 +213,7 @@ func.func @second_half_through_silu_behind_reshape(%x: tensor<16x16xf32>, %w: te
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// Several products of dynamic rows get no matrix instructions.
+// A contraction of several results with a dynamic M gets no matrix instructions.
 // WHY: no matrix instructions for several contractions of ?x32x16 f16 on rocm:gfx942
 // CHECK-LABEL: @no_fusion_dynamic_f16
 // CHECK-NOT: flow.dispatch.region
@@ -254,7 +254,7 @@ func.func @no_fusion_dynamic_f16(%x: tensor<?x16xf16>, %w: tensor<16x64xf16>, %b
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The parts are two of three.
+// The slices are two of three.
 // WHY: N is 96, the slices are 0 to 32, 32 to 64
 // CHECK-LABEL: @no_fusion_parts_do_not_cover
 // CHECK-NOT: flow.dispatch.region
@@ -321,7 +321,7 @@ func.func @no_fusion_overlapping_parts(%x: tensor<16x16xf32>, %w: tensor<16x64xf
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// Three parts: one of them is read elsewhere.
+// Three slices: one of them has another user.
 // WHY: 3 slices instead of two
 // CHECK-LABEL: @no_fusion_third_part
 // CHECK-NOT: flow.dispatch.region
@@ -479,10 +479,10 @@ func.func @no_fusion_gate_read_elsewhere(%x: tensor<16x16xf32>, %wg: tensor<16x3
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// CHECK-LABEL: @no_fusion_silu_of_the_product
+// CHECK-LABEL: @no_fusion_silu_of_the_matmul
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_silu_of_the_product(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32>, %wu: tensor<16x32xf32>) -> tensor<16x32xf32> {
+func.func @no_fusion_silu_of_the_matmul(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32>, %wu: tensor<16x32xf32>) -> tensor<16x32xf32> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %e0 = tensor.empty() : tensor<16x32xf32>
@@ -542,12 +542,12 @@ func.func @no_fusion_transposed_factor(%x: tensor<32x16xf32>, %wg: tensor<16x32x
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The sums of one contraction start at a tensor.
+// The init of one contraction is a tensor.
 // WHY: the contractions do not share their first operand
-// CHECK-LABEL: @no_fusion_sums_start_elsewhere
+// CHECK-LABEL: @no_fusion_init_is_a_tensor
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32>, %wu: tensor<16x32xf32>, %acc: tensor<16x32xf32>) -> tensor<16x32xf32> {
+func.func @no_fusion_init_is_a_tensor(%x: tensor<16x16xf32>, %wg: tensor<16x32xf32>, %wu: tensor<16x32xf32>, %acc: tensor<16x32xf32>) -> tensor<16x32xf32> {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
   %g = linalg.matmul ins(%x, %wg : tensor<16x16xf32>, tensor<16x32xf32>) outs(%acc : tensor<16x32xf32>) -> tensor<16x32xf32>

@@ -780,7 +780,7 @@ func.func @mean_and_rstd_read_elsewhere(%arg0: tensor<4x8xf32>, %arg1: tensor<8x
 #map2 = affine_map<(d0) -> (d0)>
 #map3 = affine_map<(d0, d1) -> (d1)>
 
-// The broadcast of the mean is no result of the region: outside readers get a copy of it.
+// The broadcast of the mean is no result of the region: users outside get a copy of it.
 // CHECK-LABEL: @broadcast_read_elsewhere
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<4xf32>, tensor<4x8xf32>)
 // CHECK: %[[SUM:.*]] = linalg.generic {{.*}}"reduction"
@@ -869,7 +869,7 @@ func.func @broadcast_read_elsewhere(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
 
-// A scale that differs from row to row is not the norm's: it stays outside.
+// A scale that differs from row to row is not the norm's: it is not fused.
 // CHECK-LABEL: @gamma_has_two_axes
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[G:.*]]: tensor<4x8xf32>)
 // CHECK: %[[R:.*]] = flow.dispatch.region

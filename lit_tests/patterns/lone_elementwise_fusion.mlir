@@ -27,7 +27,7 @@ func.func @sum(%x: tensor<16384x4096xf16>, %z: tensor<16384x4096xf16>) -> tensor
 
 // -----
 
-// A copy with heads before tokens, of what a group computes.
+// A copy with heads before tokens, of a group's result.
 // CHECK-LABEL: @heads_bf16
 // CHECK: %[[G:.*]] = flow.dispatch.region
 // CHECK: %[[Y:.*]] = flow.dispatch.region
@@ -107,7 +107,7 @@ func.func @no_fusion_sum_of_rows(%x: tensor<16384x4096xf16>, %s: tensor<16384xf1
 
 // -----
 
-// The parts of a packed projection of a dynamic number of rows; asking for a size reads nothing.
+// The slices of a packed projection with a dynamic M; `tensor.dim` does not count as a user.
 // CHECK-LABEL: @packed_parts
 // CHECK-SAME: %[[X:.*]]: tensor<?x3x768xf16>
 // CHECK: %[[Y:.*]] = flow.dispatch.region
@@ -129,15 +129,15 @@ func.func @packed_parts(%x: tensor<?x3x768xf16>, %b: index) -> (tensor<3x?x768xf
 
 // -----
 
-// A product is read through a reshape.
-// WHY-LABEL: @no_fusion_behind_a_product
+// A matmul is read through a reshape.
+// WHY-LABEL: @no_fusion_after_a_matmul
 // WHY: lone_elementwise_fusion
 // WHY: linalg.matmul {{.*}} is in no group
-// CHECK-LABEL: @no_fusion_behind_a_product
+// CHECK-LABEL: @no_fusion_after_a_matmul
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 #flat = affine_map<(n) -> (n)>
-func.func @no_fusion_behind_a_product(%a: tensor<4096x64xf16>, %b: tensor<64x16384xf16>, %e: tensor<4096x16384xf16>) -> tensor<67108864xf16> {
+func.func @no_fusion_after_a_matmul(%a: tensor<4096x64xf16>, %b: tensor<64x16384xf16>, %e: tensor<4096x16384xf16>) -> tensor<67108864xf16> {
   %c = linalg.matmul ins(%a, %b : tensor<4096x64xf16>, tensor<64x16384xf16>) outs(%e : tensor<4096x16384xf16>) -> tensor<4096x16384xf16>
   %d = tensor.collapse_shape %c [[0, 1]] : tensor<4096x16384xf16> into tensor<67108864xf16>
   %f = tensor.empty() : tensor<67108864xf16>

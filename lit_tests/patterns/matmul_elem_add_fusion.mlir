@@ -140,13 +140,13 @@ func.func @no_fusion_product(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %r: te
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// The product is read elsewhere too.
-// CHECK-LABEL: @no_fusion_product_read_elsewhere
+// The matmul has another user.
+// CHECK-LABEL: @no_fusion_matmul_has_another_user
 // CHECK-NOT: flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[C]]
 // CHECK: return %[[Y]], %[[C]]
-func.func @no_fusion_product_read_elsewhere(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %r: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+func.func @no_fusion_matmul_has_another_user(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %r: tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>

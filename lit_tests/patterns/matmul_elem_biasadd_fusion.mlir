@@ -28,7 +28,7 @@ func.func @matmul_then_bias(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %bias: 
 #mk = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// The bias may come first; what follows it elementwise comes along.
+// The bias may be the first operand; elementwise users are fused too.
 // CHECK-LABEL: @bias_first_then_scale_f16_dynamic_rows
 // CHECK-SAME: %[[A:.*]]: tensor<?x16xf16>, %[[B:.*]]: tensor<16x32xf16>, %[[BIAS:.*]]: tensor<32xf16>, %[[M:.*]]: index
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<?x32xf16>{%[[M]]})
@@ -61,15 +61,15 @@ func.func @bias_first_then_scale_f16_dynamic_rows(%a: tensor<?x16xf16>, %b: tens
 #mk = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// The sum is read twice: it ends the group, its readers stay outside.
-// CHECK-LABEL: @sum_has_two_readers
+// The add has two users: it ends the group, its users are not fused.
+// CHECK-LABEL: @add_has_two_users
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[C]]
 // CHECK: flow.return %[[Y]]
 // CHECK: linalg.generic {{.*}} ins(%[[R]]
 // CHECK: return %[[R]]
-func.func @sum_has_two_readers(%a: tensor<8x16xbf16>, %b: tensor<16x32xbf16>, %bias: tensor<32xbf16>) -> (tensor<8x32xbf16>, tensor<8x32xbf16>) {
+func.func @add_has_two_users(%a: tensor<8x16xbf16>, %b: tensor<16x32xbf16>, %bias: tensor<32xbf16>) -> (tensor<8x32xbf16>, tensor<8x32xbf16>) {
   %zero = arith.constant 0.0 : bf16
   %e = tensor.empty() : tensor<8x32xbf16>
   %f = linalg.fill ins(%zero : bf16) outs(%e : tensor<8x32xbf16>) -> tensor<8x32xbf16>
@@ -114,13 +114,13 @@ func.func @no_fusion_residual(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %r: t
 #mk = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// The product itself is read elsewhere: the sum is not its only reader.
-// CHECK-LABEL: @no_fusion_product_read_elsewhere
+// The matmul has another user than the add.
+// CHECK-LABEL: @no_fusion_matmul_has_another_user
 // CHECK-NOT: flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: linalg.generic {{.*}} ins(%[[C]]
 // CHECK: return {{.*}}%[[C]]
-func.func @no_fusion_product_read_elsewhere(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %bias: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+func.func @no_fusion_matmul_has_another_user(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %bias: tensor<32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>

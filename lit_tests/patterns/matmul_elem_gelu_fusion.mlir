@@ -78,15 +78,15 @@ func.func @gelu_tanh_f16(%a: tensor<8x16xf16>, %b: tensor<16x32xf16>, %bias: ten
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// sigmoid and multiply as two ops, both reading the product.
-// CHECK-LABEL: @silu_reads_the_product_twice_bf16
+// sigmoid and multiply as two ops, both users of the matmul.
+// CHECK-LABEL: @silu_reads_the_matmul_twice_bf16
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[C]]
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[S]], %[[C]]
 // CHECK: flow.return %[[Y]]
 // CHECK: return %[[R]]
-func.func @silu_reads_the_product_twice_bf16(%a: tensor<8x16xbf16>, %b: tensor<16x32xbf16>, %bias: tensor<32xbf16>) -> tensor<8x32xbf16> {
+func.func @silu_reads_the_matmul_twice_bf16(%a: tensor<8x16xbf16>, %b: tensor<16x32xbf16>, %bias: tensor<32xbf16>) -> tensor<8x32xbf16> {
   %zero = arith.constant 0.0 : bf16
   %one = arith.constant 1.0 : bf16
   %e = tensor.empty() : tensor<8x32xbf16>
@@ -113,7 +113,7 @@ func.func @silu_reads_the_product_twice_bf16(%a: tensor<8x16xbf16>, %b: tensor<1
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// What follows the activation comes along.
+// The rest of the epilogue after the activation is fused too.
 // CHECK-LABEL: @tanh_then_scale
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -173,7 +173,7 @@ func.func @no_fusion_wrong_constant(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>,
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// The activation is not of the product.
+// The activation is not of the matmul.
 // CHECK-LABEL: @no_fusion_gelu_of_the_bias_alone
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -196,7 +196,7 @@ func.func @no_fusion_gelu_of_the_bias_alone(%a: tensor<8x16xf32>, %b: tensor<16x
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// The product is read elsewhere too.
+// The matmul has another user.
 // CHECK-LABEL: @no_fusion_activation_read_elsewhere_inside
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

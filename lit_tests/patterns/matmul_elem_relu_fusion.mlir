@@ -96,7 +96,7 @@ func.func @relu6_bf16(%a: tensor<8x16xbf16>, %b: tensor<16x32xbf16>, %bias: tens
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// PyTorch: F.leaky_relu(x @ w, 0.1), which reads the product twice.
+// PyTorch: F.leaky_relu(x @ w, 0.1), which reads the matmul twice.
 // CHECK-LABEL: @leaky_relu
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -136,7 +136,7 @@ func.func @leaky_relu(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>) -> tensor<8x3
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// JAX: jax.nn.leaky_relu; what follows comes along.
+// JAX: jax.nn.leaky_relu; the rest of the epilogue is fused too.
 // CHECK-LABEL: @leaky_relu_selected_then_scaled
 // CHECK: %[[R:.*]] = flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
@@ -266,12 +266,12 @@ func.func @no_fusion_minimum(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>) -> ten
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// CHECK-LABEL: @no_fusion_product_read_elsewhere
+// CHECK-LABEL: @no_fusion_matmul_has_another_user
 // CHECK-NOT: flow.dispatch.region
 // CHECK: %[[C:.*]] = linalg.matmul
 // CHECK: %[[Y0:.*]] = linalg.generic {{.*}} ins(%[[C]] :
 // CHECK: return %[[Y0]]
-func.func @no_fusion_product_read_elsewhere(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
+func.func @no_fusion_matmul_has_another_user(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x32xf32>) -> tensor<8x32xf32>

@@ -30,8 +30,8 @@ func.func @one_shape(%x: tensor<16x16xf32>, %wq: tensor<16x32xf32>, %wk: tensor<
 #mn = affine_map<(m, n) -> (m, n)>
 #n = affine_map<(m, n) -> (n)>
 
-// What reads the products in place comes along; what it makes of them is read before the last one.
-// CHECK-LABEL: @readers_come_along_f16
+// Users that read the results elementwise are fused too; their results are read before the last one.
+// CHECK-LABEL: @users_are_fused_f16
 // CHECK: %[[R:.*]]:3 = flow.dispatch.region
 // CHECK: %[[C:.*]]:2 = linalg.generic {{.*}} ins(%arg0, %arg1, %arg2 :
 // CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]]#0, %arg3 :
@@ -39,7 +39,7 @@ func.func @one_shape(%x: tensor<16x16xf32>, %wq: tensor<16x32xf32>, %wk: tensor<
 // CHECK: flow.return %[[C]]#0, %[[C]]#1, %[[Y]]
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[R]]#0 :
 // CHECK: return %[[T]], %[[R]]#1, %[[R]]#2
-func.func @readers_come_along_f16(%x: tensor<16x16xf16>, %w0: tensor<16x32xf16>, %w1: tensor<16x32xf16>, %bias: tensor<32xf16>) -> (tensor<32x16xf16>, tensor<16x32xf16>, tensor<16x32xf16>) {
+func.func @users_are_fused_f16(%x: tensor<16x16xf16>, %w0: tensor<16x32xf16>, %w1: tensor<16x32xf16>, %bias: tensor<32xf16>) -> (tensor<32x16xf16>, tensor<16x32xf16>, tensor<16x32xf16>) {
   %zero = arith.constant 0.0 : f16
   %e = tensor.empty() : tensor<16x32xf16>
   %f = linalg.fill ins(%zero : f16) outs(%e : tensor<16x32xf16>) -> tensor<16x32xf16>
@@ -66,12 +66,12 @@ func.func @readers_come_along_f16(%x: tensor<16x16xf16>, %w0: tensor<16x32xf16>,
 
 // -----
 
-// CHECK-LABEL: @no_fusion_dynamic_products
-// WHY-LABEL: @no_fusion_dynamic_products
+// CHECK-LABEL: @no_fusion_dynamic_matmuls
+// WHY-LABEL: @no_fusion_dynamic_matmuls
 // WHY: no matrix instructions for several contractions of ?x32x16 f32 on rocm:gfx942
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_dynamic_products(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
+func.func @no_fusion_dynamic_matmuls(%x: tensor<?x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %rows: index) -> (tensor<?x32xf32>, tensor<?x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%rows) : tensor<?x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x32xf32>) -> tensor<?x32xf32>
@@ -82,7 +82,7 @@ func.func @no_fusion_dynamic_products(%x: tensor<?x16xf32>, %w0: tensor<16x32xf3
 
 // -----
 
-// Four of five at most: the first stays alone.
+// Four of five at most: the first remains alone.
 // CHECK-LABEL: @five_bf16
 // CHECK: linalg.matmul ins(%arg0, %arg1 :
 // CHECK: flow.dispatch.region
@@ -115,7 +115,7 @@ func.func @five_bf16(%x: tensor<16x16xbf16>, %w0: tensor<16x32xbf16>, %w1: tenso
 // CHECK: %[[W1:.*]] = tensor.insert_slice %{{.*}} into %[[W0]][64, 0] [32, 16]
 // CHECK: util.global.store %[[W1]], @joined_weight
 // CHECK: util.global private @joined_bias : tensor<96xf32>
-// CHECK-LABEL: @joined_heads
+// CHECK-LABEL: @merged_heads
 // CHECK: %[[W:.*]] = util.global.load immutable @joined_weight
 // CHECK: %[[B:.*]] = util.global.load immutable @joined_bias
 // CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}mlirfuse.pass = "matmul_horizontal_fusion"
@@ -127,10 +127,10 @@ func.func @five_bf16(%x: tensor<16x16xbf16>, %w0: tensor<16x32xbf16>, %w1: tenso
 // CHECK: %[[K:.*]] = tensor.extract_slice %[[E]][0, 8, 0] [16, 4, 8]
 // CHECK: linalg.generic {{.*}} ins(%[[Q]] :
 // CHECK: linalg.generic {{.*}} ins(%[[K]] :
-// VULKAN-LABEL: @joined_heads
+// VULKAN-LABEL: @merged_heads
 // VULKAN: mlirfuse.pass = "matmul_horizontal_fusion"
 // PACKED: with packed weights each is at the machine's peak
-func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16x4x8xf32>) {
+func.func @merged_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16x4x8xf32>) {
   %zero = arith.constant 0.0 : f32
   %wq = arith.constant dense<0.5> : tensor<64x16xf32>
   %bq = arith.constant dense<1.5> : tensor<64xf32>
@@ -178,18 +178,18 @@ func.func @joined_heads(%x: tensor<16x16xf32>) -> (tensor<16x8x8xf32>, tensor<16
 // -----
 
 #mn = affine_map<(m, n) -> (m, n)>
-// Parameters of the program are joined as constants are: groups read the parts in place.
+// Parameters of the program are concatenated like constants: groups read the slices in place.
 // CHECK-LABEL: util.global private @joined_weight : tensor<16x96xf32>
 // CHECK-DAG: %[[A:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"0">
 // CHECK-DAG: %[[B:.*]] = flow.tensor.constant #flow.parameter.named<"model"::"1">
 // CHECK: %[[W:.*]] = tensor.insert_slice %[[A]] into
 // CHECK: tensor.insert_slice %[[B]] into %[[W]]
-// CHECK-LABEL: @joined_parameters
-// KERNELS-LABEL: @joined_parameters
+// CHECK-LABEL: @concatenated_parameters
+// KERNELS-LABEL: @concatenated_parameters
 // KERNELS: kernels read whole tensors: slices would be copied
 // CHECK-NOT: flow.tensor.constant
 // CHECK: linalg.generic {{.*}} ins(%arg0, %joined_weight :
-func.func @joined_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {
+func.func @concatenated_parameters(%x: tensor<16x16xf32>) -> (tensor<16x64xf32>, tensor<16x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %w0 = flow.tensor.constant #flow.parameter.named<"model"::"0"> : tensor<16x64xf32>
   %w1 = flow.tensor.constant #flow.parameter.named<"model"::"1"> : tensor<16x32xf32>
@@ -254,7 +254,7 @@ func.func @no_fusion_dynamic_columns(%x: tensor<16x16xf32>, %w0: tensor<16x?xf32
 
 // -----
 
-// Nothing says that copies of the parts would be free: the program's end reads them.
+// Slices would need copies: the function returns them.
 // CHECK-LABEL: @no_fusion_parts_are_copied
 // WHY-LABEL: @no_fusion_parts_are_copied
 // WHY: us slower
@@ -277,7 +277,7 @@ func.func @no_fusion_parts_are_copied(%x: tensor<16x16xf32>) -> (tensor<16x32xf3
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// A joined contraction would have no activation behind a part of its columns.
+// A merged contraction would have no activation after a slice of its columns.
 // CHECK-LABEL: @no_fusion_activation_would_be_lost
 // WHY-LABEL: @no_fusion_activation_would_be_lost
 // WHY: linalg.generic would lose its contraction
@@ -336,10 +336,10 @@ func.func @no_fusion_through_a_transpose(%x: tensor<16x16xf32>, %w: tensor<16x16
 
 // -----
 
-// CHECK-LABEL: @no_fusion_sums_start_elsewhere
+// CHECK-LABEL: @no_fusion_init_is_a_tensor
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-func.func @no_fusion_sums_start_elsewhere(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %acc: tensor<16x32xf32>) -> (tensor<16x32xf32>, tensor<16x32xf32>) {
+func.func @no_fusion_init_is_a_tensor(%x: tensor<16x16xf32>, %w0: tensor<16x32xf32>, %w1: tensor<16x32xf32>, %acc: tensor<16x32xf32>) -> (tensor<16x32xf32>, tensor<16x32xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<16x32xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<16x32xf32>) -> tensor<16x32xf32>

@@ -2,7 +2,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
 
-// The right operand lies transposed in memory; the bias is added to the sums in registers.
+// The right operand is transposed in memory; the bias is added to the accumulators in registers.
 // FEATURE: matmul_triton_kernel
 // FEATURE: needs --enable-feature=kernels
 // CHECK-LABEL: @matmul_and_bias
@@ -85,7 +85,7 @@ util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) ->
 
 // -----
 
-// The sums start from ones.
+// The init is one.
 // WHY-LABEL: @no_kernel_init_not_zero
 // WHY: matmul_triton_kernel
 // WHY-NEXT: the init of the contraction is not zero
@@ -141,8 +141,8 @@ util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>)
 
 // -----
 
-// Two parts of a weight's columns, each with workgroups of its own: the grid's third axis.
-// CHECK-LABEL: @parts
+// Two slices of a weight's columns, each with CTAs of its own: the grid's third axis.
+// CHECK-LABEL: @slices
 // CHECK: %[[Y:.*]]:2 = hal.dispatch.extern "matmul_kernel"(%{{.*}}, %{{.*}}) : (tensor<64x64xf16>, tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>)
 // CHECK: %[[PARTS:.*]] = arith.constant 2 : index
 // CHECK: hal.return %{{.*}}, %{{.*}}, %[[PARTS]]
@@ -150,7 +150,7 @@ util.func public @no_kernel_unsigned(%a: tensor<64x64xi8>, %b: tensor<64x64xi8>)
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>
 #c = affine_map<(m, n, k) -> (m, n)>
-util.func public @parts(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+util.func public @slices(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
   %zero = arith.constant 0.0 : f32
   %y:2 = flow.dispatch.region -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %w0 = tensor.extract_slice %w[0, 0] [64, 64] [1, 1] : tensor<64x128xf16> to tensor<64x64xf16>
@@ -175,7 +175,7 @@ util.func public @parts(%a: tensor<64x64xf16>, %w: tensor<64x128xf16>) -> (tenso
 
 // -----
 
-// Weights of i4, two to a byte, with a scale for each run of 32 terms.
+// Weights of i4, two to a byte, with a group_size of 32.
 // CHECK-LABEL: @weights_of_i4
 // CHECK-SAME: %[[X:.*]]: tensor<64x4x32xf16>, %[[W:.*]]: tensor<64x4x32xi4>, %[[S:.*]]: tensor<64x4xf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[X]], %[[W]], %[[S]])

@@ -66,7 +66,7 @@ func.func @silu(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 #map = {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]}
 #map2 = {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]}
 
-// What only the gate reads comes along; the sum stays a result.
+// A producer with the gate as its only user is fused too; the residual add remains a result.
 // CHECK-LABEL: @gate_and_kept_sum
 // CHECK-SAME: %[[X:.*]]: tensor<?x8xf16>, %[[D:.*]]: tensor<?x8xf16>, %[[Z:.*]]: tensor<?x8xf16>, %{{.*}}: index
 // CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<?x8xf16>{{.*}}, tensor<?x8xf16>{{.*}}"norm_epilogue_fusion"
@@ -132,8 +132,8 @@ func.func @gate_and_kept_sum(%x: tensor<?x8xf16>, %d: tensor<?x8xf16>, %z: tenso
 #map = {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
 #map2 = {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
 
-// A modulation by batch and channel; behind a reshape a residual, over the space of all.
-// CHECK-LABEL: @modulated_behind_reshape
+// A modulation by batch and channel; after a reshape a residual, over the full space.
+// CHECK-LABEL: @modulated_after_reshape
 // CHECK-SAME: %[[X:.*]]: tensor<2x3x8xbf16>, %[[SCALE:.*]]: tensor<2x8xf32>, %[[Z:.*]]: tensor<6x8xbf16>
 // CHECK: %[[SPLIT:.*]] = tensor.expand_shape %[[Z]] {{.*}} into tensor<2x3x8xbf16>
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<2x3x8xbf16>) {{.*}}"norm_epilogue_fusion"
@@ -145,7 +145,7 @@ func.func @gate_and_kept_sum(%x: tensor<?x8xf16>, %d: tensor<?x8xf16>, %z: tenso
 // CHECK: flow.return %[[Y]] :
 // CHECK: %[[J:.*]] = tensor.collapse_shape %[[R]] {{.*}} into tensor<6x8xbf16>
 // CHECK: return %[[J]]
-func.func @modulated_behind_reshape(%x: tensor<2x3x8xbf16>, %scale: tensor<2x8xf32>, %z: tensor<6x8xbf16>) -> tensor<6x8xbf16> {
+func.func @modulated_after_reshape(%x: tensor<2x3x8xbf16>, %scale: tensor<2x8xf32>, %z: tensor<6x8xbf16>) -> tensor<6x8xbf16> {
   %c0 = arith.constant 0.0 : f32
   %c1 = arith.constant 1.0 : f32
   %c8 = arith.constant 8.0 : f32
@@ -207,14 +207,14 @@ func.func @modulated_behind_reshape(%x: tensor<2x3x8xbf16>, %scale: tensor<2x8xf
 #product = {indexing_maps = [#mk, #kn, #out], iterator_types = ["parallel", "parallel", "reduction"]}
 #transposed = {indexing_maps = [#nm, #mn, #mn], iterator_types = ["parallel", "parallel"]}
 
-// A residual of what the norm is computed from: the product cannot take what reads the norm.
-// CHECK-LABEL: @residual_of_product
+// The residual is an operand of the norm: the matmul cannot take a user of the norm as epilogue.
+// CHECK-LABEL: @residual_of_matmul
 // CHECK: %[[P:.*]] = linalg.generic {{.*}}"reduction"
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<8x8xf32>) {{.*}}"norm_epilogue_fusion"
 // CHECK: %[[N:.*]] = linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<8x8xf32>, tensor<8xf32>)
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[N]] :
 // CHECK: flow.return %[[Y]] :
-func.func @residual_of_product(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+func.func @residual_of_matmul(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %c0 = arith.constant 0.0 : f32
   %c8 = arith.constant 8.0 : f32
   %eps = arith.constant 1.0e-5 : f32
@@ -250,12 +250,12 @@ func.func @residual_of_product(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tens
   return %y : tensor<8x8xf32>
 }
 
-// The same with a product of something else: it takes the op as its epilogue.
-// CHECK-LABEL: @no_fusion_epilogue_of_product
+// The same with a matmul of another tensor: it takes the op as its epilogue.
+// CHECK-LABEL: @no_fusion_epilogue_of_matmul
 // CHECK: %[[R:.*]] = flow.dispatch.region {{.*}}"rms_norm_fusion"
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[R]] :
 // WHY: left_to_producer
-func.func @no_fusion_epilogue_of_product(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+func.func @no_fusion_epilogue_of_matmul(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %c0 = arith.constant 0.0 : f32
   %c8 = arith.constant 8.0 : f32
   %eps = arith.constant 1.0e-5 : f32
@@ -357,7 +357,7 @@ func.func @no_fusion_read_transposed(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %y : tensor<8x8xf32>
 }
 
-// Whoever reads the f16 widens them on the way; the tanh before that comes along.
+// Users of the f16 widen them as they load; the tanh before that is fused.
 // CHECK-LABEL: @no_fusion_of_widening
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<8x8xf16>) {{.*}}"norm_epilogue_fusion"
 // CHECK: linalg.generic {{.*}} ins(%[[R]] : tensor<8x8xf16>) outs(%{{.*}} : tensor<8x8xf32>)

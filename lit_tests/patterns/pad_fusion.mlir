@@ -3,7 +3,7 @@
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// PyTorch: F.pad(torch.tanh(x), (1, 2)) * 1; what computes the value is no group yet.
+// PyTorch: F.pad(torch.tanh(x), (1, 2)) * 1; the producer of the value is no group yet.
 // CHECK-LABEL: @elementwise
 // CHECK: %[[Z:.*]] = arith.constant 0.000000e+00
 // CHECK: %[[W:.*]] = flow.tensor.splat %[[Z]] : tensor<8x35xf32>
@@ -98,11 +98,11 @@ func.func @no_fusion_read_elsewhere(%x: tensor<8xf32>) -> (tensor<10xf32>, tenso
 
 #m = affine_map<(m) -> (m)>
 
-// CHECK-LABEL: @no_fusion_value_depends_on_the_place
+// CHECK-LABEL: @no_fusion_value_depends_on_the_index
 // CHECK: tensor.pad
 // WHY: structure (1)
 // WHY: the padding's value depends on the index
-func.func @no_fusion_value_depends_on_the_place(%x: tensor<8xi32>) -> tensor<10xi32> {
+func.func @no_fusion_value_depends_on_the_index(%x: tensor<8xi32>) -> tensor<10xi32> {
   %e = tensor.empty() : tensor<8xi32>
   %a = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<8xi32>) outs(%e : tensor<8xi32>) {
   ^bb0(%i: i32, %o: i32):

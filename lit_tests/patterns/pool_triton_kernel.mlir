@@ -2,7 +2,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=pooling_fusion,pool_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// The kernel reads the image that nobody has padded.
+// The kernel reads the image before padding.
 // CHECK-LABEL: @padding_and_maximum
 // CHECK-SAME: %[[X:.*]]: tensor<2x8x8x16xf16>
 // CHECK-NOT: tensor.pad
@@ -30,7 +30,7 @@ func.func @padding_and_maximum(%x: tensor<2x8x8x16xf16>) -> tensor<2x4x4x16xf16>
 
 // -----
 
-// What the pooling starts from is a tensor: IREE keeps the group.
+// The init of the pooling is a tensor: IREE keeps the group.
 // CHECK-LABEL: @no_kernel_for_a_start_from_memory
 // CHECK: flow.dispatch.region
 // CHECK-NOT: hal.dispatch.extern

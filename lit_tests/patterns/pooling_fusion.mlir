@@ -3,7 +3,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: flow.dispatch.region
 
-// The padding and what is done to the largest values come along.
+// The padding and the epilogue of the maxima are fused too.
 // CHECK-LABEL: @padding_maximum_and_factor
 // CHECK-SAME: %[[X:.*]]: tensor<2x8x8x16xf32>
 // CHECK: %[[Y:.*]] = flow.dispatch.region
@@ -42,7 +42,7 @@ func.func @padding_maximum_and_factor(%x: tensor<2x8x8x16xf32>) -> tensor<2x4x4x
 
 // -----
 
-// Others read the padded image too: it stays outside.
+// The padded image has other users: it is not fused.
 // CHECK-LABEL: @padding_read_elsewhere
 // CHECK: %[[P:.*]] = tensor.pad
 // CHECK: %[[Y:.*]] = flow.dispatch.region
@@ -71,7 +71,7 @@ func.func @padding_read_elsewhere(%x: tensor<2x16x8x8xf16>) -> (tensor<2x16x8x8x
 
 // -----
 
-// A sum of bf16 in f32.
+// A sum of bf16, accumulated in f32.
 // CHECK-LABEL: @sums_of_bf16
 // CHECK: flow.dispatch.region
 // CHECK: arith.extf

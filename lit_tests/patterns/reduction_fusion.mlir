@@ -181,7 +181,7 @@ func.func @no_fusion_dynamic_rows(%x: tensor<8x?xf32>, %n: index) -> tensor<8xf3
 #nm = affine_map<(m, n) -> (n, m)>
 #i = affine_map<(i) -> (i)>
 
-// The row sum's transposed reader is another loop order; nothing else is left to fuse.
+// The row sum's transposed user has another loop order; nothing else is left to fuse.
 // CHECK-LABEL: @no_fusion_lone_reduction
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

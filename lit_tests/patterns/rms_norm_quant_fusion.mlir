@@ -416,7 +416,7 @@ func.func @no_fusion_half_away_from_zero(%x: tensor<4x16xf32>) -> tensor<4x16xi8
   return %z8 : tensor<4x16xi8>
 }
 
-// What is above 127 has no value in i8.
+// A value above 127 is outside of i8.
 // CHECK-LABEL: @no_fusion_wider_clamp
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

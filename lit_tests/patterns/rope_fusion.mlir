@@ -476,7 +476,7 @@ func.func @no_fusion_part_read_elsewhere(%a: tensor<4x32x8xf32>, %b: tensor<4x32
 #hsd = affine_map<(h, s, d) -> (h, s, d)>
 #sd = affine_map<(h, s, d) -> (s, d)>
 
-// The parts leave a gap.
+// The slices leave a gap.
 // CHECK-LABEL: @no_fusion_gap
 // CHECK-NOT: flow.dispatch.region
 func.func @no_fusion_gap(%a: tensor<4x32x8xf32>, %b: tensor<4x32x8xf32>, %cos: tensor<32x8xf32>, %sin: tensor<32x8xf32>, %more: tensor<4x32x8xf32>) -> tensor<4x32x17xf32> {

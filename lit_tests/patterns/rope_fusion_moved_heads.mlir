@@ -73,7 +73,7 @@ func.func @torch_llama(%x: tensor<32x4x16xf32>, %cos: tensor<32x16xf32>, %sin: t
 #shd = affine_map<(h, s, d) -> (s, h, d)>
 #sd = affine_map<(h, s, d) -> (s, d)>
 
-// The transposed heads are a result too: the transpose stays.
+// The transposed heads are a result too: the transpose is kept.
 // CHECK-LABEL: @no_fusion_heads_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY-LABEL: @no_fusion_heads_read_elsewhere
@@ -127,7 +127,7 @@ func.func @no_fusion_heads_read_elsewhere(%x: tensor<32x4x16xf32>, %cos: tensor<
 #shd = affine_map<(h, s, d) -> (s, h, d)>
 #sd = affine_map<(h, s, d) -> (s, d)>
 
-// A product is a result too.
+// One of the products is a result too.
 // CHECK-LABEL: @no_fusion_rotation_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // WHY-LABEL: @no_fusion_rotation_read_elsewhere

@@ -6,7 +6,7 @@
 #shd = affine_map<(h, s, d) -> (s, h, d)>
 #sd = affine_map<(h, s, d) -> (s, d)>
 
-// Queries and keys are slices of one projection, beside one another: one rotation of all of them.
+// Queries and keys are neighbouring slices of one projection: one rotation of all of them.
 // CHECK-LABEL: @queries_and_keys
 // CHECK-SAME: %[[X:.*]]: tensor<32x8x16xf32>
 // CHECK: %[[E:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<32x8x2x8xf32>
@@ -106,12 +106,12 @@ func.func @queries_and_keys(%x: tensor<32x8x16xf32>, %cos: tensor<32x16xf32>, %s
 #sd = affine_map<(h, s, d) -> (s, d)>
 
 // The keys do not start where the queries end: each slice is rotated by itself, read in place.
-// CHECK-LABEL: @keys_behind_a_gap
+// CHECK-LABEL: @keys_after_a_gap
 // CHECK-SAME: %[[X:.*]]: tensor<32x8x16xf32>
 // CHECK: tensor.extract_slice %{{.*}}[0, 0, 0, 0] [32, 4, 2, 8]
 // CHECK: %[[Q:.*]] = flow.dispatch.region -> (tensor<4x32x2x8xf32>)
 // CHECK: %[[K:.*]] = flow.dispatch.region -> (tensor<2x32x2x8xf32>)
-func.func @keys_behind_a_gap(%x: tensor<32x8x16xf32>, %cos: tensor<32x16xf32>, %sin: tensor<32x16xf32>) -> (tensor<4x32x16xf32>, tensor<2x32x16xf32>) {
+func.func @keys_after_a_gap(%x: tensor<32x8x16xf32>, %cos: tensor<32x16xf32>, %sin: tensor<32x16xf32>) -> (tensor<4x32x16xf32>, tensor<2x32x16xf32>) {
   %c1 = arith.constant 1 : index
   %hq = tensor.extract_slice %x[0, 0, 0] [32, 4, 16] [1, 1, 1] : tensor<32x8x16xf32> to tensor<32x4x16xf32>
   %hk = tensor.extract_slice %x[0, 6, 0] [32, 2, 16] [1, 1, 1] : tensor<32x8x16xf32> to tensor<32x2x16xf32>
@@ -287,7 +287,7 @@ func.func @keys_turn_differently(%x: tensor<32x8x16xf32>, %cos: tensor<32x16xf32
 #shd = affine_map<(n, h, s, d) -> (n, s, h, d)>
 #sd = affine_map<(n, h, s, d) -> (s, d)>
 
-// The heads are not the first dimension: their parts would be no whole pieces of memory.
+// The heads are not the first dimension: their slices would not be contiguous.
 // CHECK-LABEL: @queries_and_keys_of_a_batch
 // CHECK: flow.dispatch.region -> (tensor<2x4x32x2x8xf32>)
 // CHECK: flow.dispatch.region -> (tensor<2x2x32x2x8xf32>)

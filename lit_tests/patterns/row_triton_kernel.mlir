@@ -4,7 +4,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=reduction_fusion,row_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// A region whose rows fit a workgroup; four rows of 512 at a time.
+// A region whose rows fit a CTA; four rows of 512 at a time.
 // FEATURE: row_triton_kernel
 // FEATURE: needs --enable-feature=kernels
 // CHECK-LABEL: @row_norm

@@ -75,7 +75,7 @@ func.func @jax_i32(%x: tensor<8x32xi32>) -> tensor<8x32xi32> {
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// ONNX: CumSum whose sums two others read.
+// ONNX: CumSum with two users.
 // CHECK-LABEL: @no_fusion_read_twice
 // CHECK-NOT: flow.dispatch.region
 // WHY: extra_users (1)

@@ -54,7 +54,7 @@ func.func @computed_in_a_dispatch(%x: tensor<?x4x6xf16>) -> (tensor<?x?xf16>, in
 
 // -----
 
-// Two dynamic sizes split and join; the ones between go through.
+// Two dynamic sizes are split and merged; the ones between pass unchanged.
 // CHECK-LABEL: @heads
 // CHECK: tensor.expand_shape %{{.*}} {{\[\[0\], \[1\], \[2, 3\]\]}} output_shape [%{{.*}}, %{{.*}}, 4, 8] : tensor<?x?x32xbf16> into tensor<?x?x4x8xbf16>
 // CHECK: tensor.collapse_shape %{{.*}} {{\[\[0, 1\], \[2\]\]}} : tensor<?x?x32xbf16> into tensor<?x32xbf16>
@@ -107,13 +107,13 @@ func.func @no_rewrite_unproven(%x: tensor<?x6xf32>, %n: index) -> (tensor<?x?xf3
 
 // -----
 
-// An argument may be negative, and what it wraps to does not divide back.
-// CHECK-LABEL: @no_rewrite_division_by_what_is_no_size
+// An argument may be negative, and the wrapped value does not divide back.
+// CHECK-LABEL: @no_rewrite_division_by_a_non_size
 // CHECK: tensor.reshape
-// WHY: function @no_rewrite_division_by_what_is_no_size
+// WHY: function @no_rewrite_division_by_a_non_size
 // WHY: dynamic_shape (1)
 // WHY: the numbers of elements are not proven equal
-func.func @no_rewrite_division_by_what_is_no_size(%x: tensor<?x6xf32>, %k: i64) -> tensor<?x?xf32> {
+func.func @no_rewrite_division_by_a_non_size(%x: tensor<?x6xf32>, %k: i64) -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
   %six = arith.constant 6 : i64
   %d = tensor.dim %x, %c0 : tensor<?x6xf32>

@@ -28,7 +28,7 @@ func.func @constant_sizes_bf16(%x: tensor<8x24xbf16>) -> tensor<?x?x?xbf16> {
 #v = affine_map<(i) -> (i)>
 
 // Sizes from a sub-graph of tensors, and a number that is read back. Neither of 8 and 6 divides the
-// other: all axes are joined before they are split.
+// other: all axes are merged before they are split.
 // CHECK-LABEL: @computed
 // CHECK-NOT: linalg.generic
 // CHECK: %[[F:.*]] = tensor.collapse_shape %{{.*}} {{\[\[0, 1\]\]}} : tensor<8x9xf16> into tensor<72xf16>

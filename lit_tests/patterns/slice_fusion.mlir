@@ -5,7 +5,7 @@
 #m = affine_map<(m, n) -> (m)>
 #mn = affine_map<(m, n) -> (m, n)>
 
-// PyTorch: (abs(x * a) + b)[:, 4:12]; the bias is cut too, and what the sum alone reads.
+// PyTorch: (abs(x * a) + b)[:, 4:12]; the bias is sliced too, and the producers of the add.
 // CHECK-LABEL: @one
 // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[0, 4] [8, 8] [1, 1]
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]], %arg1 : tensor<8x8xf32>, tensor<8xf32>)
@@ -33,7 +33,7 @@ func.func @one(%x: tensor<8x32xf32>, %a: tensor<8xf32>, %b: tensor<32xf32>) -> t
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// A dynamic batch: rows of unknown number are taken as the slice takes them.
+// A dynamic batch: the group has the dynamic size of the slice.
 // CHECK-LABEL: @dynamic_bf16
 // CHECK: %[[X:.*]] = tensor.extract_slice %arg0[0, 4] [%arg1, 8] [1, 1]
 // CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<?x8xbf16>)
@@ -53,7 +53,7 @@ func.func @dynamic_bf16(%x: tensor<?x32xbf16>, %n: index) -> tensor<?x8xbf16> {
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// JAX: jnp.split of jnp.tanh; a dynamic place and steps of two.
+// JAX: jnp.split of jnp.tanh; a dynamic offset and strides of two.
 // CHECK-LABEL: @two_f16
 // CHECK: %[[A:.*]] = tensor.extract_slice %arg0[0, 0] [8, 16] [1, 2]
 // CHECK: %[[X:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<8x16xf16>)

@@ -5,7 +5,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion --target=cuda --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=CUDA-WHY
 // CUDA-NOT: lowering_config
 
-// The positive cases that name a framework are what `mlirfuse-compile MODEL --dump-ir-dir=DIR`
+// The positive cases that name a framework are the IR that `mlirfuse-compile MODEL --dump-ir-dir=DIR`
 // writes before this pass, cut down to the softmax.
 
 // PyTorch and ONNX softmax, JAX's in f32, after global optimization. Elsewhere it is one dispatch
@@ -38,7 +38,7 @@ func.func @torch_softmax(%x: tensor<2x3x16x64xf32>) -> (tensor<2x3x16x64xf32>) {
 // -----
 
 // torch.nn.functional.scaled_dot_product_attention with a mask: the mask is left to the contraction,
-// the zeros of rows that are -inf throughout are told from the maximum.
+// the zeros of rows that are -inf throughout are recognized by the maximum.
 // CHECK-LABEL: @torch_sdpa
 // CHECK: linalg.batch_matmul
 // CHECK: %[[A:.*]] = linalg.generic
@@ -132,7 +132,7 @@ func.func @onnx_dynamic(%x: tensor<?x3x?x64xf32>, %b: index, %c: index) -> (tens
 
 // -----
 
-// jax.nn.softmax of bf16: the sum alone is f32. Every rounding stays.
+// jax.nn.softmax of bf16: the sum alone is f32. Every rounding is kept.
 // CHECK-LABEL: @jax_bf16
 // CHECK: flow.dispatch.region -> (tensor<96x4x16xbf16>)
 // CHECK: arith.maximumf {{.*}} : bf16
@@ -626,15 +626,15 @@ func.func @other_rows_closed(%x: tensor<96x64xf32>, %y: tensor<96x64xf32>) -> (t
 
 // -----
 
-// The cast stays outside.
-// CHECK-LABEL: @two_readers_of_the_softmax
+// The cast is not fused.
+// CHECK-LABEL: @two_users_of_the_softmax
 // CHECK: %[[G:.*]] = flow.dispatch.region
 // CHECK: linalg.generic
 // CHECK: flow.return
 // CHECK: %[[Y:.*]] = tensor.collapse_shape %[[G]]
 // CHECK: %[[N:.*]] = linalg.generic {{.*}} ins(%[[Y]]
 // CHECK: return %[[N]], %[[Y]]
-func.func @two_readers_of_the_softmax(%x: tensor<96x64xf32>) -> (tensor<96x64xf16>, tensor<96x64xf32>) {
+func.func @two_users_of_the_softmax(%x: tensor<96x64xf32>) -> (tensor<96x64xf16>, tensor<96x64xf32>) {
   %0 = tensor.empty() : tensor<96x64xf32>
   %1 = linalg.softmax dimension(1) ins(%x : tensor<96x64xf32>) outs(%0 : tensor<96x64xf32>) -> tensor<96x64xf32>
   %2 = tensor.empty() : tensor<96x64xf16>
@@ -693,7 +693,7 @@ func.func @index_mask_stays_outside(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>
 
 // -----
 
-// What three heads read is computed once.
+// An operand that three heads read is computed once.
 // CHECK-LABEL: @shared_mask_stays_outside
 // CHECK: %[[M:.*]] = linalg.generic
 // CHECK-NEXT: ^bb0
@@ -766,7 +766,7 @@ func.func @no_fusion_other_axis(%x: tensor<96x64xf32>) -> (tensor<96x64xf32>) {
 
 // -----
 
-// The same in parts.
+// The same, decomposed.
 // CHECK-LABEL: @no_fusion_parts_over_other_axis
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

@@ -37,7 +37,7 @@ func.func @three_parts_i8(%x: tensor<2x5x12xi8>) -> tensor<6x5x4xi8> {
 
 // -----
 
-// ONNX: Split and Concat with the parts exchanged.
+// ONNX: Split and Concat with the slices exchanged.
 // CHECK-LABEL: @no_fusion_other_order
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
@@ -53,7 +53,7 @@ func.func @no_fusion_other_order(%x: tensor<8x32xf16>) -> tensor<4x64xf16> {
 
 // -----
 
-// Two parts of three.
+// Two slices of three.
 // CHECK-LABEL: @no_fusion_part_left_out
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
@@ -99,7 +99,7 @@ func.func @no_fusion_dynamic(%x: tensor<?x32xf32>, %n: index) -> tensor<?x64xf32
 
 // -----
 
-// The first part is of another tensor.
+// The first slice is of another tensor.
 // CHECK-LABEL: @no_fusion_two_tensors
 // CHECK-NOT: tensor.expand_shape
 func.func @no_fusion_two_tensors(%x: tensor<8x32xf32>, %z: tensor<8x32xf32>) -> tensor<4x64xf32> {
@@ -113,12 +113,12 @@ func.func @no_fusion_two_tensors(%x: tensor<8x32xf32>, %z: tensor<8x32xf32>) -> 
 
 // -----
 
-// The parts are written two apart.
-// CHECK-LABEL: @no_fusion_steps
+// The slices are written with stride 2.
+// CHECK-LABEL: @no_fusion_strides
 // CHECK-NOT: tensor.expand_shape
 // WHY: structure (1)
 // WHY: a slice is written with non-unit strides
-func.func @no_fusion_steps(%x: tensor<4x1xf32>) -> tensor<2x2xf32> {
+func.func @no_fusion_strides(%x: tensor<4x1xf32>) -> tensor<2x2xf32> {
   %a = tensor.extract_slice %x[0, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>
   %b = tensor.extract_slice %x[2, 0] [2, 1] [1, 1] : tensor<4x1xf32> to tensor<2x1xf32>
   %e = tensor.empty() : tensor<2x2xf32>

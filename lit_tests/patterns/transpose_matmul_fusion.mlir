@@ -62,14 +62,14 @@ func.func @heads_and_key_transpose_f16(%q: tensor<2x8x4x16xf16>, %k: tensor<2x8x
 // -----
 
 // Only one operand is transposed: the other is expanded to match.
-// CHECK-LABEL: @one_operand_behind_a_merge
+// CHECK-LABEL: @one_operand_after_a_merge
 // CHECK-SAME: %[[P:.*]]: tensor<8x8x8xbf16>, %[[V:.*]]: tensor<2x8x4x16xbf16>
 // CHECK: %[[W:.*]] = tensor.expand_shape %[[P]] {{\[\[}}0, 1], [2], [3]] output_shape [2, 4, 8, 8]
 // CHECK: linalg.generic {{.*}} ins(%[[W]], %[[V]]
 // CHECK: tensor.collapse_shape {{.*}} into tensor<8x8x16xbf16>
 #id4 = affine_map<(a, b, c, d) -> (a, b, c, d)>
 #heads = affine_map<(a, b, c, d) -> (a, c, b, d)>
-func.func @one_operand_behind_a_merge(%p: tensor<8x8x8xbf16>, %v: tensor<2x8x4x16xbf16>) -> tensor<8x8x16xbf16> {
+func.func @one_operand_after_a_merge(%p: tensor<8x8x8xbf16>, %v: tensor<2x8x4x16xbf16>) -> tensor<8x8x16xbf16> {
   %zero = arith.constant 0.0 : bf16
   %ev = tensor.empty() : tensor<2x4x8x16xbf16>
   %vt = linalg.generic {indexing_maps = [#heads, #id4], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%v : tensor<2x8x4x16xbf16>) outs(%ev : tensor<2x4x8x16xbf16>) {
@@ -194,7 +194,7 @@ func.func @no_fusion_broadcast_batch(%x: tensor<4x8x16xf32>, %w: tensor<16x32xf3
 // -----
 
 // The keys would be read with the batch in the middle, for which IREE's code for Vulkan finds no
-// cooperative matrices, and fails, where rows, columns and terms are multiples of theirs.
+// cooperative matrices, and fails, where M, N and K are multiples of theirs.
 
 #id3 = affine_map<(a, b, c) -> (a, b, c)>
 #keys = affine_map<(a, b, c) -> (c, a, b)>

@@ -94,7 +94,7 @@ func.func @parameter(%x: tensor<8x16xf32>) -> tensor<8x64xf32> {
 
 // -----
 
-// The op after the product reads it in two ways: it stays as it is and reads what is collapsed.
+// The user of the matmul reads it through two maps: it is unchanged and reads the collapsed result.
 // CHECK-LABEL: @symmetric
 // CHECK: %[[C:.*]] = linalg.generic {{.*}}compilation_info
 // CHECK: %[[R:.*]] = tensor.collapse_shape %[[C]]
@@ -117,12 +117,12 @@ func.func @symmetric(%x: tensor<32x16xf32>) -> tensor<32x32xf32> {
 
 // -----
 
-// The op after the product adds to what its own result tensor holds.
-// CHECK-LABEL: @accumulating_reader
+// The user of the matmul accumulates into its own init.
+// CHECK-LABEL: @accumulating_user
 // CHECK: %[[R:.*]] = tensor.collapse_shape
 // CHECK: linalg.generic {{.*}} ins(%[[R]] : tensor<32x32xf32>) outs(%arg1 : tensor<32x32xf32>)
 #mn = affine_map<(m, n) -> (m, n)>
-func.func @accumulating_reader(%x: tensor<32x16xf32>, %into: tensor<32x32xf32>) -> tensor<32x32xf32> {
+func.func @accumulating_user(%x: tensor<32x16xf32>, %into: tensor<32x32xf32>) -> tensor<32x32xf32> {
   %w = arith.constant dense<2.0> : tensor<16x32xf32>
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<32x32xf32>

@@ -288,9 +288,9 @@ def test_siblings_are_timed_against_none(monkeypatch):
 
 def test_unknown_work_is_a_usage_error(capsys):
     assert command.main(["main", "--only=Lime block"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "Llama block" in said
+    captured = capsys.readouterr().err
+    assert captured.count("\n") == 1
+    assert "Llama block" in captured
 
 
 def test_compile_time_of_one_block(tmp_path, monkeypatch, capsys):
@@ -373,9 +373,9 @@ def test_table_of_a_profile_leaves_out_dispatches_of_the_start():
 def test_profile_of_a_bad_request_is_one_line(program, capsys):
     assert profile.main([str(program), "--input=2x2xf32=0"]) == 1
     assert profile.main([str(program.with_name("absent.vmfb"))]) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert all(line.startswith("error: ") for line in said)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("error: ") for line in lines)
 
 
 def test_help_names_the_suites():

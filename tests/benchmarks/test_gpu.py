@@ -434,7 +434,7 @@ def test_a_run_continues_with_missing_rows(tmp_path):
     assert {r.work for r in measured().rows}.isdisjoint({r.work for r in left if r.dtype == "f16"})
 
 
-def test_rows_that_a_later_run_did_not_reach_are_marked(tmp_path):
+def test_rows_missing_from_a_later_run_are_marked(tmp_path):
     measured().save(tmp_path)
     later = measured()
     later.rows = [enter(SOFTMAX, {"kernels": system(0.07), "stock": system(0.56)})]

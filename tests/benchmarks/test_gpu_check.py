@@ -49,7 +49,7 @@ def test_cases_are_known_by_name_and_seed(seed):
     assert [w.description for w in described] != [w.description for w in others]
 
 
-def test_the_choices_of_a_seed_stay():
+def test_the_choices_of_a_seed_are_stable():
     """Programs that were compiled elsewhere, or before, are those of the same names."""
     assert forms.case("linear_1", 0).work.description == "255x47x136, residual"
     assert forms.case("weights_i4_2", 0).work.description == "1x1212x128 of 1212x128"
@@ -76,7 +76,7 @@ def few_calls(case):
 
 
 class Torch(program.Program):
-    """A case as PyTorch runs it, with memory for results that stays the same."""
+    """A case as PyTorch runs it, with the same memory for results in every call."""
 
     def __init__(self, case):
         self.case = case
@@ -229,7 +229,7 @@ def test_a_process_reports_the_failure_of_a_case(tmp_path):
 
 
 def test_recorded_cases_are_correct():
-    """Of every kernel and form something ran; what failed is explained."""
+    """Every kernel and form ran; failures are explained."""
     found = json.loads((results.FOLDER / page.RESULTS).read_text(encoding="utf-8"))
     assert {case["form"] for case in found["cases"]} == set(forms.FORMS)
     assert {case["kernel"] for case in found["cases"]} == set(forms.KERNELS)

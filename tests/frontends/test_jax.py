@@ -79,7 +79,7 @@ def test_transformer_block_with_closed_over_weights(dtype, tolerance):
 
 
 def test_float64_becomes_float32():
-    """As IREE does by default; the signature says what the program takes."""
+    """As IREE does by default; the signature has the types of the program."""
     with jax.enable_x64(True):
         weight = np.random.default_rng(0).random((16, 16))
         imported = import_model(lambda x: x @ weight, (np.ones((2, 16)),))
@@ -102,7 +102,7 @@ def test_weights_as_arguments():
     check(imported, block, (weights(), inputs(2)))
 
 
-def test_erf_stays_one_operation():
+def test_erf_remains_one_operation():
     imported = import_model(block, (weights(), inputs(2)))
     assert operations(imported).count("math.erf") == 1
 
@@ -143,7 +143,7 @@ def test_symbolic_size_is_dynamic():
     check(imported, model, (inputs(1),), (inputs(3),))
 
 
-def test_half_precision_product_of_dynamic_size():
+def test_half_precision_matmul_of_dynamic_size():
     (batch,) = jax.export.symbolic_shape("batch")
     rng = np.random.default_rng(0)
     weight = rng.random((4096, 8)).astype(np.float16)
@@ -162,7 +162,7 @@ def test_reshape_that_only_jax_knows_how_to_do_is_refused():
 
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
 def test_half_precision_sums_are_as_exact_as_jax(dtype):
-    """IREE alone sums in the element type: 8 % off for a float16 product of 4096 terms."""
+    """IREE alone accumulates in the element type: 8 % off for a float16 matmul with K = 4096."""
     rng = np.random.default_rng(0)
     shapes = (8, 4096), (4096, 8), (1, 8, 8, 64), (3, 3, 64, 8)
     arrays = [rng.random(shape).astype(dtype) for shape in shapes]

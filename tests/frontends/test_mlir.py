@@ -212,7 +212,7 @@ def test_truncated_bytecode_is_refused(tmp_path):
 
 
 def test_damaged_bytecode_is_an_error_like_any_other(tmp_path):
-    """IREE's reader refuses some damage and aborts on other."""
+    """IREE's bytecode reader refuses some damage and aborts on other."""
     data = bytearray(bytecode(LINALG, tmp_path))
     errors = []
     for position in range(12, 60, 2):

@@ -81,7 +81,7 @@ def test_convolution_net_agrees_with_the_reference(dtype, tolerance, tmp_path):
 
 
 def test_half_precision_sums(tmp_path):
-    """IREE alone sums in the element type: 5 % off for a norm of 4096 elements."""
+    """IREE alone accumulates in the element type: 5 % off for a norm of 4096 elements."""
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((2, 4, 2048)) / 8 + 0.25).astype(np.float16)
     scale = rng.random(4).astype(np.float16)
@@ -151,7 +151,7 @@ def test_older_operator_set_is_converted(tmp_path):
     ("target", "shape"), [([-1, 8], ["p", 8]), ([-1], ["p"]), ([-1, 4, 1, 2], ["p", 4, 1, 2])]
 )
 @pytest.mark.parametrize("constant", [False, True])
-def test_reshapes_that_join_dynamic_sizes(target, shape, constant, tmp_path):
+def test_reshapes_that_merge_dynamic_sizes(target, shape, constant, tmp_path):
     node, value = helper.make_node, helper.make_tensor_value_info
     given = numpy_helper.from_array(np.array(target), "target")
     nodes = [node("Relu", ["x"], ["r"]), node("Reshape", ["r", "target"], ["y"])]
@@ -165,8 +165,8 @@ def test_reshapes_that_join_dynamic_sizes(target, shape, constant, tmp_path):
         [] if constant else [given],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "joined.onnx")
-    program = stock_program(import_model(tmp_path / "joined.onnx"))
+    onnx.save(model, tmp_path / "merged.onnx")
+    program = stock_program(import_model(tmp_path / "merged.onnx"))
     for sizes in ((1, 5), (3, 5)):
         x = np.random.default_rng(0).standard_normal((*sizes, 2, 4)).astype(np.float32)
         (result,) = program(x)

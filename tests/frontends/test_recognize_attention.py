@@ -25,7 +25,7 @@ EACH = BATCH * HEADS * WIDTH
 """Elements of the result for each query."""
 
 TARGET = "rocm"
-"""Where no size is left to the parts of the attention."""
+"""Where no size is left to the ops of the attention."""
 
 SCALE = 0.3
 """Not one over the root of the width."""
@@ -188,7 +188,7 @@ HEADS_OF = """
   {0}s = Reshape({0}, {0}split) {0}t = Transpose<perm=[0, 2, {1}]>({0}s)"""
 
 ONNX = {
-    # name: (from the product p to the scores, opset, pass)
+    # name: (from the matmul p to the scores, opset, pass)
     "division": ("s = Div(p, root)", 13, V2),
     "factor": ("s = Mul(p, factor)", 17, V2),
     "mask": ("d = Div(p, root) s = Add(d, mask)", 13, V1),

@@ -1,4 +1,4 @@
-"""`torch.compile(model, backend="mlirfuse")` on the CPU, beside PyTorch itself."""
+"""`torch.compile(model, backend="mlirfuse")` on the CPU, against PyTorch itself."""
 
 import logging
 import subprocess
@@ -28,8 +28,8 @@ def fresh(monkeypatch, tmp_path_factory):
 
 
 @pytest.fixture
-def said(caplog):
-    """What the backend has logged."""
+def logged(caplog):
+    """The messages that the backend has logged."""
     caplog.set_level(logging.INFO, "mlirfuse.torch")
     return lambda: [r.getMessage() for r in caplog.records if r.name == "mlirfuse.torch"]
 
@@ -71,7 +71,7 @@ MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32
 # --- models ---------------------------------------------------------------------------------------
 
 
-def test_mlp_without_and_with_gradients(programs, said):
+def test_mlp_without_and_with_gradients(programs, logged):
     x = torch.randn(3, 16)
     model = compiled(MLP, fallback=True)
     with torch.no_grad():
@@ -79,12 +79,12 @@ def test_mlp_without_and_with_gradients(programs, said):
     with torch.inference_mode():
         check(model(x), MLP(x))
     assert len(programs) == 2
-    assert not said()
+    assert not logged()
     model(x).sum().backward()
     assert MLP[0].weight.grad is not None
     model(x + 1)
     assert len(programs) == 2
-    assert said() == [
+    assert logged() == [
         "torch.compile: it needs gradients, and only inference is compiled; call the model"
         " under torch.no_grad() or torch.inference_mode(); PyTorch runs this graph itself"
     ]
@@ -227,7 +227,7 @@ def test_arguments_and_buffers_changed_in_place(programs):
 
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_parameters_changed_in_place(freeze, programs, said):
+def test_parameters_changed_in_place(freeze, programs, logged):
     layer = nn.Linear(16, 16)
     step = compiled(layer, stock=True, freeze=freeze)
     x = torch.randn(2, 16)
@@ -238,7 +238,7 @@ def test_parameters_changed_in_place(freeze, programs, said):
         layer.load_state_dict({"weight": torch.ones(16, 16), "bias": torch.zeros(16)})
         check(step(x), layer(x))
     assert [len(program.inputs) for program in programs] == [1 if freeze else 3, 3, 3]
-    assert len(said()) == freeze
+    assert len(logged()) == freeze
 
 
 def test_scalars_that_a_graph_makes_on_a_gpu_are_lowered():
@@ -255,7 +255,7 @@ def test_scalars_that_a_graph_makes_on_a_gpu_are_lowered():
     assert scalar.kwargs["device"] == torch.device("cuda:0")
 
 
-# --- what is not compiled -------------------------------------------------------------------------
+# --- graphs that are not compiled -----------------------------------------------------------------
 
 
 def test_graph_break(programs):
@@ -279,7 +279,7 @@ def test_graph_break(programs):
         (lambda _: torch.arange(3) + 1, "would have no tensor among its arguments"),
     ],
 )
-def test_a_graph_that_cannot_be_compiled_runs_in_pytorch(model, reason, programs, said):
+def test_a_graph_that_cannot_be_compiled_runs_in_pytorch(model, reason, programs, logged):
     x = torch.rand(4)
     with pytest.raises(
         torch._dynamo.exc.BackendCompilerFailed, match="ImportFailedError"
@@ -293,7 +293,7 @@ def test_a_graph_that_cannot_be_compiled_runs_in_pytorch(model, reason, programs
         torch._dynamo.reset()
         torch.manual_seed(1)
         check(got, model(x))
-    (line,) = said()
+    (line,) = logged()
     assert reason in line
     assert "\n" not in line
     assert not programs

@@ -37,7 +37,7 @@ def test_every_program_is_valid_and_the_same_each_time(dialect, seed, steps):
 
 
 SOME = 250
-"""Programs of each dialect that are looked at."""
+"""Programs of each dialect that are checked."""
 
 
 def test_every_kind_comes_up():

@@ -40,19 +40,19 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> tensor<3x2xf32> {
 """
 
 
-def test_what_the_parser_dies_of_is_an_error(tmp_path):
+def test_input_that_crashes_the_parser_is_an_error(tmp_path):
     path = tmp_path / "damaged.mlir"
     path.write_text(TRANSPOSE)
     command = "from mlirfuse.tools.opt import main; raise SystemExit(main())"
     done = subprocess.run(
         [sys.executable, "-c", command, path], capture_output=True, text=True, check=False
     )
-    said = "error: MLIR died with SIGSEGV on its input\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"mlirfuse-opt: {said}")
+    message = "error: MLIR died with SIGSEGV on its input\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"mlirfuse-opt: {message}")
 
 
 def refusal(call, *args, **kwargs):
-    """What was said; nothing when it was taken."""
+    """The message of the refusal; empty where the value was accepted."""
     try:
         call(*args, **kwargs)
     except MlirfuseError as error:
@@ -69,8 +69,8 @@ NAMES = st.one_of(WORDS, st.sampled_from(sorted(PASSES)), st.integers(), st.none
 def test_hostile_switches_are_refused(name, value):
     if name == "load_pass":  # it runs code by design
         return
-    said = refusal(FusionOptions, **{name: value})
-    assert "\n" not in said
+    message = refusal(FusionOptions, **{name: value})
+    assert "\n" not in message
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""docs/reliability.md is what the recorded counts say, and says that nothing failed."""
+"""docs/reliability.md agrees with the recorded counts, in which nothing failed."""
 
 import json
 

@@ -43,8 +43,8 @@ def inputs(dtype: str, *shapes: tuple[int, ...]) -> dict[str, tuple[np.ndarray, 
 HOSTILE = frozenset({"hostile", "big", "tiny"})
 
 
-def product(f: Function, x: Tensor, w: Tensor, dtype: str) -> Tensor:
-    """Sums in f32, as frontends write them; cast back for narrow types."""
+def matmul(f: Function, x: Tensor, w: Tensor, dtype: str) -> Tensor:
+    """A matmul with f32 accumulators, as frontends write it; cast back for narrow types."""
     return f.cast(f.contract(x, w, (x.axes[0], w.axes[1]), "f32"), dtype)
 
 
@@ -53,7 +53,7 @@ def gated(name: str, dtype: str, dynamic: bool, biased: bool, swapped: bool) -> 
     f = Function(name, (None if dynamic else M, N, K))
     x, g, u = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((2, 1), dtype)
     biases = [f.argument((1,), dtype) for _ in range(2)] if biased else []
-    factors = [product(f, x, w, dtype) for w in (g, u)]
+    factors = [matmul(f, x, w, dtype) for w in (g, u)]
     if biased:
         factors = [f.apply("arith.addf", y, b) for y, b in zip(factors, biases, strict=True)]
     gate = silu(f, factors[0])
@@ -72,10 +72,10 @@ def gated(name: str, dtype: str, dynamic: bool, biased: bool, swapped: bool) -> 
 
 
 def halves(name: str, dtype: str, dynamic: bool, second: bool) -> Case:
-    """SiLU of one half of the columns times the other half, behind a bias."""
+    """SiLU of one half of the columns times the other half, after a bias."""
     f = Function(name, (None if dynamic else M, 2 * N, K, N))
     x, w, b = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
-    whole = f.apply("arith.addf", product(f, x, w, dtype), b)
+    whole = f.apply("arith.addf", matmul(f, x, w, dtype), b)
     parts = [f.part(whole, 3, 0), f.part(whole, 3, N)]
     y = f.apply("arith.mulf", silu(f, parts[second]), parts[not second])
 
@@ -97,10 +97,10 @@ def halves(name: str, dtype: str, dynamic: bool, second: bool) -> Case:
 
 
 def split(name: str, dtype: str, dynamic: bool, count: int, gate: int | None) -> Case:
-    """Two or three parts of the columns as results, one perhaps through SiLU."""
+    """Two or three slices along N as results, one perhaps through SiLU."""
     f = Function(name, (None if dynamic else M, count * N, K, N))
     x, w, b = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
-    whole = f.apply("arith.addf", product(f, x, w, dtype), b)
+    whole = f.apply("arith.addf", matmul(f, x, w, dtype), b)
     parts = [f.part(whole, 3, i * N) for i in range(count)]
     if gate is not None:
         parts[gate] = silu(f, parts[gate])
@@ -155,15 +155,15 @@ def one_batch(name: str) -> Case:
     )
 
 
-def beside(name: str, dtype: str, dynamic: bool, count: int) -> Case:
-    """Products of one tensor with several, the first with a bias, the last with SiLU and a gate.
+def siblings(name: str, dtype: str, dynamic: bool, count: int) -> Case:
+    """Matmuls of one tensor with several, the first with a bias, the last with SiLU and a gate.
 
-    With dynamic rows no product is a result itself.
+    With a dynamic M no matmul is a result itself.
     """
     f = Function(name, (None if dynamic else M, N, K))
     x, *weights = f.argument((0, 2), dtype), *(f.argument((2, 1), dtype) for _ in range(count))
     bias, gate = f.argument((1,), dtype), f.argument((0, 1), dtype)
-    made = [product(f, x, w, dtype) for w in weights]
+    made = [matmul(f, x, w, dtype) for w in weights]
     first = f.apply("arith.addf", made[0], bias)
     last = f.apply("arith.mulf", silu(f, made[-1]), gate)
     middle = [f.apply("arith.negf", y) for y in made[1:-1]] if dynamic else made[1:-1]
@@ -187,8 +187,8 @@ def beside(name: str, dtype: str, dynamic: bool, count: int) -> Case:
     )
 
 
-def joined(name: str, dtype: str, dynamic: bool, heads: bool) -> Case:
-    """Products with constant weights of 48, 16 and 32 columns, biases too, each read by a group."""
+def merged(name: str, dtype: str, dynamic: bool, heads: bool) -> Case:
+    """Matmuls with constant weights, N of 48, 16 and 32, and biases, each with a group as user."""
     widths = (N, N // 3, 2 * N // 3)
     size = N // 6
     f = Function(name, (None if dynamic else M, K, size, N, *widths, *(w // size for w in widths)))
@@ -199,7 +199,7 @@ def joined(name: str, dtype: str, dynamic: bool, heads: bool) -> Case:
     further = [(rng.standard_normal((w, N)) / 2).astype(FLOATS[dtype]) for w in widths]
     ends = []
     for i, (w, b, v) in enumerate(zip(weights, biases, further, strict=True)):
-        y = product(f, x, f.constant((1, 4 + i), dtype, w.tobytes()), dtype)
+        y = matmul(f, x, f.constant((1, 4 + i), dtype, w.tobytes()), dtype)
         y = f.apply("arith.addf", y, f.constant((4 + i,), dtype, b.tobytes()))
         if heads:
             y = f.reshape(y, (0, 7 + i, 2), "[[0], [1, 2]]")

@@ -61,7 +61,7 @@ def tensor(shape, kind):
 
 
 def conv_text(c, kind="f16", value="0.0"):
-    """relu(batch_norm(conv(x, w)) + residual) of images that are padded, and their sum."""
+    """relu(batch_norm(conv(x, w)) + residual) of padded images, and their sum."""
     tap_loops = [k for k in "ij" if k in c.filter]
     loops = ", ".join([*"bhwf", *tap_loops, "c"])
     moved = {
@@ -197,7 +197,7 @@ def plan_of(text, config, target):
 
 
 class Array(np.ndarray):
-    """What a kernel's text does to a tensor."""
+    """The effect of a kernel's text on a tensor."""
 
     def to(self, dtype):
         return self.astype(dtype)

@@ -1,23 +1,23 @@
-"""Compiles many small functions at once, fused and not fused, and compares what they compute.
+"""Compiles many small functions at once, fused and not fused, and compares their results.
 
 A `Case` is one function; a `Batch` is a module of many, because the start of the compiler costs as
 much as several functions. `Batch.run` takes the module through IREE's global optimization, runs
 the engine on it, compiles the result and the untouched module, calls both on every set of inputs,
 and returns one `Outcome` a case. `Outcome.check` is the judgement.
 
-How far a result may be off: `ulps` times the sum of two things. One is the unit in the last place
+The tolerance of a result: `ulps` times the sum of two things. One is the unit in the last place
 of the result's element type at the largest magnitude of the row, since a sum of large and small
-terms cannot be exact in its small results. The other is how far the exact result moves when every
+addends cannot be exact in its small results. The other is the change of the exact result when every
 input is changed by one rounding of the type that the function computes in: no order of summation
-can do better than that, and it is what a mean of 1e4 does to a variance of 1. Changed by the
+can be better, as for a variance of 1 with a mean of 1e4. Inputs are also changed by the
 smallest normal number too, because IREE's CPU threads take subnormal numbers for zero.
 
 Fused and unfused programs do the same operations and yet differ within that: IREE picks other tile
-sizes, so that a reduction adds its terms in another order, and contracts other multiplies and
+sizes, so that a reduction adds its elements in another order, and contracts other multiplies and
 adds. On inputs whose sums are exact in any order they have to agree bit by bit.
 
-Integer results come from a rounding: at a tie they may be one step off, beyond how far the exact
-result moves; not at all on inputs whose sums are exact.
+Integer results are rounded: at a tie they may be off by one, in addition to the change of the exact
+result; not at all on inputs whose sums are exact.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One function and what is expected of it.
+    """One function and its expected results.
 
     Attributes:
       name: its symbol.
@@ -65,7 +65,7 @@ class Case:
         unfused program alone, which has to have the same NaNs and infinities.
       exact: names of sets on which fused and unfused have to agree bit by bit, and integers with
         the reference too.
-      dispatches: dispatches of the fused program; not looked at when None.
+      dispatches: dispatches of the fused program; not checked when None.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one case.
+    """The outcome of one case.
 
     Attributes:
       case: the case.
@@ -146,9 +146,9 @@ class Batch:
 
     Attributes:
       cases: the functions, each with its own symbol.
-      pipeline: what `--pipeline` takes.
-      target: what `--target` takes, or a target.
-      input_type: what `--iree-input-type` takes: `none` for linalg, `stablehlo`.
+      pipeline: value of `--pipeline`.
+      target: value of `--target`, or a target.
+      input_type: value of `--iree-input-type`: `none` for linalg, `stablehlo`.
       switches: further fields of `FusionOptions`.
       parameters: key in the scope `model` -> what the programs get from an archive.
     """
@@ -402,7 +402,7 @@ def _check_special(
 
 
 def _worst(a: np.ndarray, b: np.ndarray, allowed: np.ndarray) -> float:
-    """The largest difference in terms of what is allowed, where both are finite."""
+    """The largest difference over the tolerance, where both are finite."""
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     both = np.isfinite(wide_a) & np.isfinite(wide_b)
     with np.errstate(invalid="ignore"):

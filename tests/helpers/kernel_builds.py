@@ -69,20 +69,20 @@ class _Subprocess:
         request = json.loads(input)
         output = Path(request.pop("output"))
         key = hashlib.sha256(f"{versions()}{json.dumps(request)}".encode()).hexdigest()
-        said, code = self.folder / f"{key}.json", self.folder / f"{key}.code"
-        if said.exists():
+        printed, code = self.folder / f"{key}.json", self.folder / f"{key}.code"
+        if printed.exists():
             output.write_bytes(code.read_bytes())
-            return subprocess.CompletedProcess(command, 0, said.read_text(encoding="utf-8"), "")
+            return subprocess.CompletedProcess(command, 0, printed.read_text(encoding="utf-8"), "")
         done = _ask(self.server(), command, input, options)
         if done.returncode == 0:
-            for path, data in ((code, output.read_bytes()), (said, done.stdout.encode())):
+            for path, data in ((code, output.read_bytes()), (printed, done.stdout.encode())):
                 with replacing(path) as file:
                     file.write_bytes(data)
         return done
 
 
 def _ask(server: str, command: list[str], text: str, options: dict[str, Any]) -> Any:
-    """What `subprocess.run` returns, of a fork of the server."""
+    """The result of `subprocess.run` for a fork of the server."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         files[0].write(text.encode())
@@ -95,11 +95,11 @@ def _ask(server: str, command: list[str], text: str, options: dict[str, Any]) ->
         code = int(line.makefile().read())
         if code == -signal.SIGKILL:
             raise subprocess.TimeoutExpired(command, options["timeout"])
-        said = []
+        streams = []
         for file in files[1:]:
             file.seek(0)
-            said.append(file.read().decode())
-        return subprocess.CompletedProcess(command, code, *said)
+            streams.append(file.read().decode())
+        return subprocess.CompletedProcess(command, code, *streams)
 
 
 @functools.cache
@@ -143,7 +143,7 @@ def serve(path: str) -> None:
 
 
 def _answer(line: socket.socket) -> None:
-    """Runs the worker with what was sent, and sends its exit code."""
+    """Runs the worker with the received arguments, and sends its exit code."""
     data, files, _, _ = socket.recv_fds(line, 1 << 20, 3)
     while more := line.recv(1 << 20):
         data += more

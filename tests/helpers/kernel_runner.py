@@ -40,7 +40,7 @@ KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_trit
 
 
 def planned(text, kind):
-    """What is planned for each group of the module, while its context lives."""
+    """The plan of each group of the module, while its context lives."""
     options = FusionOptions(
         single_op_groups=kind != "attention",
         enable_feature=("kernels",),
@@ -56,7 +56,7 @@ def to_torch(torch, array):
     return torch.from_numpy(array)
 
 
-def argument_number(value):
+def argument_index(value):
     """The argument of the function that the value is, or is a reshape of."""
     while not isinstance(value.owner, ir.Block):
         value = value.owner.operation.operands[0]
@@ -64,12 +64,12 @@ def argument_number(value):
 
 
 def size_arguments(step, arrays, shape):
-    """What a kernel is told of the sizes of these arrays and a result of that shape."""
+    """The sizes of these arrays and of a result of that shape, as arguments of a kernel."""
     found = []
     for size in step.sizes:
         known = ops.shape(size.value)
         own = size.value in step.results
-        given = shape if own else arrays[argument_number(size.value)].shape
+        given = shape if own else arrays[argument_index(size.value)].shape
         if len(given) == len(known):
             found.append(given[size.dim])
             continue
@@ -89,7 +89,7 @@ def run(interpreter, text, kind, arrays, shapes):
         steps = plan.kernels()
         told = [size_arguments(step, arrays, shapes[0]) for step in steps]
         assert [len(step.scratch) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
-        read = {v: arrays[argument_number(v)] for step in steps for v in step.operands}
+        read = {v: arrays[argument_index(v)] for step in steps for v in step.operands}
         given = [[to_torch(torch, read[v]) for v in step.operands] for step in steps]
     names = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
     results = []

@@ -1,7 +1,7 @@
 """Writes functions on tensors op by op, the way a PyTorch import looks.
 
 A `Function` has a loop space of fixed sizes, None for a dynamic one. Each tensor is indexed by
-some of the loops, in order; what an op iterates over, and its indexing maps, follow from that.
+some of the loops, in order; they determine the iteration space of an op and its indexing maps.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Function:
         return Tensor(name, shape.axes, shape.dtype)
 
     def box(self, tensor: Tensor, axes: Sequence[int], offsets: Sequence[int]) -> Tensor:
-        """What the loops `axes` cover from the offsets on."""
+        """The slice that the loops `axes` cover from the offsets on."""
         shape = Tensor("", tuple(axes), tensor.dtype)
         sizes = [self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in axes]
         name = self._emit(
@@ -235,7 +235,7 @@ class Function:
             f"    iree_linalg_ext.yield %s : {tensor.dtype}\n"
             f"  }} -> {self.type(tensor)}, {self.type(last)}"
         )
-        # An op of two results: the first is what the dimension's every place has.
+        # An op of two results: the first is constant along the dimension.
         self.lines[-1] = self.lines[-1].replace(f"{name} = ", f"{name}:2 = ", 1)
         return Tensor(f"{name}#0", tensor.axes, tensor.dtype)
 

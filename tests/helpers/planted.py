@@ -1,4 +1,4 @@
-"""A model of alike stages, and passes with a planted mistake that shows in one stage only.
+"""A model of equal stages, and passes with a planted mistake that shows in one stage only.
 
 Stage i computes `select(mask, x * sum(x * x), 0)` over the rows of `8 x (16 + i)`, which
 `reduction_fusion` takes into one group. Each stage has arguments and a result of its own.
@@ -54,9 +54,9 @@ def model(stages, *, sliced=False, first=0, name="main"):
     """The text; with `sliced` every stage reads eight rows out of ten.
 
     Args:
-      stages: number of the last stage plus one.
+      stages: index of the last stage plus one.
       sliced: whether each stage slices its argument.
-      first: number of the first stage.
+      first: index of the first stage.
       name: of the function.
     """
     arguments, body, results = [], "", []
@@ -80,7 +80,7 @@ def model(stages, *, sliced=False, first=0, name="main"):
 
 
 def wrong_constant(region):
-    """Multiplies by 1.25 what has to be multiplied by 1."""
+    """Multiplies by 1.25 where the factor has to be 1."""
     _scalar(region, lambda v: _binary("arith.mulf", v, _constant(1.25)))
 
 

@@ -9,7 +9,7 @@ from mlirfuse.structured.ir import ops
 
 
 def shuffle(module: ir.Module, seed: int) -> None:
-    """Moves the pure ops of every block of the functions; each stays after what it reads."""
+    """Moves the pure ops of every block of the functions; each remains after its operands."""
     rng = random.Random(seed)
     for function in ops.functions(module):
         for block in list(ops.blocks(function)):

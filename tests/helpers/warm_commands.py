@@ -111,7 +111,7 @@ def _become(
 
 
 def _stream(number: int) -> io.TextIOWrapper:
-    """What Python makes of one of its first three file descriptors."""
+    """Python's stream of one of its first three file descriptors."""
     raw = open(number, "wb" if number else "rb", closefd=False)  # noqa: SIM115
     errors = "backslashreplace" if number == 2 else "strict"
     return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=number == 2)

@@ -10,7 +10,7 @@ class Weights:
     """A matmul of f16 with quantized weights.
 
     Attributes:
-      m: rows of A; None for a dynamic number.
+      m: rows of A; None for a dynamic M.
       n: columns of the weights.
       k: contracted elements.
       dtype: element type of the weights.
@@ -70,8 +70,8 @@ class Weights:
             taken = "%h"
         kinds = ", ".join(['"parallel"'] * len(loops))
         groups = "[[0], [1, 2]]" if self.k_contiguous else "[[0, 1], [2]]"
-        joined = f"%d2 = tensor.collapse_shape %d {groups} : {wide} into tensor<{flat}xf16>\n"
-        terms = "(n, k)" if self.k_contiguous else "(k, n)"
+        collapsed = f"%d2 = tensor.collapse_shape %d {groups} : {wide} into tensor<{flat}xf16>\n"
+        nk = "(n, k)" if self.k_contiguous else "(k, n)"
         made = "(%rows)" if self.m is None else "()"
         return f"""
 func.func @main({arguments}) -> {out} {{
@@ -85,11 +85,11 @@ func.func @main({arguments}) -> {out} {{
     {body}%r = arith.mulf {taken}, %b : f16
     linalg.yield %r : f16
   }} -> {wide}
-  {joined if self.group_size else ""}
+  {collapsed if self.group_size else ""}
   %e1 = tensor.empty{made} : {sums}
   %f = linalg.fill ins(%zero : f32) outs(%e1 : {sums}) -> {sums}
   %t = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
-      affine_map<(m, n, k) -> {terms}>, affine_map<(m, n, k) -> (m, n)>]
+      affine_map<(m, n, k) -> {nk}>, affine_map<(m, n, k) -> (m, n)>]
       ins(%x, {"%d2" if self.group_size else "%d"} : {left}, tensor<{flat}xf16>)
       outs(%f : {sums}) -> {sums}
   %e2 = tensor.empty{made} : {out}

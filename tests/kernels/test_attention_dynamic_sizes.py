@@ -43,7 +43,7 @@ def planned(extents, mask="", dynamic=(), target=HOPPER, config=None, dtype="f16
 
 
 def masks(mask, b, m, k, seed=5):
-    """The arguments of a mask, and what it adds to the scores."""
+    """The arguments of a mask, and its addend to the scores."""
     zeros = np.zeros((b, m, k))
     if mask == "causal":
         return [], np.where(np.arange(k) <= np.arange(m)[:, None], zeros, -np.inf)

@@ -206,7 +206,7 @@ def test_object_code(extents, mask, dtype, threads):
     assert kernel.workgroup_size == (threads, 1, 1)
     if threads == 128:
         return
-    # Code stays behind a branch: the softmax ends before the wait for its matmuls.
+    # Code remains after a branch: the softmax ends before the wait for its matmuls.
     waits = text.split("wgmma.wait_group.sync.aligned 0;")[:-1]
     softmaxes = [wait for wait in waits if "ex2.approx" in wait]
     assert softmaxes

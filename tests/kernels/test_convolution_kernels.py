@@ -134,7 +134,7 @@ def test_accumulators_that_start_from_a_tensor(interpreter):
 
 @pytest.mark.parametrize("feature", [(), ("kernels",)])
 def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature):
-    """IREE lets the first convolution read what it is given; the second reads its result."""
+    """In IREE the first convolution reads the argument as it is; the second reads its result."""
     weight = "tensor<8x8x3x3xf16>"
     image, between, out = (f"tensor<2x8x{n}x{n}xf16>" for n in (10, 8, 6))
     source, output = tmp_path / "in.mlir", tmp_path / "out.mlirbc"

@@ -222,7 +222,7 @@ def test_it_builds(kind, config):
     kernel = triton_compiler.build(found.program, "sm_90")
     text = kernel.code.decode()
     loads = [line for line in text.splitlines() if "cp.async.cg" in line]
-    # Zeros are what a load of no bytes leaves; the filter is loaded always.
+    # A load of no bytes leaves zeros; the filter is always loaded.
     assert any(line.rstrip().endswith("0x10, 0x10;") for line in loads)
     assert any("0x10, %r" in line for line in loads)
     assert kernel.workgroup_size == (512, 1, 1)

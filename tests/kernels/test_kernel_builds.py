@@ -36,7 +36,7 @@ def test_a_kernel_is_built_once(program, monkeypatch):
             build(other, arch)
 
 
-def test_a_fork_builds_what_a_new_process_does(program, monkeypatch):
+def test_a_fork_builds_the_same_as_a_new_process(program, monkeypatch):
     broken = dataclasses.replace(program, source=program.source.replace("tl.store(", "tl.stored("))
     forked = build(program)
     with pytest.raises(CompileFailedError) as refused:

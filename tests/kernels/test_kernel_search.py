@@ -124,7 +124,7 @@ def test_a_configuration_is_read_by_name_or_refused(values, message):
 
 
 @pytest.mark.parametrize("problem", [PROBLEM, MatmulProblem(1, 2, 3, 4, weight_bits=4)])
-def test_a_problem_reads_what_it_wrote(problem):
+def test_a_problem_survives_a_round_trip(problem):
     assert MatmulProblem.from_dict(problem.to_dict()) == problem
 
 
@@ -140,7 +140,7 @@ def test_the_nearest_measurement_counts():
     assert nearest(MatmulProblem(96, 320, 128, 1, b_k_contiguous=False), target) is None
 
 
-def test_what_the_user_measured_joins_the_built_in_entries():
+def test_user_measurements_join_the_built_in_entries():
     """The nearest wins, and of two as near the user's: one entry does not replace the table."""
     exact, tuned = MatmulProblem(4096, 4096, 4096, 1), MatmulProblem(512, 4096, 8192, 1)
     built_in = nearest(exact)
@@ -163,7 +163,7 @@ def built_in(target):
 
 
 def test_built_in_configurations_are_candidates():
-    """What was measured is what a search would measure again."""
+    """A search would measure the recorded configurations again."""
     target = targets.parse(SM_90)
     for entry in built_in(SM_90)["configs"]:
         family = FAMILY_OF_ENTRY[entry["family"]]
@@ -174,7 +174,7 @@ def test_built_in_configurations_are_candidates():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_families_are_what_they_say(name):
+def test_families_agree_with_their_fields(name):
     family = FAMILIES[name]
     assert family.name == name
     assert issubclass(family.problem_type, Problem)
@@ -210,7 +210,7 @@ LAYER_NORM = ReductionProblem(16384, 4096, "arith.addf arith.addf", 1, 1)
         (dataclasses.replace(LAYER_NORM, reads=2), SM_90, False),
     ],
 )
-def test_iree_keeps_what_it_computes_as_fast(monkeypatch, problem, target, kept):
+def test_iree_keeps_regions_that_it_computes_as_fast(monkeypatch, problem, target, kept):
     """A layer norm alone, near the sizes that were measured."""
     norm = Baseline("reduction", LAYER_NORM.to_dict(), 69, 70)
     known = {SM_90: lookup._BuiltIn(baselines=(norm,))}

@@ -122,7 +122,7 @@ def test_quantized_rms_norm(interpreter, dtype):
     a, gamma, factor = (x.astype(np.float64) for x in arrays)
     normed = a / np.sqrt((a**2).mean(-1, keepdims=True) + 1e-5) * gamma
     expected = np.clip(np.round(normed * factor), -128, 127)
-    # A step where the narrow type rounds the norm to the other side of a half.
+    # Off by one where the narrow type rounds the norm to the other side of a half.
     assert np.abs(found - expected).max() <= (1 + np.abs(expected).max() * TOLERANCE[dtype])
     assert (found == expected).mean() > {"f32": 0.99, "f16": 0.9, "bf16": 0.6}[dtype]
     assert {-128, 127} <= {*found.ravel()}
@@ -193,7 +193,7 @@ def test_layer_norm_over_two_axes(interpreter, dtype):
 
 @needs_triton
 def test_long_rows_compute_late(interpreter, monkeypatch):
-    """Where registers are few, a sum is stored at once, and weights are loaded after the sums."""
+    """Under register pressure an add is stored at once, and weights are loaded late."""
     one_cta = functools.partial(REDUCTION.plan, config=ReductionConfig(32768, 32, 32768))
     monkeypatch.setitem(kernel_runner.SUPPORTS, "rows", one_cta)
     shape = (2, 32768)
@@ -234,7 +234,7 @@ def test_long_rows_compute_late(interpreter, monkeypatch):
         ((2, 1, 45, 33), (0, 3), (0, 2, 3)),
     ],
 )
-def test_product(interpreter, sizes, left, right):
+def test_matmul(interpreter, sizes, left, right):
     """In f16 alone: Triton's interpreter multiplies the bits of bf16 as whole numbers."""
     dtype = "f16"
     out = tuple(n for n in range(3) if n in (*left, *right))
@@ -260,7 +260,7 @@ def test_several_matmuls(interpreter, rows, columns, depth, joint):
 
 @needs_triton
 @pytest.mark.parametrize("depth", [96, 71])
-def test_product_of_dequantized_weights(interpreter, depth, monkeypatch):
+def test_matmul_of_dequantized_weights(interpreter, depth, monkeypatch):
     # The kernel for few rows is written in Gluon, which the interpreter does not run.
     monkeypatch.setattr(triton_compiler, "has_gluon", lambda: False)
     f = Function("main", (9, 40, depth))
@@ -276,7 +276,7 @@ def test_product_of_dequantized_weights(interpreter, depth, monkeypatch):
 
 
 @needs_triton
-def test_product_of_bytes(interpreter):
+def test_matmul_of_bytes(interpreter):
     draws = np.random.default_rng(2)
     arrays = [draws.integers(-128, 128, s).astype(np.int8) for s in ((33, 71), (40, 71))]
     arrays.append(draw((40,), "f32", 3))
@@ -339,7 +339,7 @@ def test_object_code(arch):
 
 @needs_triton
 def test_object_code_of_amd():
-    """HIP passes what the description lists: two buffers and the dynamic size."""
+    """HIP passes the arguments that the description lists: two buffers and the dynamic size."""
     with ir.Context():
         _, plans = planned(softmax_text((None, 40), "f16"), "rows")
         kernel = triton_compiler.build(plans[0].program, "gfx942")
@@ -402,7 +402,7 @@ func.func @main(%x: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf3
 
 
 @needs_triton
-def test_a_kernel_is_a_dispatch_of_what_must_be_fused():
+def test_a_kernel_is_a_dispatch_of_ops_that_must_be_fused():
     switches = {"target": TARGET, "enable_feature": ("kernels",), "pipeline": "row_triton_kernel"}
     _, report = mlirfuse.fuse(APART, must_fuse=[("sum", "quotient")], **switches)
     assert report.counts() == {"row_triton_kernel": 1}
@@ -417,6 +417,6 @@ def refusal(text, kind):
         return plans[0].reason
 
 
-def test_no_kernel_for_products_of_f32():
+def test_no_kernel_for_matmuls_of_f32():
     text = matmul_text((1, 8, 8, 8), (1, 3), (3, 2), (1, 2), "f32", (1, 2))
     assert refusal(text, "matmul") is Reason.ELEMENT_TYPE

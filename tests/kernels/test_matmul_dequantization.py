@@ -16,7 +16,7 @@ from mlirfuse.tuning import kernel_search
 
 
 def packed(array):
-    """Pairs of numbers of four bits in a byte each, the first in the lower bits."""
+    """Pairs of i4 in a byte each, the first in the lower bits."""
     flat = array.reshape(-1).astype(np.uint8) & 15
     flat = np.pad(flat, (0, flat.size % 2))
     return (flat[0::2] | flat[1::2] << 4).view(np.int8)
@@ -98,19 +98,19 @@ def test_blocks_divide_groups():
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "fragment"),
     [
         (Weights(20, 40, 96, group_size=8), "groups of 8 elements of K"),
         (Weights(20, 41, 96, k_contiguous=False), "rows of 41 i4"),
         (Weights(20, 40, 95), "rows of 95 i4"),
     ],
 )
-def test_no_kernel(weights, said):
+def test_no_kernel(weights, fragment):
     with ir.Context():
         _, (plan,) = planned(weights.text(), "matmul")
     assert isinstance(plan, NoMatch)
     assert plan.reason is Reason.STRUCTURE
-    assert said in plan.detail
+    assert fragment in plan.detail
 
 
 @pytest.mark.parametrize("op", ["arith.uitofp", "arith.addi"])

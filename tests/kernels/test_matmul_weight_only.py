@@ -52,11 +52,11 @@ def spec(bits, n, k, group_size, scaled, block_m, block_n, split_k, lines):
     )
 
 
-# --- the bits of numbers -------------------------------------------------------------------------
+# --- the bits of weights -------------------------------------------------------------------------
 
 
 def executed(text, given, kind):
-    """What the instructions of a kernel leave in their results, as numbers of 16 bits.
+    """The results of a kernel's instructions, as integers of 16 bits.
 
     Args:
       text: the instructions, with `$0`, ... in place of operands.
@@ -125,7 +125,7 @@ def twice(numbers, kind):
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_words_are_dequantized(bits, dtype, scaled):
-    """Every number with every zero point; all is exact but the product with the scale."""
+    """Every weight with every zero point; all is exact but the multiplication with the scale."""
     pytest.importorskip("triton.experimental.gluon")
     from mlirfuse.kernels.device import matmul_weight_only as library
 

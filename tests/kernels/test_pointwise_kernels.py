@@ -20,7 +20,7 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def gelu_text(sizes, dtype, bias=None):
-    """gelu(x + bias) + residual, and the sum with the bias as a second result."""
+    """gelu(x + bias) + residual, and x + bias as a second result."""
     f = Function("main", sizes)
     axes = range(len(sizes))
     x, b, r = f.argument(axes, dtype), f.argument(bias or axes[-1:], dtype), f.argument(axes, dtype)
@@ -77,7 +77,7 @@ def test_dynamic_rows(interpreter, count, rest, dynamic):
 @needs_triton
 @pytest.mark.parametrize("shape", [(1, 3, 24), (5, 3, 24), (7, 2, 3, 8)])
 def test_dynamic_sizes_that_are_first_where_they_are_read(interpreter, shape):
-    """Parts of a packed projection: [?, 3, n] is written as [3, ?, n], as for static sizes."""
+    """Slices of a packed projection: [?, 3, n] is written as [3, ?, n], as for static sizes."""
     inner = len(shape) - 2
     f = Function("main", (None,) * inner + shape[inner:])
     x = f.argument(range(len(shape)), "f16")
@@ -176,7 +176,7 @@ def test_halves(interpreter, rows, columns):
 @needs_triton
 @pytest.mark.parametrize(("heads", "tokens", "half"), [(3, 5, 8), (1, 1, 1), (2, 33, 3)])
 def test_rotation(interpreter, heads, tokens, half):
-    """The swapped half is a gather at places that the loops alone tell."""
+    """The swapped half is a gather whose indices are computed from the loops alone."""
     full, angles = f"tensor<{heads}x{tokens}x2x{half}xf16>", f"tensor<{tokens}x2x{half}xf16>"
     loops = 'iterator_types = ["parallel", "parallel", "parallel", "parallel"]'
     maps = (
@@ -217,7 +217,7 @@ def test_rotation(interpreter, heads, tokens, half):
 @pytest.mark.parametrize("kind", ["i64", "i32"])
 @pytest.mark.parametrize(("tokens", "columns"), [(7, 40), (1, 1), (5, 2053)])
 def test_embedding(interpreter, tokens, columns, kind):
-    """Rows of a table at places that a tensor holds, and a sum with a bias."""
+    """Rows of a table at the indices in a tensor, and an add of a bias."""
     out = f"tensor<{tokens}x{columns}xf16>"
     body = f"""
     %g = linalg.generic {{indexing_maps = [#row, #id], {PARALLEL}}}

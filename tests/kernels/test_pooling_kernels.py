@@ -17,7 +17,7 @@ from mlirfuse.structured.ir import ops
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """Sizes of a pooling; `image` is the order of its axes, `start` what it combines with first."""
+    """Sizes of a pooling; `image` is the order of its axes, `start` its init."""
 
     shape: tuple[int | None, ...]
     side: tuple[int, int] = (3, 3)
@@ -164,7 +164,7 @@ def test_nan_and_infinities_win(interpreter):
 
 @needs_triton
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "gfx942"])
-def test_places_are_read_in_whole_lines(arch):
+def test_pixels_are_read_in_whole_lines(arch):
     with ir.Context():
         _, plans = planned(pool_text(Pool((2, 16, 16, 64), low=1, high=1)), "pooling")
         kernel = triton_compiler.build(plans[0].program, arch)
@@ -182,7 +182,7 @@ def refused(text):
     return {d.reason for d in report.decisions if d.pass_name == "pooling_fusion"}
 
 
-def test_what_has_no_kernel():
+def test_poolings_without_a_kernel():
     assert refused(pool_text(Pool((2, 9, 8, 24), combine="arith.mulf"))) == {Reason.STRUCTURE}
     large = Pool((1, 20, 20, 8), side=(10, 9))
     assert refused(pool_text(large)) == {Reason.NOT_PROFITABLE}
@@ -190,7 +190,7 @@ def test_what_has_no_kernel():
     assert refused(wide) == {Reason.ELEMENT_TYPE}
 
 
-def test_a_padding_of_a_dynamic_dimension_stays_outside(monkeypatch):
+def test_a_padding_of_a_dynamic_dimension_is_not_fused(monkeypatch):
     monkeypatch.setattr(triton_compiler, "missing", lambda: None)
     text = pool_text(Pool((None, 6, 5, 7), low=1, high=1))
     text = text.replace("low[0, 1, 1, 0]", "low[1, 1, 1, 0]")

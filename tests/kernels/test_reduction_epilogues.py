@@ -1,4 +1,4 @@
-"""Kernels of norms with what follows them: operands by batch, by channel, and whole tensors."""
+"""Kernels of norms with their epilogues: operands by batch, by channel, and whole tensors."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def normed(x, axes):
 @needs_triton
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_group_norm_with_silu(interpreter, dtype):
-    """Channels and space are columns, the scale is by channel, and reshapes lie between."""
+    """Channels and space are columns, the scale is by channel, with reshapes between."""
     f = Function("main", (3, 20, 4, 2, 8, 20))
     x, gamma = f.argument((0, 4, 5), dtype), f.argument((4,), dtype)
     dims = "[[0], [1, 2], [3]]"

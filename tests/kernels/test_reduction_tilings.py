@@ -65,7 +65,7 @@ def test_distribution_of_rows(config, sizes, expected):
 @pytest.mark.parametrize(("shape", "ranks"), [((3, 128), 4), ((2, 97), 4), ((1, 70), 3)])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_cluster_covers_its_rows(interpreter, share, monkeypatch, shape, ranks, dynamic):
-    """All rows are alike, so the sums of a whole row are known; each part is in its place."""
+    """All rows are equal, so the sums of a whole row are known; each part is at its offset."""
     from mlirfuse.kernels.device import reduction_sm90
 
     x = np.repeat(draw((1, shape[1]), "f16", spread=4.0), shape[0], 0)
@@ -178,7 +178,7 @@ def test_few_long_rows_are_shared_by_default(sizes, target, columns, cluster_siz
 
 
 def byte_text(low, high, offset=None, cast="arith.fptosi"):
-    """Rows over their sums in steps, moved by an offset, rounded and bounded, as i8."""
+    """Rows over their sums and a scale, plus an offset, rounded and clamped, as i8."""
     f = Function("main", (4, 64))
     x = f.argument((0, 1), "f32")
     total = f.reduce("arith.addf", x, [1], 0.0)
@@ -194,14 +194,14 @@ def byte_text(low, high, offset=None, cast="arith.fptosi"):
     [
         (byte_text(-128.0, 127.0), "-128.0, 127.0"),
         (byte_text(-7.0, 3.0), "-7.0, 3.0"),
-        # More than an i8 holds, a bound between two steps, no whole number before the bounds.
+        # Values outside of i8, a bound between two integers, no rounding before the bounds.
         (byte_text(-129.0, 127.0), None),
         (byte_text(-128.0, 128.0), None),
         (byte_text(-127.5, 127.0), None),
         (byte_text(-128.0, 127.0, 0.5), None),
     ],
 )
-def test_steps_of_a_byte(text, byte):
+def test_quantization_to_i8(text, byte):
     plan = plan_of(text)
     source = plan.program.source
     assert plan.problem == ReductionProblem(4, 64, "arith.addf", 1, 1, narrow_result=True)
@@ -216,7 +216,7 @@ def test_no_kernel_for_unsigned_bytes():
 
 
 def weighted_text():
-    """Rows times weights, times their highest."""
+    """Rows times weights, times their maximum."""
     f = Function("main", (4, 4096))
     x, g = f.argument((0, 1), "f16"), f.argument((1,), "f16")
     weighted = f.apply("arith.mulf", x, g)
@@ -224,7 +224,7 @@ def weighted_text():
     return f.finish(f.apply("arith.mulf", weighted, highest))
 
 
-def test_what_the_registers_do_not_hold_is_loaded_late(share):
+def test_operands_are_loaded_late_under_register_pressure(share):
     for thread, late in ((8, False), (16, True), (32, True)):
         share(ReductionConfig(2048, thread, 32768))
         lines = plan_of(weighted_text()).program.source.splitlines()
@@ -268,7 +268,7 @@ def test_packed_rows(interpreter, share, monkeypatch, dtype):
 
 
 def sums_text(dtype):
-    """A sum of two tensors, returned; in steps and less its highest, over the sum of that."""
+    """An add of two tensors, returned; quantized, minus its maximum, over the sum of that."""
     f = Function("main", (4, 1024))
     total = f.apply("arith.addf", f.argument((0, 1), dtype), f.argument((0, 1), dtype))
     wide = f.apply("arith.mulf", f.cast(total, "f32"), f.argument((1,), "f32"))
@@ -277,7 +277,7 @@ def sums_text(dtype):
     return f.finish(total, f.cast(part, dtype))
 
 
-def test_what_was_computed_of_packed_rows_is_computed_again(share):
+def test_values_computed_from_packed_rows_are_computed_again(share):
     share(PACKED)
     plan = plan_of(sums_text("f16"))
     assert plan.program.max_registers == 32
@@ -350,7 +350,7 @@ def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ran
 
 
 def moved_text(dtype):
-    """A norm of a sum with a transposed tensor, with a transposed result."""
+    """A norm of an add of a transposed tensor, with a transposed result."""
     f = Function("main", (None, None, 40))
     x, r = f.argument((0, 1, 2), dtype), f.argument((1, 0, 2), dtype)
     total = f.cast(f.apply("arith.addf", r, x), "f32")
@@ -382,7 +382,7 @@ def test_object_code_of_dynamic_sizes_one_without_the_other():
 
 
 def test_no_guess_which_dynamic_size_is_which():
-    """The loops of what has nothing to do with the anchor may be either's."""
+    """The loops of an op that is unrelated to the anchor may be either's."""
     f = Function("main", (None, None, 40))
     x, y = f.argument((0, 1, 2), "f32"), f.argument((1, 0, 2), "f32")
     text = f.finish(f.apply("math.absf", x), f.apply("math.absf", y))

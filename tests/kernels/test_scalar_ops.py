@@ -62,7 +62,7 @@ util.func public @main(%x: tensor<8x16xf16>) -> tensor<8x16xf16> {
     ],
 )
 def test_tanh_above_one(interpreter, old, new, expected):
-    """The sum with one, and the division by a root, have forms of their own."""
+    """The addition of one, and the division by a root, have forms of their own."""
     text = ABOVE_ONE.replace(old, new)
     x = np.linspace(-6, 6, 128).reshape(8, 16).astype(np.float16)
     with ir.Context():
@@ -86,7 +86,7 @@ def test_tanh_above_one(interpreter, old, new, expected):
         ("linalg.yield %s", "%t = arith.addf %s, %r : f16\n    linalg.yield %t", "tl.sqrt("),
     ],
 )
-def test_divisions_that_stay(old, new, kept):
+def test_divisions_that_are_kept(old, new, kept):
     with ir.Context():
         _, (plan,) = kernel_runner.planned(ABOVE_ONE.replace(old, new), "elementwise")
         assert kept in plan.program.source
@@ -96,7 +96,7 @@ def test_divisions_that_stay(old, new, kept):
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("order", ["o", "u"])
 def test_selects_that_bound(interpreter, dtype, order):
-    """NaN included, a select and what it becomes agree; with zero it stays a select."""
+    """NaN included, a select and its replacement agree; with zero it remains a select."""
     x = np.linspace(-4, 4, 128).reshape(8, 16).astype(kernel_runner.NUMPY[dtype])
     x[0, :4] = np.nan, np.inf, -np.inf, 2.0
     for name, turned, swapped, constant in itertools.product(

@@ -1,4 +1,4 @@
-"""Whole models: what the default preset makes of them is what golden/ has on record.
+"""Whole models: the default preset gives the results that golden/ has on record.
 
 The passes run on all of them here, and a few are executed; `pytest -m sweep` compiles all of them
 for all targets and executes all of them.
@@ -15,7 +15,7 @@ TOLERANCE = {"f32": 2e-5, "f16": 2e-3}
 """Relative to the largest magnitude of the result; for sums in another order."""
 
 PACKED = {("llama_block_f16", "cpu")}
-"""Packing operands of f16 is a dispatch each; the products are faster by more."""
+"""Packing operands of f16 is a dispatch each; the matmuls gain more."""
 
 CHANGED = "run python tests/models/records.py and python docs/generate.py if that is meant"
 

@@ -32,7 +32,7 @@ EXPECTED = {
 """Rewrites that the default preset applies on a target, at least."""
 
 GATED = {"inference_swiglu_fusion": 1}
-"""What takes the gated unit of `llama` where there are matrix instructions for f32."""
+"""The pass of `llama`'s gated linear unit where there are matrix instructions for f32."""
 
 
 @pytest.fixture(

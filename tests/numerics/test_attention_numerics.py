@@ -1,4 +1,4 @@
-"""What the attention passes leave computes what the unfused program and float64 compute."""
+"""Programs of the attention passes agree with the unfused program and float64."""
 
 import ml_dtypes
 import numpy as np
@@ -81,7 +81,7 @@ def make(name: str, sizes: str = "self", **how) -> Case:
         made[0] *= size
         if len(made) == 4:
             if mask == "bias":
-                # One key that nobody sees, a row of the lowest number, a row of -inf.
+                # One key that no query sees, a row of the lowest finite number, a row of -inf.
                 made[3][..., 1] = -np.inf
                 made[3][..., 2, :] = float(ml_dtypes.finfo(FLOATS[dtype]).min)
                 made[3][..., 3, :] = -np.inf
@@ -106,7 +106,7 @@ def make(name: str, sizes: str = "self", **how) -> Case:
 
 
 def imported(name: str, fires: str, reference, *arguments: np.ndarray) -> Case:
-    """A case of what a framework wrote."""
+    """A case of a framework's output."""
     return Case(
         name=name,
         text=section(name, V1, V2),
@@ -187,7 +187,7 @@ def imports() -> list[Case]:
 
 
 def padded() -> Case:
-    """One padding mask for all rows: some keys are open, or none, which gives zero."""
+    """One padding mask for all rows: some keys are unmasked, or none, which gives zero."""
     generator = np.random.default_rng(12)
     read = [generator.standard_normal(s).astype(np.float32) for s in _PADDED]
 

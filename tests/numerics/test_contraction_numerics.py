@@ -1,4 +1,4 @@
-"""Contractions with their epilogues and transposes compute what the unfused program computes."""
+"""Contractions with their epilogues and transposes agree with the unfused program."""
 
 import dataclasses
 import math
@@ -90,7 +90,7 @@ def inputs(rows: int, dtype: str, *shapes: tuple[int, ...]) -> dict[str, tuple[n
 
 
 def epilogue(name: str, activation: str | None, dtype: str, dynamic: bool, residual: bool) -> Case:
-    """Matmul, bias, activation, and a product with a full tensor behind it."""
+    """Matmul, bias, activation, and a multiplication with a full tensor after it."""
     f = Function(name, (None if dynamic else M, N, K))
     a, b, bias = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((1,), dtype)
     gate = f.argument((0, 1), dtype) if residual else None
@@ -121,7 +121,7 @@ def epilogue(name: str, activation: str | None, dtype: str, dynamic: bool, resid
 
 
 def residual(name: str, dtype: str, dynamic: bool, biased: bool) -> Case:
-    """Matmul, perhaps a bias, and a tensor of the product's shape added to it."""
+    """Matmul, perhaps a bias, and an add of a tensor of the result's shape."""
     f = Function(name, (None if dynamic else M, N, K))
     a, b, r = f.argument((0, 2), dtype), f.argument((2, 1), dtype), f.argument((0, 1), dtype)
     y = f.contract(a, b, (0, 1))
@@ -186,7 +186,7 @@ def attention_output(name: str, dtype: str) -> Case:
 
 
 def reshaped_epilogue(name: str, dtype: str) -> Case:
-    """Bias and residual behind the reshape that follows a flattened matmul."""
+    """Bias and residual after the reshape of a flattened matmul."""
     b, s = 3, 8
     f = Function(name, (b * s, b, s, N, K))
     x, w, bias = f.argument((0, 4), dtype), f.argument((4, 3), dtype), f.argument((3,), dtype)

@@ -1,4 +1,4 @@
-"""Convolutions with what follows them compute what the unfused program computes."""
+"""Convolutions with their epilogues agree with the unfused program."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def plain(name: str, dtype: str, activation: str, *, dynamic=False, residual=Fal
 
 
 def channels_last(name: str, dtype: str) -> Case:
-    """(n, h, w, c) with steps of two, and padded before a next one."""
+    """(n, h, w, c) with stride 2, and padded before a next one."""
     n, h, w, fs, p, q, c, xh, xw, ph, pw = range(11)
     f = Function(name, (B, S, S, F, K, K, C, 2 * S + 1, 2 * S + 1, S + 2, S + 2))
     x, k, b = (
@@ -132,7 +132,7 @@ def depthwise(name: str, dtype: str) -> Case:
 
 
 def grouped(name: str, dtype: str) -> Case:
-    """Two groups, which a reshape merges; the bias is what the sums start from."""
+    """Two groups, which a reshape merges; the bias is the init."""
     n, fs, g, o, h, w, c, p, q, xh, xw = range(11)
     f = Function(name, (B, F, 2, F // 2, S, S, C // 2, K, K, S + 2, S + 2))
     x = f.argument((n, g, c, xh, xw), dtype)

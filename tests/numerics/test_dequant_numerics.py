@@ -1,4 +1,4 @@
-"""A contraction with a dequantized weight computes what the unfused program computes."""
+"""A contraction with a dequantized weight agrees with the unfused program."""
 
 import pytest
 

@@ -14,7 +14,7 @@ FILTERS = {"fcij": (24, 16, 3, 2), "cijf": (3, 3, 2, 24), "jfic": (2, 24, 3, 16)
 
 
 def text(order, weight):
-    """A convolution with steps; the filter is a constant."""
+    """A strided convolution; the filter is a constant."""
     channels = FILTERS[order][order.index("c")]
     image, result = f"tensor<2x11x9x{channels}xf16>", "tensor<2x5x8x24xf32>"
     kind = f"tensor<{'x'.join(map(str, weight.shape))}xf16>"

@@ -1,4 +1,4 @@
-"""Elementwise and row fusion compute what the unfused program and float64 compute."""
+"""Elementwise and row fusion agree with the unfused program and float64."""
 
 import numpy as np
 import pytest

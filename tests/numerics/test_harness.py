@@ -115,7 +115,7 @@ def test_a_change_within_the_last_place_passes_unless_exactness_is_asked_for(out
     ("steps", "exact", "right"),
     [(0, True, True), (1, True, False), (1, False, True), (2, False, False)],
 )
-def test_integers_may_be_one_step_off_unless_the_sums_are_exact(steps, exact, right):
+def test_integers_may_be_off_by_one_unless_the_sums_are_exact(steps, exact, right):
     x = np.arange(8, dtype=np.float32).reshape(1, 8)
     off = x.astype(np.int8)
     off[0, 3] += steps

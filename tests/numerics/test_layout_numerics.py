@@ -46,7 +46,7 @@ def case(name, text, arrays, reference, fires, dtype, dispatches, ulps=4.0) -> C
 
 
 def swapped(name: str, dtype: str, dynamic: bool) -> Case:
-    """q * cos + swap(q) * sin with the swap as IREE writes it, behind a merging reshape."""
+    """q * cos + swap(q) * sin with the swap as IREE writes it, after a merging reshape."""
     batch, first = ("?", "%b") if dynamic else (str(B), str(B))
     dim = f"%b = tensor.dim %q, %c0 : tensor<?x{S}x{D}x{dtype}>" if dynamic else ""
     wide, narrow = (f"tensor<{batch}x{S}x{tail}x{dtype}>" for tail in (f"2x{D // 2}", D))
@@ -124,7 +124,7 @@ def moved(name: str, dtype: str, heads: tuple[int, ...], regions: int) -> Case:
 
 
 def halves(name: str, dtype: str, dynamic: bool) -> Case:
-    """Both halves from the same slices, joined on the last dimension."""
+    """Both halves from the same slices, concatenated on the last dimension."""
     b, h, s, d, half = range(5)
     f = Function(name, (None if dynamic else B, H, S, D, D // 2))
     q = f.argument((b, h, s, d), dtype)
@@ -143,7 +143,7 @@ def halves(name: str, dtype: str, dynamic: bool) -> Case:
 
 
 def embedding(name: str, dtype: str, *, flat: bool) -> Case:
-    """Rows of a table plus positions; with flat ones a reshape splits the rows behind it."""
+    """Rows of a table plus positions; with flat ones a reshape splits the rows after it."""
     rows = f"{B * S}" if flat else f"{B}x{S}"
     loops = "i" if flat else "b, s"
     kinds = '"parallel", ' * (1 if flat else 2)
@@ -208,8 +208,8 @@ func.func @{name}(%table: {table}, %places: {places}, %ids: {given}) -> {y} {{
     return case(name, text, arrays, lambda t, p, i: t[i] + p, fires, dtype, 1)
 
 
-def joined(name: str, dtype: str, dynamic: bool) -> Case:
-    """Three parts: a chain, one op, and an argument that is copied."""
+def concatenated(name: str, dtype: str, dynamic: bool) -> Case:
+    """Three operands: a chain, one op, and an argument that is copied."""
     m, a, b, c, whole = range(5)
     f = Function(name, (None if dynamic else S, D, 5, 3, D + 8))
     x, y, z = (f.argument((m, axis), dtype) for axis in (a, b, c))
@@ -244,7 +244,7 @@ def padded(name: str, dtype: str, dynamic: bool) -> Case:
 
 
 def cut(name: str, dtype: str, dynamic: bool) -> Case:
-    """Both parts of a chain, each computed from its slices, and their product."""
+    """Both slices of a chain, each computed from slices of its operands, and their product."""
     m, n, half = range(3)
     f = Function(name, (None if dynamic else S, D, D // 2))
     x, b = f.argument((m, n), dtype), f.argument((n,), dtype)
@@ -255,14 +255,14 @@ def cut(name: str, dtype: str, dynamic: bool) -> Case:
         y = np.abs(x + b)
         return y[:, : D // 2] * y[:, D // 2 :]
 
-    # Several slices of unknown size stay as they are; IREE cuts them out of the group's result.
+    # Several slices of unknown size are unchanged; IREE slices the group's result.
     fires = {"elementwise_fusion": 1} if dynamic else {"slice_fusion": 1, "elementwise_fusion": 1}
     arrays = draw(dtype, (S, D), (D,))
     return case(name, f.finish(y), arrays, reference, fires, dtype, 2 if dynamic else 1)
 
 
 def exchanged(name: str, dtype: str) -> Case:
-    """The parts of a split on the first axis side by side on the second."""
+    """The slices of a split on the first axis, concatenated on the second."""
     m, n, part, whole = range(4)
     f = Function(name, (S, D, S // 2, 2 * D))
     x = f.argument((m, n), dtype)
@@ -339,8 +339,8 @@ CASES = {
         embedding("embedding_f32", "f32", flat=False),
         embedding("embedding_flat_f32", "f32", flat=True),
         embedding("embedding_flat_f16", "f16", flat=True),
-        joined("joined_f32", "f32", False),
-        joined("joined_dynamic_f16", "f16", True),
+        concatenated("concatenated_f32", "f32", False),
+        concatenated("concatenated_dynamic_f16", "f16", True),
         cut("cut_f32", "f32", False),
         cut("cut_dynamic_f16", "f16", True),
         exchanged("exchanged_f32", "f32"),
@@ -371,7 +371,7 @@ def test_vulkan(vulkan):
         halves("vulkan_halves", "f32", False),
         moved("queries_and_keys", "f32", (4, 2), 1),
         embedding("vulkan_embedding", "f32", flat=True),
-        joined("vulkan_joined", "f32", False),
+        concatenated("vulkan_concatenated", "f32", False),
         padded("vulkan_padded", "f32", False),
         cut("vulkan_cut", "f32", False),
         exchanged("vulkan_exchanged", "f32"),

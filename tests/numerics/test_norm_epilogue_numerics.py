@@ -1,4 +1,4 @@
-"""A norm with what follows it in one dispatch computes what the unfused program and float64 do."""
+"""A norm with its epilogue in one dispatch agrees with the unfused program and float64."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ PIPELINE = ",".join(
 )
 
 ULPS = 8.0
-"""The rounding of the norm's narrow result, and of each narrow op behind it."""
+"""The rounding of the norm's narrow result, and of each narrow op after it."""
 
 BATCH, ROW, FLAT, COLUMN = range(4)
 EVERYTHING = (BATCH, ROW, COLUMN)
@@ -76,7 +76,7 @@ def activation(dtype: str, rows: int | None) -> Case:
 
 
 def gate(dtype: str) -> Case:
-    """The sum that the norm reads is a result too."""
+    """The residual add is a result too."""
     f = Function(f"gate_{dtype}", (None, 64))
     x, r, g, z = (f.argument(axes, dtype) for axes in ((0, 1), (0, 1), (1,), (0, 1)))
     total = f.apply("arith.addf", x, r)
@@ -90,7 +90,7 @@ def gate(dtype: str) -> Case:
 
 
 def modulated(dtype: str) -> Case:
-    """Scale and shift by batch and column, then a residual of flat rows behind a reshape."""
+    """Scale and shift by batch and column, then a residual of flat rows after a reshape."""
     f = Function(f"modulated_{dtype}", (2, 4, 8, 64))
     x, scale, shift, r = (
         f.argument(axes, dtype)

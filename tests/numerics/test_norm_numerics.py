@@ -1,4 +1,4 @@
-"""What the norm passes leave computes what the unfused program and float64 compute."""
+"""Programs of the norm passes agree with the unfused program and float64."""
 
 import itertools
 
@@ -28,7 +28,7 @@ CAST_ULPS = 3.0
 """f32 statistics of f16 and bf16 data: one rounding at each cast and each narrow op."""
 
 ULPS_PER_TERM = 1 / 8
-"""Each add of a reduction rounds; eight lanes of a vector share the terms."""
+"""Each add of a reduction rounds; eight lanes of a vector add an eighth of the row each."""
 
 
 def reference(centered: bool, axes: tuple[int, ...]):
@@ -91,9 +91,9 @@ def make(
     Args:
       name: of the function.
       writing: a key of `WRITINGS`.
-      dtype: of what is normalized, and of scale and shift unless `affine` gives theirs.
+      dtype: element type of the input, and of scale and shift unless `affine` gives theirs.
       stats: element type of the statistics.
-      shape: what is normalized.
+      shape: shape of the input.
       rows: how many there are; None for a dynamic number.
       add: whether the sum of two tensors is normalized.
       keep_sum: whether that sum is a result too.

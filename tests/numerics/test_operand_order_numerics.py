@@ -1,4 +1,4 @@
-"""Products whose operands are swapped, before and after, run on the CPU: the pass acts on CUDA."""
+"""Contractions with swapped operands, before and after, run on the CPU: the pass acts on CUDA."""
 
 import numpy as np
 import pytest

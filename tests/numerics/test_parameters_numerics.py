@@ -10,7 +10,7 @@ from mlirfuse import targets
 
 FIRES = {
     "linear": {"weight_packing_rewrite": 1},
-    "joined_heads": {"matmul_horizontal_fusion": 1},
+    "merged_heads": {"matmul_horizontal_fusion": 1},
     "torch": {"conv_batch_norm_activation_fusion": 1},
 }
 """Functions of the passes' lit files, whose weights become random ones."""
@@ -25,7 +25,7 @@ TENSOR = re.compile(r"arith\.constant dense<[^>]*> : (tensor<([\dx]+)x(f\d+)>)")
 def weights(name):
     """The text of a function, and random data for its weights in their order."""
     text = re.sub("//.*", "", section(name, *FIRES[name]))
-    if name == "joined_heads":  # of f32 each product would be packed
+    if name == "merged_heads":  # of f32 each matmul would be packed
         text = text.replace("f32", "f16")
     draws = np.random.default_rng(len(name))
     kinds = {"f16": np.float16, "f32": np.float32}
@@ -41,15 +41,15 @@ def held(name, *, elsewhere):
     left, before = list(enumerate(arrays)), []
 
     def one(found):
-        number, array = left.pop(0)
+        index, array = left.pop(0)
         kind = found[1]
         if not elsewhere:
             return f'arith.constant dense<"0x{array.tobytes().hex()}"> : {kind}'
-        attribute = f'#flow.parameter.named<"model"::"{name}.{number}"> : {kind}'
-        if number % 2:
+        attribute = f'#flow.parameter.named<"model"::"{name}.{index}"> : {kind}'
+        if index % 2:
             return f"flow.tensor.constant {attribute}"
-        before.append(f"util.global private @{name}{number} = {attribute}")
-        return f"util.global.load @{name}{number} : {kind}"
+        before.append(f"util.global private @{name}{index} = {attribute}")
+        return f"util.global.load @{name}{index} : {kind}"
 
     return "\n".join([TENSOR.sub(one, text), *before])
 
@@ -59,8 +59,8 @@ def linear(x, bias):
     return (x @ w.T + bias,)
 
 
-def joined_heads(x):
-    wq, bq, wk, bk = wide("joined_heads")
+def merged_heads(x):
+    wq, bq, wk, bk = wide("merged_heads")
     return tuple(np.abs((x @ w.T + b).reshape(16, -1, 8)) for w, b in ((wq, bq), (wk, bk)))
 
 
@@ -78,7 +78,7 @@ def wide(name):
 
 INPUTS = {
     "linear": (np.float32, (24, 16), (64,)),
-    "joined_heads": (np.float16, (16, 16)),
+    "merged_heads": (np.float16, (16, 16)),
     "torch": (np.float32, (4, 2, 10)),
 }
 
@@ -95,7 +95,7 @@ def batch(*, elsewhere):
             ulps=16,
             computed="f16" if kind is np.float16 else "f32",
         )
-        for reference in (linear, joined_heads, torch)
+        for reference in (linear, merged_heads, torch)
         for kind, *shapes in [INPUTS[reference.__name__]]
     ]
     arrays = {f"{c.name}.{n}": a for c in cases for n, a in enumerate(weights(c.name)[1])}
@@ -107,12 +107,12 @@ def batch(*, elsewhere):
     )
 
 
-def test_parameters_do_what_constants_do():
+def test_parameters_act_like_constants():
     given, known = (batch(elsewhere=elsewhere).run() for elsewhere in (True, False))
     for name, outcome in given.items():
         outcome.check()
         assert outcome.fired == known[name].fired
-        # What the weights are computed from is computed when the program is loaded.
+        # The producers of the weights run when the program is loaded.
         assert outcome.dispatches["fused"] == known[name].dispatches["fused"]
         pairs = zip(outcome.fused["normal"], known[name].fused["normal"], strict=True)
         assert all(one.tobytes() == other.tobytes() for one, other in pairs)

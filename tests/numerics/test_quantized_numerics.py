@@ -1,4 +1,4 @@
-"""Contractions of narrow integers and quantized norms compute what the unfused program does."""
+"""Contractions of narrow integers and quantized norms agree with the unfused program."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ Operand = tuple[str, str, str]
 
 
 def generic(out: str, inputs: list[Operand], result: str, dtype: str, body: str) -> str:
-    """One elementwise op over (m, n); `inputs` are names, types and what indexes them."""
+    """One elementwise op over (m, n); `inputs` are names, types and loops."""
     maps = "".join(f"affine_map<(m, n) -> ({axes})>, " for _, _, axes in inputs)
     names = ", ".join(name for name, _, _ in inputs)
     types = ", ".join(kind for _, kind, _ in inputs)
@@ -45,7 +45,7 @@ def function(name: str, arguments: str, body: str, result: str, dynamic: bool) -
 
 
 def qbmm(name: str, dtype: str, dynamic: bool, bias: str) -> Case:
-    """A product of i8, a scale for each channel, and a bias in i32, in float or none."""
+    """A matmul of i8, a scale for each channel, and a bias in i32, in float or none."""
     rng = np.random.default_rng(5)
     kind = FLOATS[dtype]
     sums, wide = f"tensor<{M}x{N}xi32>", f"tensor<{M}x{N}x{dtype}>"
@@ -139,7 +139,7 @@ def norm(
 ) -> Case:
     """An RMS norm in f32, scaled by channel, rounded half to even and clamped to 8 bits.
 
-    With `keep` the unquantized norm, and the sum where there is one, are results too. Without
+    With `keep` the unquantized norm, and the add where there is one, are results too. Without
     `offset` the scale is one number.
     """
     f = Function(name, (rows, N))

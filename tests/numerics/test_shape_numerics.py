@@ -1,4 +1,4 @@
-"""Reshapes to computed sizes: fused, unfused and float64 agree; what frontends write arrives."""
+"""Reshapes to computed sizes: fused, unfused and float64 agree, for forms of all frontends."""
 
 import numpy as np
 import onnx
@@ -106,7 +106,7 @@ func.func @{name}(%x: {wide}) -> {flat} {{{SCALARS}
 
 
 def exchanged(name: str, dtype: str) -> Case:
-    """Two dynamic sizes change places, one of them doubled."""
+    """Two dynamic sizes are swapped, one of them doubled."""
     before, after = f"tensor<?x?x6x{dtype}>", f"tensor<?x?x3x{dtype}>"
     text = f"""
 func.func @{name}(%x: {before}) -> {after} {{{SCALARS}
@@ -171,7 +171,7 @@ def test_compiles(target):
 
 
 def test_pytorch_view():
-    """What PyTorch writes for a dynamic batch is the form that the pass is for."""
+    """PyTorch's form of a dynamic batch is the form that the pass is for."""
 
     class View(torch.nn.Module):
         def forward(self, x):
@@ -188,7 +188,7 @@ def test_pytorch_view():
 
 
 def test_norm_of_dynamic_batch_and_tokens():
-    """Between flat rows and a product: as one group without reshapes, and without fusion."""
+    """Between flat rows and a matmul: as one group without reshapes, and without fusion."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(16, 24), torch.nn.LayerNorm(24), torch.nn.Linear(24, 8)

@@ -1,4 +1,4 @@
-"""Softmax in one dispatch computes what the unfused program and float64 compute."""
+"""Softmax in one dispatch agrees with the unfused program and float64."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ CAST_ULPS = 4.0
 """Units that rounded exponentials, their sum and the quotient are off by, casts included."""
 
 NARROW_ULPS = 8.0
-"""The same where every step is rounded to a narrow type."""
+"""The same where every op rounds to a narrow type."""
 
 ULPS_PER_ROOT = 0.25
-"""Units for the square root of the number of terms: roundings of a sum taken in sequence, as IREE
+"""Units for the square root of the number of addends: roundings of a sequential sum, as IREE
 takes it, are a random walk."""
 
 SCALE = 0.125

@@ -1,4 +1,4 @@
-"""Products with packed weights compute what the unfused program computes."""
+"""Matmuls with packed weights agree with the unfused program."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ ROWS = (4, 5, 6, 7, 8, 10, 12, 24, 104, 120)
 
 
 class EachRows(nn.Module):
-    """The same layers for several numbers of rows, in one program; of some rows the first alone."""
+    """The same layers for several M, in one program; of some rows the first alone."""
 
     def __init__(self, whole: tuple[int, ...]) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class EachRows(nn.Module):
 @pytest.mark.parametrize(
     "whole", [(5, 24, 120), pytest.param(ROWS, marks=pytest.mark.sweep)], ids=["some", "all"]
 )
-def test_packed_products(whole):
+def test_packed_matmuls(whole):
     model = EachRows(whole).eval()
     inputs = tuple(torch.randn(rows, 64) for rows in ROWS)
     for x in inputs:
@@ -72,7 +72,7 @@ def test_packed_products(whole):
         assert error <= 2 * (unfused - truth).abs().max() / scale + 1e-7
 
 
-def test_infinities_and_nans_stay_in_their_row():
+def test_infinities_and_nans_do_not_leave_their_row():
     model = nn.Linear(32, 64).eval()
     x = torch.randn(16, 32)
     x[3, 5], x[7, 0] = float("inf"), float("nan")

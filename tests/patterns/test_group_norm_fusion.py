@@ -81,7 +81,7 @@ def test_a_norm_without_scale_and_shift_is_left_alone():
     assert decisions(f.finish(normalized(f, f.argument(EVERYTHING, "f32")))) == []
 
 
-def behind_reshape(op="arith.mulf", *, inner=False, axes=(CHANNELS,), centered=True) -> str:
+def after_reshape(op="arith.mulf", *, inner=False, axes=(CHANNELS,), centered=True) -> str:
     """A norm over (channel of the group, space), scaled after a reshape to (channel, space)."""
     f = Function("f", (2, 4, 6, 3, 2, 8))
     x = f.argument((BATCH, CHANNEL, HALF, GROUPS), "f32")
@@ -105,7 +105,7 @@ def behind_reshape(op="arith.mulf", *, inner=False, axes=(CHANNELS,), centered=T
     ],
 )
 def test_scales_and_shifts_after_a_reshape(options, taken):
-    assert [d.taken for d in decisions(behind_reshape(**options))] == [True] * taken
+    assert [d.taken for d in decisions(after_reshape(**options))] == [True] * taken
 
 
 @pytest.mark.parametrize(("dtype", "taken"), [("f16", True), ("f32", False)])

@@ -15,7 +15,7 @@ PIPELINE = "layer_norm_fusion,softmax_fusion,norm_epilogue_fusion"
 
 
 def fused(text: str, target: str = "cpu", **switches):
-    """What was decided on epilogues, and the generics in each group."""
+    """The decisions on epilogues, and the generics in each group."""
     with ir.Context():
         options = FusionOptions(pipeline=PIPELINE, **switches)
         module = ir.Module.parse(text)
@@ -31,7 +31,7 @@ def fused(text: str, target: str = "cpu", **switches):
 
 
 def sums(count: int, after: int = 0) -> str:
-    """A norm, sums with other tensors, and functions of the last."""
+    """A norm, adds of other tensors, and functions of the last."""
     f = Function("f", (4, 8))
     y = layer_norm(f, f.argument((0, 1), "f32"), (1,), None, None, "f32")
     for _ in range(count):

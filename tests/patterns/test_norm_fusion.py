@@ -116,7 +116,7 @@ func.func @f(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
 
 
 class Found:
-    """What `find_norm` says about the first result of a function; it keeps the module alive."""
+    """The result of `find_norm` for the first result of a function; it keeps the module alive."""
 
     def __init__(self, text: str) -> None:
         self.module = parsed(text)
@@ -143,7 +143,7 @@ def test_the_parts_of_a_layer_norm():
 
 
 def rms(squares, root: str = "math.rsqrt", shift: float | None = 1e-5, count: float = 8.0) -> str:
-    """`x` times the reciprocal root of a mean of squares; `squares` writes what is summed."""
+    """`x` times the reciprocal root of a mean of squares; `squares` writes the summed values."""
     f = Function("f", (4, 8))
     x = f.argument((0, 1), "f32")
     total = f.reduce("arith.addf", squares(f, x), (1,))
@@ -170,7 +170,7 @@ def test_the_exponent_is_verified(exponent, known):
 
 
 def scaled_by(reciprocal) -> Found:
-    """`x` times what `reciprocal` writes of the mean of squares and epsilon."""
+    """`x` times the expression that `reciprocal` writes of the mean of squares and epsilon."""
     f = Function("f", (4, 8))
     x = f.argument((0, 1), "f32")
     variance = f.apply("arith.addf", mean(f, square(f, x)), 1e-5)
@@ -216,7 +216,7 @@ def test_a_quotient_by_another_tensor_ends_before_the_division():
 
 
 @pytest.mark.parametrize("axes", [(0, 1), (0,)])
-def test_an_add_after_the_norm_that_varies_over_rows_stays_outside(axes):
+def test_an_add_after_the_norm_that_varies_over_rows_is_not_fused(axes):
     f = Function("f", (4, 8))
     x, gamma, residual = f.argument((0, 1), "f32"), f.argument((1,), "f32"), f.argument(axes, "f32")
     y = f.apply("arith.addf", layer_norm(f, x, gamma)[0], residual)
@@ -323,7 +323,7 @@ def test_a_diagonal_of_the_summed_tensor_is_no_norm():
     ("addends", "known"),
     [(((0, 1), (0, 1)), True), (((0, 1), (1,)), False), (((0, 1), (0,)), False)],
 )
-def test_a_residual_has_the_shape_of_the_sum(addends, known):
+def test_a_residual_has_the_shape_of_the_add(addends, known):
     f = Function("f", (4, 8))
     left, right = (f.argument(axes, "f32") for axes in addends)
     total = f.apply("arith.addf", left, right)
@@ -332,7 +332,7 @@ def test_a_residual_has_the_shape_of_the_sum(addends, known):
     assert (norm_matches.residual(found.norm) is not None) is known
 
 
-def test_a_transpose_between_the_add_and_the_norm_stays_outside():
+def test_a_transpose_between_the_add_and_the_norm_is_not_fused():
     f = Function("f", (4, 8))
     x, r = f.argument((1, 0), "f32"), f.argument((1, 0), "f32")
     total = f.apply("copy", f.apply("arith.addf", x, r, axes=(1, 0)), axes=(0, 1))
@@ -484,7 +484,7 @@ def test_the_most_special_pass_that_is_on_takes_a_norm(title, off, preset):
         ("vulkan", 12288, True, "add_layer_norm_fusion"),
     ],
 )
-def test_long_rows_with_a_kept_sum_on_gpus(target, columns, kept, fires):
+def test_long_rows_with_the_add_as_a_result_on_gpus(target, columns, kept, fires):
     f = Function("f", (4, columns))
     x, r, gamma = f.argument((0, 1), "f32"), f.argument((0, 1), "f32"), f.argument((1,), "f32")
     total = f.apply("arith.addf", x, r)
@@ -504,7 +504,7 @@ def test_kernels_keep_longer_rows():
     assert report.counts() == {"add_layer_norm_fusion": 1}
 
 
-def test_long_rows_over_two_axes_with_a_kept_sum():
+def test_long_rows_over_two_axes_with_the_add_as_a_result():
     f = Function("f", (4, 12, 1024))
     x, r = f.argument((0, 1, 2), "f32"), f.argument((0, 1, 2), "f32")
     total = f.apply("arith.addf", x, r)

@@ -20,7 +20,7 @@ def norm(
     affine: tuple[str | None, ...] = (),
     quantize: bool = False,
 ) -> str:
-    """A norm over all dimensions of `shape`; the sum that it reads is a result too."""
+    """A norm over all dimensions of `shape`; its residual add is a result too."""
     f = Function(name, (rows, *shape))
     everything, axes = tuple(range(1 + len(shape))), tuple(range(1, 1 + len(shape)))
     x = f.argument(everything, dtype)
@@ -33,7 +33,7 @@ def norm(
 
 
 def activated() -> str:
-    """SiLU behind a layer norm of dynamic rows."""
+    """SiLU after a layer norm of dynamic rows."""
     f = Function("silu_f16", (None, 64))
     x = f.argument((0, 1), "f16")
     return f.finish(silu(f, WRITINGS["layer_norm"](f, x, (1,), None, None, stats="f32")))

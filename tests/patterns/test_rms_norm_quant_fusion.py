@@ -52,7 +52,7 @@ STEPS = {
     "high": "%y5 = arith.minimumf %y4, %high : f32",
     "convert": "%v = arith.fptosi %y5 : f32 to i8",
 }
-"""What `BODY` is, line by line."""
+"""The lines of `BODY`."""
 
 
 def decide(**changed: str):

@@ -66,7 +66,7 @@ def test_verify_compiles_the_unfused_program_too():
 
 
 @pytest.mark.parametrize(("arch", "instructions"), [("znver4", True), ("x86-64-v4", False)])
-def test_other_forms_stay(arch, instructions):
+def test_other_forms_are_kept(arch, instructions):
     assert targets.parse(f"cpu:{arch}").bf16_instructions is instructions
     with ir.Context():
         module = ir.Module.parse(program(("arith.sitofp", "i8")).replace("bf16", "f16"))

@@ -228,7 +228,7 @@ def test_the_least_recently_used_go_first(tmp_path, directory):
     assert [p.stem for p in programs(directory)] == ["e"]
 
 
-def test_what_is_larger_than_the_cache_is_not_stored(tmp_path, directory):
+def test_a_program_larger_than_the_cache_is_not_stored(tmp_path, directory):
     fill(Cache(directory, 999), tmp_path, "a", 1000)
     assert not directory.exists()
 
@@ -239,7 +239,7 @@ def test_a_cache_without_room_still_compiles(model, monkeypatch, directory):
     assert programs(directory) == []
 
 
-def test_what_dead_processes_left_is_removed(tmp_path, directory):
+def test_files_of_dead_processes_are_removed(tmp_path, directory):
     store = Cache(directory, 3000)
     old, new = directory / "new-old", directory / "new-new"
     for folder in (old, new):
@@ -348,9 +348,9 @@ def test_two_processes_that_compile_the_same_compile_it_once(model, tmp_path, di
         )
         for order in (flags, flags[::-1])
     ]
-    said = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    assert said[0] == said[1]
+    outputs = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    assert outputs[0] == outputs[1]
     assert (tmp_path / "log").read_text() == "generate\n"
     assert len(programs(directory)) == 1
 

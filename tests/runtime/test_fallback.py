@@ -139,7 +139,7 @@ def test_the_group_that_the_diagnostic_names_is_undone(monkeypatch, compiles, ca
     check(program)
 
 
-def test_what_has_to_be_in_one_group_is_not_undone_in_silence(monkeypatch):
+def test_a_required_group_is_not_undone_silently(monkeypatch):
     text = planted.model(STAGES)
     decisions = mlirfuse.fuse(text)[1].decisions
     (first, *_, last) = next(d.ops for d in decisions if d.taken and d.match == 1)
@@ -150,7 +150,7 @@ def test_what_has_to_be_in_one_group_is_not_undone_in_silence(monkeypatch):
         compiled(text, must_fuse=[[op.replace("-:", "given.mlir:") for op in (first, last)]])
 
 
-def at_one_place(text):
+def at_one_location(text):
     """The same model when all of its ops come from one line, as from a layer in a loop."""
     with ir.Context():
         module = ir.Module.parse(text)
@@ -165,7 +165,7 @@ def at_one_place(text):
 
 def test_one_of_several_from_the_same_line_is_undone(monkeypatch, compiles):
     planted.plant(monkeypatch, planted.uncompilable, 2)
-    program = compiled(at_one_place(planted.model(STAGES)))
+    program = compiled(at_one_location(planted.model(STAGES)))
     assert len(fell_back(program)) == 1
     assert program.report.counts() == {planted.GROUPS: STAGES - 1}
     assert compiles == [True, False, True]
@@ -174,15 +174,15 @@ def test_one_of_several_from_the_same_line_is_undone(monkeypatch, compiles):
 
 def test_equal_groups_are_one_dispatch_and_undone_together(monkeypatch, compiles):
     planted.plant(monkeypatch, planted.uncompilable, 1)
-    # Stages 1 and 4 are alike, 0, 2 and 3 are not.
+    # Stages 1 and 4 are equal, 0, 2 and 3 are not.
     text = planted.model(STAGES + 1).replace("8x20x", "8x17x")
-    program = compiled(at_one_place(text))
+    program = compiled(at_one_location(text))
     assert len(fell_back(program)) == 2
     assert program.report.counts() == {planted.GROUPS: 3}
     assert compiles == [True, False, True]
 
 
-def test_what_is_undone_is_grouped_again_by_later_passes(monkeypatch, compiles):
+def test_undone_ops_are_grouped_again_by_later_passes(monkeypatch, compiles):
     sound = PASSES["add_rms_norm_fusion"]
 
     def rewrite(match, ctx):
@@ -211,7 +211,7 @@ def test_several_are_undone_at_once(monkeypatch, compiles):
 
 
 @pytest.mark.parametrize("returncode", [-6, -9, None])
-def test_a_failure_without_a_place_is_found_by_halving(monkeypatch, compiles, mute, returncode):
+def test_a_failure_without_a_location_is_bisected(monkeypatch, compiles, mute, returncode):
     planted.plant(monkeypatch, planted.uncompilable, 1)
     mute(returncode)
     program = compiled()
@@ -222,7 +222,7 @@ def test_a_failure_without_a_place_is_found_by_halving(monkeypatch, compiles, mu
     check(program)
 
 
-def test_what_may_not_happen_again_is_not_cached(monkeypatch, mute, tmp_path):
+def test_a_failure_that_may_not_repeat_is_not_cached(monkeypatch, mute, tmp_path):
     monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path))
     planted.plant(monkeypatch, planted.uncompilable, 1)
     mute(None)
@@ -306,8 +306,8 @@ def test_a_model_that_stock_iree_refuses(monkeypatch, compiles):
     monkeypatch.setattr(Compiler, "generate", refuse)
     with pytest.raises(CompileFailedError) as caught:
         compiled()
-    said = str(caught.value)
-    assert said == "stock IREE cannot compile this model either: refused: m.mlir:3:5: 'x.y' op"
+    message = str(caught.value)
+    assert message == "stock IREE cannot compile this model either: refused: m.mlir:3:5: 'x.y' op"
     assert compiles == [True, False]
 
 

@@ -128,19 +128,19 @@ def test_sizes_within_their_ranges_are_taken(batched, size):
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "fragment"),
     [
         (((4, 8), (5, 8)), "axis 0 of argument 'y' is 5; expected 4, as axis 0 of argument 'x'"),
         (((4, 2), (4, 2)), "axis 1 of argument 'x' is 2; expected 3 to 9"),
         (((4, 10), (4, 10)), "axis 1 of argument 'x' is 10; expected 3 to 9"),
     ],
 )
-def test_other_sizes_are_refused_also_after_a_file(batched, shapes, said, tmp_path):
+def test_other_sizes_are_refused_also_after_a_file(batched, shapes, fragment, tmp_path):
     arguments = [torch.zeros(shape) for shape in shapes]
-    with pytest.raises(CallError, match=said):
+    with pytest.raises(CallError, match=fragment):
         batched(*arguments)
     batched.save(tmp_path / "sum.vmfb")
-    with pytest.raises(CallError, match=said):
+    with pytest.raises(CallError, match=fragment):
         mlirfuse.load(tmp_path / "sum.vmfb")(*arguments)
 
 
@@ -176,15 +176,15 @@ def test_without_a_guard_iree_itself_refuses(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("guard", "said"),
+    ("guard", "fragment"),
     [
         ("recompiled", "unknown guard 'recompiled'; did you mean 'recompile'?"),
         ("recompile", "guard=recompile takes a model that can be called .* not str"),
         ("fallback", "guard=fallback takes a model that can be called .* not str"),
     ],
 )
-def test_a_guard_that_cannot_be_is_refused(guard, said):
-    with pytest.raises(UsageError, match=said):
+def test_a_guard_that_cannot_be_is_refused(guard, fragment):
+    with pytest.raises(UsageError, match=fragment):
         mlirfuse.compile(TEXT, guard=guard)
 
 
@@ -201,9 +201,9 @@ def test_the_feature_chooses_the_guard_of_a_program_and_its_file(tmp_path, monke
     for guarded in (mlirfuse.load("on.vmfb"), mlirfuse.load("off.vmfb", guard="error")):
         with pytest.raises(CallError):
             guarded(wrong)
-    for switch, said in (("error", "argument '0' is"), ("off", "the call failed")):
+    for switch, fragment in (("error", "argument '0' is"), ("off", "the call failed")):
         assert run_main(["on.vmfb", "--input=4x9xf32=0", f"--guard={switch}"]) == 1
-        assert said in capsys.readouterr().err
+        assert fragment in capsys.readouterr().err
     with pytest.raises(UsageError, match="guard=recompile needs the feature 'guard'"):
         mlirfuse.compile(np.exp, guard="recompile", disable_feature="guard")
 

@@ -126,7 +126,7 @@ class Driver(types.ModuleType):
         instance.clear()
         return (0,)
 
-    # The driver copies what a node is given; later changes of it do not count.
+    # The driver copies the parameters of a node; later changes have no effect.
 
     @staticmethod
     def _kernel(given):

@@ -243,7 +243,7 @@ def test_a_result_that_is_an_argument_is_a_copy(many, convert):
 
 
 @pytest.mark.parametrize("convert", [list, as_torch, as_jax])
-def test_results_stay_what_they_are(add, convert):
+def test_results_are_not_overwritten(add, convert):
     """A slice outlives the array it was cut from, the arguments and later calls."""
     kept = []
     for number in range(8):

@@ -56,7 +56,7 @@ def test_a_wrong_result_is_a_failure(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("argument", "fragment"),
     [
         ("--batch=0", "--batch takes a number from 1 to 4096, not '0'"),
         ("--tokens=513", "--tokens takes a number from 1 to 512, not '513'"),
@@ -65,10 +65,10 @@ def test_a_wrong_result_is_a_failure(monkeypatch, capsys):
         ("--disable-pass=none_such", "none_such"),
     ],
 )
-def test_wrong_usage_is_one_line(argument, said, capsys, place):
+def test_wrong_usage_is_one_line(argument, fragment, capsys, place):
     assert demo.main([argument]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert fragment in error
     assert error.count("\n") == 1
     assert list(place.iterdir()) == []
 

@@ -104,7 +104,7 @@ def test_constraints_pin_one_version_of_everything():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     required = re.findall(r'"([\w-]+)(?:[=<>~][^"]*)?"', project.partition("dependencies = [")[2]
                           .partition("[project.scripts]")[0])  # fmt: skip
-    # What there is for GPUs alone is in no test.
+    # Packages for GPUs alone are in no test.
     optional = {"mlirfuse", "triton", "cuda-bindings"}
     assert {re.sub(r"[-_.]+", "-", n).lower() for n in required} - optional <= names
 

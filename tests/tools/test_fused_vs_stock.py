@@ -48,9 +48,11 @@ def test_a_slow_function_is_left_to_stock_iree(monkeypatch, capsys):
     times = program.measured["other"]
     assert times["kept"] == "stock"
     assert times["fused_ms"] > times["stock_ms"]
-    (said,) = [d for d in program.report.decisions if d.function == "other" and d.match is not None]
-    assert said.reason is Reason.NOT_PROFITABLE
-    assert said.detail.startswith(f"measured {times['fused_ms']:.3f} ms, stock IREE ")
+    (decision,) = [
+        d for d in program.report.decisions if d.function == "other" and d.match is not None
+    ]
+    assert decision.reason is Reason.NOT_PROFITABLE
+    assert decision.detail.startswith(f"measured {times['fused_ms']:.3f} ms, stock IREE ")
     check("model.vmfb", "main", 0)
     check("model.vmfb", "other", 1)
 
@@ -98,12 +100,12 @@ def test_a_model_without_fusions_is_not_measured(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "fragment"),
     [
         (["--measure", "--stock"], "remove it or --measure"),
         (["--measure", "--verify"], "--verify and --measure are both given"),
     ],
 )
-def test_contradictions_are_refused(words, said, capsys):
+def test_contradictions_are_refused(words, fragment, capsys):
     assert compile_main(["model.mlir", "-o", "model.vmfb", *words]) == 2
-    assert said in capsys.readouterr().err
+    assert fragment in capsys.readouterr().err

@@ -74,32 +74,32 @@ def workplace(tmp_path, monkeypatch):
 
 def one_error(capsys):
     """The only line on stderr; nothing may be on stdout."""
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "Traceback" not in said.err
-    lines = said.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    lines = captured.err.splitlines()
     assert len(lines) == 1
     return lines[0]
 
 
-# What mlirfuse-opt prints.
+# The output of mlirfuse-opt.
 
 
 def test_ir_goes_to_stdout_and_explanations_to_stderr(capsys):
     assert opt(["rms.mlir", "--explain", "--candidates", "-v", "--timing"]) == 0
-    said = capsys.readouterr()
-    assert 'mlirfuse.pass = "rms_norm_fusion"' in said.out
-    assert said.out.startswith("#map")
-    assert "rms_norm_fusion match 0" in said.err
-    assert re.search(r"^rms_norm_fusion: 1 rewrite, \d", said.err, re.M)
-    assert re.search(r"^ +\d+\.\d+ +100\.0%  total$", said.err, re.M)
+    captured = capsys.readouterr()
+    assert 'mlirfuse.pass = "rms_norm_fusion"' in captured.out
+    assert captured.out.startswith("#map")
+    assert "rms_norm_fusion match 0" in captured.err
+    assert re.search(r"^rms_norm_fusion: 1 rewrite, \d", captured.err, re.M)
+    assert re.search(r"^ +\d+\.\d+ +100\.0%  total$", captured.err, re.M)
 
 
 def test_a_disabled_pass_is_logged_as_such_and_leaves_the_ir(capsys):
     assert opt(["rms.mlir", NORM, "--disable-pass=rms_norm_fusion", "-v"]) == 0
-    said = capsys.readouterr()
-    assert "flow.dispatch.region" not in said.out
-    assert "rms_norm_fusion: disabled" in said.err.splitlines()
+    captured = capsys.readouterr()
+    assert "flow.dispatch.region" not in captured.out
+    assert "rms_norm_fusion: disabled" in captured.err.splitlines()
 
 
 def test_json_takes_stdout_and_ir_needs_an_output_file(capsys):
@@ -179,9 +179,9 @@ def test_numerics_bounds_the_class_of_passes(capsys, monkeypatch):
     ):
         monkeypatch.setitem(PASSES, name, dataclasses.replace(PASSES[name], numerics=kind))
         assert opt(["rms.mlir", NORM, f"--numerics={limit}", "--explain"]) == 0
-        said = capsys.readouterr()
-        assert ("flow.dispatch.region" in said.out) is fused
-        assert ("numerics_limit (1)" in said.err) is not fused
+        captured = capsys.readouterr()
+        assert ("flow.dispatch.region" in captured.out) is fused
+        assert ("numerics_limit (1)" in captured.err) is not fused
 
 
 # The table of passes.
@@ -252,7 +252,7 @@ def test_version(tool, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "fragment"),
     [
         ([], "IN.mlir is missing"),
         (["absent.mlir"], "cannot read absent.mlir: No such file or directory"),
@@ -274,32 +274,32 @@ def test_version(tool, capsys):
         (["rms.mlir", "-o"], "expected one argument"),
     ],
 )
-def test_wrong_usage(argv, said, capsys):
+def test_wrong_usage(argv, fragment, capsys):
     assert opt([*argv, "-o", "out.mlir"] if "-o" not in argv else argv) == 2
     line = one_error(capsys)
     assert line.startswith("mlirfuse-opt: error: ")
-    assert said in line
+    assert fragment in line
     assert not Path("out.mlir").exists()
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "fragment"),
     [
         ("absent/out.mlir", "No such file or directory"),
         (".", "it is a directory"),
         ("rms.mlir/out.mlir", "Not a directory"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_first(output, said, capsys):
+def test_an_output_that_cannot_be_written_is_refused_first(output, fragment, capsys):
     assert opt(["rms.mlir", "-o", output]) == 2
-    assert f"cannot write {output}: {said}" in one_error(capsys)
+    assert f"cannot write {output}: {fragment}" in one_error(capsys)
 
 
 # Bad IR: exit code 1, file:line:col, no output file.
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fragment"),
     [
         ("util.func @f() {\n  foo.bar\n}\n", ":2:3: error: Dialect `foo' not found"),
         (RMS[: len(RMS) // 2], ": error: "),
@@ -307,13 +307,13 @@ def test_an_output_that_cannot_be_written_is_refused_first(output, said, capsys)
         ("util.func @f(%x: i32) -> i32 {\n  util.return\n}\n", ":2:3: error: "),
     ],
 )
-def test_bad_text(text, said, capsys):
+def test_bad_text(text, fragment, capsys):
     Path("bad.mlir").write_text(text)
     Path("out.mlir").write_text("what was there")
     assert opt(["bad.mlir", "-o", "out.mlir"]) == 1
     line = one_error(capsys)
     assert re.match(r"bad\.mlir:\d+:\d+: error: ", line)
-    assert said in line
+    assert fragment in line
     assert Path("out.mlir").read_text() == "what was there"
     assert sorted(p.name for p in Path().iterdir()) == ["bad.mlir", "out.mlir", "rms.mlir"]
 
@@ -370,7 +370,7 @@ def test_a_traceback_needs_debug(capsys, monkeypatch):
         ),
     ],
 )
-def test_the_place_comes_first(message, line, capsys):
+def test_the_location_comes_first(message, line, capsys):
     def fails(_):
         raise MlirfuseError(message)
 
@@ -409,10 +409,10 @@ def test_a_signal_while_a_class_is_made(raised, code, capsys):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "fragment"),
     [(signal.SIGINT, 130, "mlirfuse-opt: interrupted\n"), (signal.SIGTERM, 143, "")],
 )
-def test_signals_leave_no_temporary_file(number, code, said, tmp_path):
+def test_signals_leave_no_temporary_file(number, code, fragment, tmp_path):
     # A shell starts background jobs, and tests among them, with SIGINT ignored.
     listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     running = subprocess.Popen(
@@ -430,7 +430,7 @@ def test_signals_leave_no_temporary_file(number, code, said, tmp_path):
     with running:
         assert running.wait(timeout=60) == code
         err = running.stderr.read()
-    assert err == said
+    assert err == fragment
     assert [p.name for p in tmp_path.iterdir()] == ["rms.mlir"]
 
 
@@ -442,7 +442,7 @@ def test_signals_leave_no_temporary_file(number, code, said, tmp_path):
         (["--help"], "true"),
     ],
 )
-def test_a_reader_that_goes_away_is_no_error_message(argv, reader, tmp_path, monkeypatch):
+def test_a_closed_stdout_is_no_error_message(argv, reader, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # a buffer is flushed again at exit
     Path("many.mlir").write_text("// -----\n".join([RMS] * 60))
     script = f"{shlex.join([*OPT, *argv])} | {reader}; exit ${{PIPESTATUS[0]}}"
@@ -499,14 +499,14 @@ def test_severity_counts_and_notes_are_free():
 
 
 @pytest.mark.parametrize(
-    ("comment", "said"),
+    ("comment", "fragment"),
     [
         ("// expected-error @+1 boom", "f.mlir:2: not an expectation"),
         ("// expected-error-re {{b(oom}}", "f.mlir:2: bad pattern"),
     ],
 )
-def test_a_malformed_expectation_is_an_error(comment, said):
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_a_malformed_expectation_is_an_error(comment, fragment):
+    with pytest.raises(UsageError, match=re.escape(fragment)):
         sections.expectations(f"\n{comment}", "f.mlir")
 
 
@@ -552,7 +552,7 @@ def test_an_output_keeps_its_mode_and_link_and_a_new_one_follows_the_umask(tmp_p
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """`rms.vmfb` of `RMS`, and what mlirfuse-compile wrote beside it."""
+    """`rms.vmfb` of `RMS`, and the other files that mlirfuse-compile wrote."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "rms.mlir").write_text(RMS)
     names = {suffix: f"{folder}/rms.{suffix}" for suffix in ("vmfb", "html", "json", "dot", "mlir")}
@@ -602,13 +602,13 @@ def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_p
 def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch):
     monkeypatch.setenv("MLIRFUSE_CACHE_DIR", "cache")
     assert compile_main(["rms.mlir", "-o", "rms.vmfb", "--stock", "--no-cache", "-v"]) == 0
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
     assert sorted(p.name for p in Path().iterdir()) == ["rms.mlir", "rms.vmfb"]
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "fragment"),
     [
         ([], 2, "mlirfuse-compile: error: MODEL is missing"),
         (["rms.mlir"], 2, "-o OUT.vmfb is missing"),
@@ -641,13 +641,13 @@ def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch)
         (["bad.onnx", "-o", "o.vmfb"], 1, "bad.onnx: not a valid ONNX model"),
     ],
 )
-def test_compile_refuses_in_one_line_and_leaves_nothing(argv, code, said, capsys):
+def test_compile_refuses_in_one_line_and_leaves_nothing(argv, code, fragment, capsys):
     Path("bad.mlir").write_text("func.func @f() { foo.bar }")
     Path("bad.onnx").write_text("junk")
     before = sorted(Path().iterdir())
     assert compile_main([*argv, "--no-cache"]) == code
     line = one_error(capsys)
-    assert said in line
+    assert fragment in line
     assert line.startswith(("mlirfuse-compile: error: ", "bad.mlir:1:18: error: "))
     assert sorted(Path().iterdir()) == before
 
@@ -675,25 +675,25 @@ def test_run_prints_saves_and_compares(program, capsys):
     assert capsys.readouterr().out == ""
     np.testing.assert_allclose(np.load("got.npy"), rms(x), rtol=1e-5)
     assert run_main([*argv, "-v"]) == 0
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     np.testing.assert_array_equal(
-        values.read(said.out.removeprefix("result 0: ")), np.load("got.npy")
+        values.read(captured.out.removeprefix("result 0: ")), np.load("got.npy")
     )
-    assert "4x8xf32" in said.err
+    assert "4x8xf32" in captured.err
     assert run_main([*argv, "--expected=4x8xf32=0"]) == 1
     assert "result 0 differs: 32 of 32 elements" in one_error(capsys)
 
 
 def test_run_with_random_input_follows_the_seed(program, capsys):
-    said = []
+    printed = []
     for seed in (0, 0, 1):
         assert run_main([str(program), "--input=4x8xf32", f"--seed={seed}"]) == 0
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] != said[2]
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "fragment"),
     [
         (["--input=4x9xf32"], 1, "is 4x9xf32; expected 4x8xf32"),
         (["--input=4x8xf64"], 1, "is 4x8xf64; expected 4x8xf32"),
@@ -706,21 +706,21 @@ def test_run_with_random_input_follows_the_seed(program, capsys):
         (["--input=4x8"], 2, "'4x8' is not a tensor"),
     ],
 )
-def test_run_refuses_in_one_line_and_leaves_nothing(program, argv, code, said, capsys):
+def test_run_refuses_in_one_line_and_leaves_nothing(program, argv, code, fragment, capsys):
     assert run_main([str(program), *argv]) == code
-    assert said in one_error(capsys)
+    assert fragment in one_error(capsys)
     assert [p.name for p in Path().iterdir()] == ["rms.mlir"]
 
 
-def test_run_refuses_what_is_no_program(program, capsys):
+def test_run_refuses_a_file_that_is_no_program(program, capsys):
     Path("half.vmfb").write_bytes(program.read_bytes()[:3000])
-    for name, code, said in (
+    for name, code, fragment in (
         ("rms.mlir", 1, "rms.mlir is no program"),
         ("half.vmfb", 1, "half.vmfb"),
         ("absent.vmfb", 2, "cannot read absent.vmfb"),
     ):
         assert run_main([name, "--input=4x8xf32"]) == code
-        assert said in one_error(capsys)
+        assert fragment in one_error(capsys)
 
 
 # Tensors on the command line.
@@ -766,7 +766,7 @@ def test_values_from_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fragment"),
     [
         ("absent.npy", "cannot read absent.npy"),
         ("@rms.mlir", "not a numpy file"),
@@ -782,9 +782,9 @@ def test_values_from_files(tmp_path):
         ("2xf32=", "has 0 values"),
     ],
 )
-def test_bad_values(text, said):
+def test_bad_values(text, fragment):
     np.savez("all.npz", a=np.zeros(2))
-    with pytest.raises(UsageError, match=re.escape(said)):
+    with pytest.raises(UsageError, match=re.escape(fragment)):
         values.read(text)
 
 

@@ -70,7 +70,7 @@ def test_a_damaged_file_is_an_error(file, text, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_an_unwritable_place_is_an_error(tmp_path, monkeypatch, capsys):
+def test_an_unwritable_file_is_an_error(tmp_path, monkeypatch, capsys):
     (tmp_path / "taken").write_text("")
     monkeypatch.setenv(rates.VARIABLE, str(tmp_path / "taken" / "rates.json"))
     monkeypatch.setattr(calibrate, "measure", lambda target, **_: RATES)

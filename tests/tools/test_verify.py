@@ -86,7 +86,7 @@ def test_a_group_of_dynamic_sizes_is_checked_at_one_of_them(monkeypatch):
     assert [g.ok for g in found.groups] == [False]
 
 
-class Joined(torch.nn.Module):
+class MergedSizes(torch.nn.Module):
     def forward(self, x):
         return torch.softmax(x.reshape(x.shape[0] * 3, -1) * 2.0, -1)
 
@@ -94,7 +94,7 @@ class Joined(torch.nn.Module):
 def test_dynamic_sizes_are_within_their_ranges():
     rows = torch.export.Dim("rows", min=20, max=90)
     found = mlirfuse.verify(
-        Joined(), (torch.randn(32, 3, 16),), dynamic_shapes={"x": {0: rows}}, groups=True
+        MergedSizes(), (torch.randn(32, 3, 16),), dynamic_shapes={"x": {0: rows}}, groups=True
     )
     assert found.ok
     assert [g.problem for g in found.groups] == [""]

@@ -176,7 +176,7 @@ def test_while_a_rewrite_runs_nothing_new_is_kept(two):
     assert len(asks) == 2
 
 
-def test_a_change_of_which_nothing_is_said_ends_everything(two):
+def test_an_undeclared_change_clears_the_cache(two):
     asks, name_of = asked(analysis_cache.per_op)
     with analysis_cache.run_scope():
         name_of(two[0])

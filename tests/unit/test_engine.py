@@ -1,4 +1,4 @@
-"""What the engine does for every pass, on a toy pass that groups `exp` with the `sqrt` after it."""
+"""The engine's work for every pass, on a toy pass that groups `exp` with the `sqrt` after it."""
 
 import dataclasses
 import itertools
@@ -106,7 +106,7 @@ def refusals(report: Report) -> list[tuple[Reason, str]]:
 
 
 def groups(module: ir.Module) -> list[tuple[str, int]]:
-    """Pass and match number of each region, in order."""
+    """Pass and match index of each region, in order."""
     with module.context:
         return [
             (
@@ -140,7 +140,7 @@ def test_the_limit_counts_applied_rewrites_of_all_passes(limit, toy):
     assert refusals(report) == [(Reason.FUSION_LIMIT, str(limit))] * (4 - limit)
 
 
-def test_a_refused_match_has_no_number():
+def test_a_refused_match_has_no_index():
     text = pairs(3).replace("math.sqrt %a1 :", "math.sqrt %a1 {refused} :")
     module, report = run(text)
     assert sorted(groups(module)) == [("toy_fusion", 0), ("toy_fusion", 1)]
@@ -297,15 +297,15 @@ def test_the_context_of_a_pass(toy):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fragment"),
     [
         ("toy_fusion{most=3}", "has no option 'most'"),
         ("toy_fusion{least=many}", "'many' is not a value of type int"),
         ("toy_fusion{eager=maybe}", "'maybe' is not a truth value"),
     ],
 )
-def test_wrong_options_of_a_pass(text, said):
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_wrong_options_of_a_pass(text, fragment):
+    with pytest.raises(UsageError, match=re.escape(fragment)):
         run(pairs(1), text)
 
 
@@ -350,7 +350,7 @@ func.func @f{signature} {{
 }}"""
 
 
-def test_producers_after_the_first_reader_move_before_it():
+def test_producers_after_the_first_user_move_before_it():
     module, report = run(LATE.format(signature=BOTH, producer="math.sin"), "adds_fusion")
     assert refusals(report) == []
     (function,) = ops.functions(module)
@@ -398,7 +398,7 @@ func.func @f(%x: tensor<8xf32>, %c: i1) -> tensor<8xf32> {
     assert [reason for reason, _ in refusals(report)] == [Reason.DIFFERENT_BLOCKS]
 
 
-def test_ops_of_a_group_are_not_looked_at_again():
+def test_ops_of_a_group_are_not_tried_again():
     module, _ = run(pairs(1))
     again, report = run(module)
     assert groups(again) == [("toy_fusion", 0)]
@@ -416,7 +416,7 @@ def test_one_pass_after_the_other_leaves_groups_alone():
 
 @pytest.fixture
 def untouched():
-    """A module, and a check that it is still what it was."""
+    """A module, and a check that it is unchanged."""
     module = parse(pairs(3))
     before = str(module)
     yield module
@@ -442,7 +442,7 @@ def raising(found, ctx):
     raise ValueError("the first line\nand another")
 
 
-def test_a_pass_that_raises_is_named_with_its_place(untouched, toy):
+def test_a_pass_that_raises_is_named_with_its_location(untouched, toy):
     toy(match=lambda root, ctx: 1 / 0)
     with pytest.raises(PassFailedError) as failed:
         run(untouched)
@@ -460,10 +460,10 @@ def test_a_pass_that_raises_after_a_rewrite_leaves_the_input_as_it_was(untouched
 
 def test_errors_of_our_own_come_through(untouched, toy):
     def refuse(root, ctx):
-        raise MlirfuseError("said by the pass")
+        raise MlirfuseError("message of the pass")
 
     toy(match=refuse)
-    with pytest.raises(MlirfuseError, match=r"^said by the pass$"):
+    with pytest.raises(MlirfuseError, match=r"^message of the pass$"):
         run(untouched)
 
 
@@ -486,8 +486,8 @@ def test_a_pass_that_changed_nothing_is_not_verified(monkeypatch):
 
 def test_a_failing_pass_of_mlir_is_named_with_its_error(untouched):
     item = "iree-hal-assign-legacy-target-devices{targetBackends=nonsense}"
-    said = f"pass '{item}' failed: \"-\":0:0: target backend 'nonsense' not registered"
-    with pytest.raises(PassFailedError, match="^" + re.escape(said)):
+    fragment = f"pass '{item}' failed: \"-\":0:0: target backend 'nonsense' not registered"
+    with pytest.raises(PassFailedError, match="^" + re.escape(fragment)):
         run(untouched, item)
 
 
@@ -547,7 +547,7 @@ def test_functions_of_both_dialects():
     assert [d.function for d in report.decisions] == ["f", "g"]
 
 
-def test_dumps_are_numbered_and_only_of_what_changed(tmp_path):
+def test_dumps_are_numbered_and_only_of_changes(tmp_path):
     run(TWICE, "toy_fusion{least=1},canonicalize,adds_fusion,toy_fusion", dump_dir=tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "000_toy_fusion_after.mlir",

@@ -1,4 +1,4 @@
-"""What people read of a report: text, the table of candidates, `--why`, the HTML page."""
+"""The forms of a report: text, the table of candidates, `--why`, the HTML page."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_text_of_nothing():
     )
 
 
-def test_text_shows_each_refused_candidate_and_counts_alike_ones():
+def test_text_shows_each_refused_candidate_and_counts_equal_ones():
     alike = [REFUSED] * 400
     others = [decision(reason=Reason.STRUCTURE, ops=(f"m.py:{i}:1",) * 3) for i in range(40)]
     shown = explain.text(report(*alike, *others))
@@ -197,7 +197,7 @@ def test_why_of_two_ops_of_one_line():
     assert alone.startswith("no: ")
 
 
-def test_why_counts_alike_decisions():
+def test_why_counts_equal_decisions():
     shown = explain.why(report(*[REFUSED] * 50), "model.py:20", "model.py:21")
     assert len(shown.splitlines()) < 10
     assert "(x50)" in shown
@@ -481,17 +481,17 @@ def test_browser_steps_through_the_rewrites(tmp_path):
         assert console == []
         return dom, re.search(r'id="step">(.*?)<', dom)[1]
 
-    dom, said = after(0)
-    assert (keys(dom), said) == (["g0", "g1", "o4", "o5"], "3 of 3: the result")
-    dom, said = after(1)
-    assert (keys(dom), said) == (["g0", "o2", "o3", "o4", "o5"], f"2 of 3: tidy_rewrite {TIMES}2")
+    dom, label = after(0)
+    assert (keys(dom), label) == (["g0", "g1", "o4", "o5"], "3 of 3: the result")
+    dom, label = after(1)
+    assert (keys(dom), label) == (["g0", "o2", "o3", "o4", "o5"], f"2 of 3: tidy_rewrite {TIMES}2")
     assert "m.py:3:1" in side_of(dom)
-    dom, said = after(2)
-    assert (keys(dom), said) == (["g0", "o2", "o3", "o4", "o5"], "1 of 3: softmax_fusion #0")
+    dom, label = after(2)
+    assert (keys(dom), label) == (["g0", "o2", "o3", "o4", "o5"], "1 of 3: softmax_fusion #0")
     assert 'class="node group chosen" data-key="g0"' in dom
-    dom, said = after(4)
+    dom, label = after(4)
     assert keys(dom) == [f"o{i}" for i in range(6)]
-    assert said == "0 of 3: before the first rewrite"
+    assert label == "0 of 3: before the first rewrite"
 
 
 @browser

@@ -1,4 +1,4 @@
-"""What elements of tensors are, as scalar expressions over other tensors' elements."""
+"""Elements of tensors as scalar expressions over other tensors' elements."""
 
 import time
 
@@ -378,7 +378,7 @@ def test_reductions_differ_in_combiner_start_and_length():
 
 
 def squares(f: Parsed) -> tuple[nodes.Expr, nodes.Element]:
-    """What the sum in the first result is taken of, and the second result's element."""
+    """The summed expression of the first result, and the second result's element."""
     node = ex.define(ex.start(f.results[0]))
     assert isinstance(node, nodes.Reduce)
     return node.arg, ex.start(f.results[1])
@@ -640,7 +640,7 @@ def test_doublings_are_no_activation(make, depth, quick):
     assert activations.classify(ex.start(f.result), ex.start(f.arguments[0])) is None
 
 
-def test_sixty_doublings_of_sums_are_no_norm(quick):
+def test_sixty_doubled_sums_are_no_norm(quick):
     f = chain(60, op="arith.addf")
     assert norms.find_norm(f.result) is None
 

@@ -103,11 +103,11 @@ def test_graph_of_a_report_without_one_has_its_groups():
     assert drawn.edges == ()
 
 
-# --- what was refused, and the steps --------------------------------------------------------------
+# --- refusals, and the steps ----------------------------------------------------------------------
 
 
 def chain(*places, group=None):
-    """Ops in a row at these places."""
+    """Ops in a row at these locations."""
     tensor = graph.Output("tensor<16xf32>", 64)
     made = [
         graph.Op("main", "linalg.generic", place, "", (group or {}).get(i), (tensor,))
@@ -134,7 +134,7 @@ def test_a_refused_candidate_is_on_the_tensors_between_its_ops():
     assert pairs(drawn, apart("m:1:1", "m:2:1", function="other")) == []
 
 
-def test_alike_refusals_are_one():
+def test_equal_refusals_are_one():
     drawn = chain("m:1:1", "m:2:1")
     assert pairs(drawn, *[apart("m:1:1", "m:2:1")] * 3) == [(0, 1, 0, True)]
 
@@ -236,7 +236,7 @@ OVERLAYS = [{"name": str, "type": str, "overlays": [OVERLAY]}]
 TASKS = {"edgeOverlaysDataListLeftPane": OVERLAYS, "edgeOverlaysDataListRightPane": OVERLAYS}
 GRAPH = {"id": str, "nodes": [NODE], "groupNodeAttributes": dict, "tasksData": TASKS}
 COLLECTION = {"label": str, "graphs": [GRAPH]}
-"""What Model Explorer's graph builder has of the fields that we write, and their types."""
+"""The fields that we write, with their types, in Model Explorer's graph builder."""
 
 
 def follows(schema, value):

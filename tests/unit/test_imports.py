@@ -1,4 +1,4 @@
-"""The import graph: no circle, and no import of what stands higher."""
+"""The import graph: no cycle, and no import of a higher layer."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -44,7 +44,7 @@ LAYERS = (
     "tools",
     "demo",
 )
-"""Packages and modules from the ground up: each may import what stands before it, and itself."""
+"""Packages and modules from the ground up: each may import those before it, and itself."""
 
 PUBLIC = {"", "__init__"}
 """The package itself names the whole API, lazily: nothing inside of it imports it."""

@@ -1,4 +1,4 @@
-"""The order of units stays one, whatever is merged, and finds every path."""
+"""The order of units remains topological after any merge, and finds every path."""
 
 import itertools
 

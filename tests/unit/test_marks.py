@@ -21,7 +21,7 @@ OUTER, TAIL = Mark("outer", "auto"), Mark("tail", "never")
 
 
 def normalized(model, inputs, tmp_path, check):
-    """What `check` says of the model's module at global-optimization level."""
+    """The result of `check` for the model's module at global-optimization level."""
     imported = import_model(model, inputs)
     path = tmp_path / "normalized.mlirbc"
     compiler = Compiler(targets.parse("cpu"), FusionOptions(), None)

@@ -1,4 +1,4 @@
-"""What `--must-fuse` and marks ask for holds in the engine's groups and in IREE's dispatches."""
+"""`--must-fuse` and marks hold in the engine's groups and in IREE's dispatches."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def compiled(**switches):
     return mlirfuse.compile(Block().eval(), (torch.ones(8, 32),), cache=False, **switches)
 
 
-def test_no_pass_takes_a_part_of_what_has_to_be_one_group():
+def test_no_pass_takes_some_ops_of_a_required_group():
     program = compiled()
     assert program.report.counts()["reduction_fusion"] == 1
     (refused,) = [d for d in program.report.decisions if d.pass_name == "layer_norm_fusion"]
@@ -35,7 +35,7 @@ def test_no_pass_takes_a_part_of_what_has_to_be_one_group():
     torch.testing.assert_close(program(x), Block().eval()(x), rtol=1e-4, atol=1e-4)
 
 
-def test_the_dispatches_are_looked_at(monkeypatch):
+def test_the_dispatches_are_checked(monkeypatch):
     """IREE forms dispatches of the module that no pass of ours has seen."""
     dispatches = Compiler.dispatches
 

@@ -1,4 +1,4 @@
-"""`structured.ir.ops` re-exports every public name of the modules behind it."""
+"""`structured.ir.ops` re-exports every public name of its modules."""
 
 import ast
 from pathlib import Path

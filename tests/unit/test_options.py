@@ -1,4 +1,4 @@
-"""The option object: values, places, their order, contradictions, and what selectors allow."""
+"""The option object: values, places, their order, contradictions, and selectors."""
 
 import json
 import threading
@@ -97,7 +97,7 @@ def test_selectors(text, selector):
 @pytest.mark.parametrize(
     "qualifier", ["@match=x", "@match=-1", "@m=1", "@func=", "@match=1@match=2"]
 )
-def test_a_bad_qualifier_says_what_is_accepted(qualifier):
+def test_a_bad_qualifier_lists_the_accepted_ones(qualifier):
     assert "@match=NUMBER, @func=NAME" in refusal(enable_pass=f"softmax_fusion{qualifier}")
 
 
@@ -214,7 +214,7 @@ def test_environment_spellings(monkeypatch, flags, field, value):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "fragment"),
     [
         ("disable_pass=a", "'disable_pass=a' is not a switch"),
         ("--disable_pas=a", "unknown switch '--disable_pas'; did you mean '--disable-pass'?"),
@@ -223,11 +223,11 @@ def test_environment_spellings(monkeypatch, flags, field, value):
         ("--numerics=loose", "--numerics: unknown class 'loose'"),
     ],
 )
-def test_environment_errors_name_the_variable(monkeypatch, flags, said):
+def test_environment_errors_name_the_variable(monkeypatch, flags, fragment):
     monkeypatch.setenv("MLIRFUSE_FLAGS", flags)
     message = refusal()
     assert message.startswith("MLIRFUSE_FLAGS: ")
-    assert said in message
+    assert fragment in message
 
 
 def test_the_config_file_can_be_elsewhere_or_nowhere(monkeypatch, places):
@@ -245,7 +245,7 @@ def test_the_config_file_can_be_elsewhere_or_nowhere(monkeypatch, places):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fragment"),
     [
         ("[tool.mlirfuse\n", "not valid TOML"),
         ("[tool]\nmlirfuse = 3\n", "must be a table"),
@@ -256,15 +256,15 @@ def test_the_config_file_can_be_elsewhere_or_nowhere(monkeypatch, places):
         ("[tool.mlirfuse]\nmust_fuse = 3\n", "--must-fuse: takes"),
     ],
 )
-def test_config_errors_name_the_file(places, text, said):
+def test_config_errors_name_the_file(places, text, fragment):
     (places / "mlirfuse.toml").write_text(text)
     message = refusal()
     assert message.startswith("mlirfuse.toml: ")
-    assert said in message
+    assert fragment in message
 
 
 @pytest.mark.parametrize(
-    ("switches", "said"),
+    ("switches", "fragment"),
     [
         ({"fusion_limit": -1}, "--fusion-limit: takes a number"),
         ({"fusion_limit": "two"}, "--fusion-limit: takes a number"),
@@ -283,8 +283,8 @@ def test_config_errors_name_the_file(places, text, said):
         ),
     ],
 )
-def test_bad_values_and_contradictions(switches, said):
-    assert said in refusal(**switches)
+def test_bad_values_and_contradictions(switches, fragment):
+    assert fragment in refusal(**switches)
 
 
 def test_horizontal_decides_for_sibling_passes_and_contradicts_their_switches(monkeypatch):

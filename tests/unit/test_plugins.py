@@ -54,7 +54,7 @@ PASS = FusionPass(
 """
 
 
-# --- what is known ------------------------------------------------------------------------------
+# --- known passes -------------------------------------------------------------------------------
 
 
 def test_a_loaded_pass_is_known_inside_its_scope_only():
@@ -73,12 +73,12 @@ def test_a_loaded_pass_has_its_switches():
     assert FusionOptions(**options.to_dict()) == options
 
 
-def test_an_unknown_pass_is_told_of_loaded_ones():
+def test_an_unknown_pass_lists_loaded_ones():
     message = refusal(load_pass=SPEC, disable_pass="squared_rel_fusion")
     assert "did you mean 'squared_relu_fusion'?" in message
 
 
-def test_what_one_place_loads_another_switches(tmp_path, monkeypatch):
+def test_a_pass_loaded_in_one_place_is_switched_in_another(tmp_path, monkeypatch):
     config = tmp_path / "mlirfuse.toml"
     config.write_text(f'[tool.mlirfuse]\nload-pass = ["{SPEC}"]\n')
     monkeypatch.setenv("MLIRFUSE_CONFIG", str(config))

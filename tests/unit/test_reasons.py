@@ -49,7 +49,7 @@ CAUSES = {
     Reason.REGISTER_LIMIT: [("8192", "4096")],
     Reason.FELL_BACK: [("4096", "64")],
 }
-"""What to write in the example in place of what, for the fusion to be made."""
+"""Replacements in the example with which the fusion is made."""
 
 
 @pytest.mark.parametrize("reason", list(Reason), ids=lambda r: r.code)
@@ -117,7 +117,7 @@ def of_onnx(folder):
 
 
 @pytest.mark.parametrize("frontend", [of_torch, of_jax, of_onnx])
-def test_a_reason_names_the_place_in_the_model(frontend, tmp_path):
+def test_a_reason_names_the_line_of_the_model(frontend, tmp_path):
     model, inputs, place = frontend(tmp_path)
     program = mlirfuse.compile(model, inputs, numerics="exact", cache=False)
     (refusal,) = [d for d in program.report.decisions if d.reason is Reason.NUMERICS_LIMIT]

@@ -39,7 +39,7 @@ WEIGHTS = """
   %w@ = arith.constant dense_resource<weight@> : tensor<64x64xf32>
 """
 
-# An RMS norm, a matmul, its activation and a residual sum: groups end in the next layer, too.
+# An RMS norm, a matmul, its activation and a residual add: groups end in the next layer, too.
 LAYER = """
   %sum@ = linalg.generic {indexing_maps = [#rows, #row],
       iterator_types = ["parallel", "reduction"]}
@@ -271,7 +271,7 @@ def test_a_user_of_an_inner_layer_needs_all(layer):
     assert shorten.shorten(module, engine.clone) is None
 
 
-def test_few_layers_are_not_cut(monkeypatch):
+def test_few_layers_are_not_shortened(monkeypatch):
     monkeypatch.setattr(shorten, "MIN_LAYERS", COUNT)
     assert shorten.shorten(ir.Module.parse(text()), engine.clone) is None
 

@@ -1,4 +1,4 @@
-"""What a stranger's file or a command line must not reach: a shell, a pickle, others' files."""
+"""Forbidden access for a stranger's file or a command line: a shell, a pickle, others' files."""
 
 import ast
 import json
@@ -31,7 +31,7 @@ FORBIDDEN = {
     "marshal.loads",
     "yaml.load",
 }
-"""Calls that run what a file says, or that others can get in between of."""
+"""Calls that run a file's content, or that other processes can intercept."""
 
 TEXT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -135,14 +135,14 @@ def test_a_manifest_is_data_only(program, tmp_path, monkeypatch, field, value):
     hostile.write_bytes(data)
     with zipfile.ZipFile(hostile, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr(manifests.MEMBER, members[manifests.MEMBER])
-    result, said = called(hostile)
-    assert "\n" not in said
+    result, message = called(hostile)
+    assert "\n" not in message
     assert result is None or np.allclose(np.asarray(result, dtype=np.float64), np.e)
     assert not Path("touched").exists()
 
 
 def called(path):
-    """What the program returns, and what was said against it."""
+    """The results of the program, and the message of its refusal."""
     try:
         return mlirfuse.load(path)(np.ones(4, np.float32)), ""
     except MlirfuseError as error:

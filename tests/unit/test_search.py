@@ -1,4 +1,4 @@
-"""The search for groups: what is joined, copied and refused, and that order does not matter."""
+"""The search for groups: merges, copies and refusals, and that order does not matter."""
 
 import pytest
 from hypothesis import given, settings
@@ -78,12 +78,12 @@ def test_order_of_independent_ops_does_not_matter(text, seed):
 
 @settings(max_examples=20, deadline=None)
 @given(programs())
-def test_without_passes_the_module_is_what_it_was(text):
+def test_without_passes_the_module_is_unchanged(text):
     with ir.Context():
         assert run(text, pipeline="none")[0] == str(ir.Module.parse(text))
 
 
-def test_a_producer_of_a_broadcast_is_copied_into_both_readers():
+def test_a_producer_of_a_broadcast_is_copied_into_both_users():
     f = Function("f", (M, N))
     x, y, b = f.argument((0, 1), "f32"), f.argument((0, 1), "f32"), f.argument((1,), "f32")
     scale = f.apply("math.absf", b)
@@ -154,8 +154,8 @@ def test_reductions_that_wait_for_each_other_are_limited():
     sizes = [len(ops) for _, ops in groups(report)]
     assert sum(sizes) == 2 * (MAX_DEPENDENT_REDUCTIONS + 2)
     assert len(sizes) == 2
-    said = {d.detail for d in report.decisions if d.reason is Reason.TOO_MANY_OPS}
-    assert said == {f"more than {MAX_DEPENDENT_REDUCTIONS} reductions one after the other"}
+    details = {d.detail for d in report.decisions if d.reason is Reason.TOO_MANY_OPS}
+    assert details == {f"more than {MAX_DEPENDENT_REDUCTIONS} reductions one after the other"}
 
 
 def test_the_worth_of_a_group_is_in_its_decision():
@@ -171,7 +171,7 @@ def test_the_worth_of_a_group_is_in_its_decision():
 
 
 def unprofitable() -> str:
-    """A sum of few rows, and an op on all of it: together they leave most of a GPU idle."""
+    """A sum of few rows, and an op on its result: together they leave most of a GPU idle."""
     f = Function("f", (4, 1 << 20))
     x = f.argument((0, 1), "f32")
     return f.finish(f.apply("arith.subf", x, f.reduce("arith.addf", x, (1,))))
@@ -189,7 +189,7 @@ def test_must_fuse_overrules_the_model():
 
 
 @pytest.mark.parametrize(
-    ("switches", "said"),
+    ("switches", "fragment"),
     [
         ({"disable_pass": "reduction_fusion"}, "disabled"),
         ({"fusion_limit": 0}, "fusion_limit"),
@@ -197,14 +197,14 @@ def test_must_fuse_overrules_the_model():
         ({"pipeline": "none"}, "no pass takes them together"),
     ],
 )
-def test_must_fuse_fails_with_the_reason(switches, said):
+def test_must_fuse_fails_with_the_reason(switches, fragment):
     text = unprofitable()
     wanted = f"{line_of(text, 'arith.addf')},{line_of(text, 'arith.subf')}"
     with pytest.raises(MustFuseError) as caught:
         run(text, must_fuse=wanted, **switches)
     message = str(caught.value)
     assert f"--must-fuse={wanted}: the ops are in 2 dispatches of @f" in message
-    assert said in message
+    assert fragment in message
     assert "\n" not in message
 
 

@@ -30,7 +30,7 @@ PIPELINES = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(PIPELINES)
-def test_what_is_written_is_read_back(pipeline):
+def test_a_pipeline_survives_a_round_trip(pipeline):
     assert parse(write(pipeline)) == pipeline
 
 

@@ -1,5 +1,5 @@
 // checked: {"target": "cpu", "switches": {}}
-// data_tiling_rewrite: what another dispatch computes, packed along a dynamic size
+// data_tiling_rewrite: the result of another dispatch, packed along a dynamic size
 func.func @main(%a0: tensor<?x1xf32>, %a1: tensor<f32>, %a2: tensor<?x8xf32>, %a3: tensor<8xf32>) -> (tensor<bf16>, tensor<?xf32>, tensor<1x8xf32>) {
   %v1 = tensor.empty() : tensor<f32>
   %v2 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}

@@ -1,5 +1,5 @@
 // checked: {"target": "cpu", "switches": {}}
-// elementwise_fusion: two ends behind a transpose
+// elementwise_fusion: two results after a transpose
 func.func @main(%a0: tensor<16x5xf32>, %a1: tensor<5x2x1x3x33xf32>, %a2: tensor<17x2xf32>, %a3: tensor<34xf32>, %a4: tensor<i1>) -> (tensor<34x2xf32>, tensor<2x34xf32>, tensor<2x34xf32>) {
   %v1 = tensor.concat dim(0) %a2, %a2 : (tensor<17x2xf32>, tensor<17x2xf32>) -> tensor<34x2xf32>
   %v2 = tensor.empty() : tensor<2x34xf32>

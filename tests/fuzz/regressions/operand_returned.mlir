@@ -1,5 +1,5 @@
 // checked: {"target": "cpu", "switches": {}}
-// elementwise_fusion: bits turned twice are the operand, returned beside another result
+// elementwise_fusion: bits inverted twice are the operand, returned next to another result
 func.func @main(%x: tensor<4x8xi32>) -> (tensor<4x8xi32>, tensor<4x8xi32>) {
  %e = tensor.empty() : tensor<4x8xi32>
  %one = arith.constant 1 : i32

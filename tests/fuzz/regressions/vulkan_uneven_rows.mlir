@@ -1,5 +1,5 @@
 // checked: {"target": "vulkan:ampere", "switches": {}}
-// reduction_fusion: sums beside another result
+// reduction_fusion: row sums next to another result
 func.func @main(%x: tensor<64x48xf32>, %v: tensor<64xf32>) -> (tensor<64x48xf32>, tensor<64xf32>) {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<64xf32>

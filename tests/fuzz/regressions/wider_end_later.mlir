@@ -1,5 +1,5 @@
 // checked: {"target": "cpu", "switches": {}}
-// elementwise_fusion: an end behind an op that widens, before another
+// elementwise_fusion: a result after an op that widens, before another
 func.func @main(%a0: tensor<?x4xf16>, %a1: tensor<?x3xf16>) -> (tensor<?x3xf64>, tensor<?x3xf16>) {
   %v1 = arith.constant 5.000000e-01 : f16
   %v2 = arith.constant 0 : index

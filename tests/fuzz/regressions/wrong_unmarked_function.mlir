@@ -1,5 +1,5 @@
 // checked: {"target": "cpu", "switches": {}}
-// a function without a mark, beside one with: IREE packs a dynamic batched product wrongly
+// a function without a mark next to one with: IREE packs a dynamic batched matmul wrongly
 func.func @main(%a0: tensor<?x2x4x1x17xf16>, %a1: tensor<?x17x4xf16>, %a2: tensor<?x2x4xf16>, %a3: tensor<?x4x1xf16>, %a4: tensor<1xf16>, %a5: tensor<?x2xi1>) -> (tensor<?x2x4xf16>, tensor<?x2x1xf16>, tensor<4x?x2xf16>, tensor<?x2x4xf16>) {
   %v1 = arith.constant 5.000000e-01 : f16
   %v2 = arith.constant 0 : index

@@ -103,7 +103,7 @@ def bert_block_f16():
 
 
 def gpt2():
-    """Two layers; causal mask, tanh GELU, one product for query, key and value."""
+    """Two layers; causal mask, tanh GELU, one matmul for query, key and value."""
     config = transformers.GPT2Config(
         vocab_size=100,
         n_positions=64,
@@ -149,7 +149,7 @@ def mistral():
 
 
 def vit():
-    """One layer behind a convolution that cuts an image into 16 patches."""
+    """One layer after a convolution that splits an image into 16 patches."""
     config = transformers.ViTConfig(
         hidden_size=64,
         num_hidden_layers=1,

@@ -53,7 +53,7 @@ def resnet50():
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by what all channels' means say."""
+    """Scales each channel by a gate that is computed from the means of all channels."""
 
     def __init__(self, width):
         super().__init__()
@@ -100,7 +100,7 @@ class ChannelNorm(nn.LayerNorm):
 
 
 class ConvNextBlock(nn.Module):
-    """Depthwise convolution, layer norm, two products with GELU, scaled residual."""
+    """Depthwise convolution, layer norm, two matmuls with GELU, scaled residual."""
 
     def __init__(self, width):
         super().__init__()
@@ -189,7 +189,7 @@ def moe():
 
 
 def int8_mlp():
-    """Two products of i8 with i32 sums, in JAX; activations are quantized with a fixed scale."""
+    """Two matmuls of i8 with i32 accumulators, in JAX; activations quantized with a fixed scale."""
     random = np.random.default_rng(0)
     shapes = ((64, 128), (128, 64))
     weights = [jnp.asarray(random.integers(-127, 128, s, dtype=np.int8)) for s in shapes]

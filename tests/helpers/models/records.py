@@ -1,4 +1,4 @@
-"""What the default preset makes of each model, on record.
+"""Records of the default preset on each model.
 
 `python tests/models/records.py [MODEL...]` compiles the models and writes golden/MODEL.json; after
 it `python docs/generate.py` writes the tables of docs/models.md.
@@ -53,7 +53,7 @@ TARGETS = {
     "rocm": "rocm:gfx942",
     "vulkan": "vulkan:ampere",
 }
-"""A CPU is named: what is counted must not depend on the one that the tests run on."""
+"""A CPU is named: the counts must not depend on the one that the tests run on."""
 
 
 def build(name):
@@ -75,7 +75,7 @@ def _disturb(model):
 
 @functools.cache
 def imported(name):
-    """The path of the imported model, and what keeps it there."""
+    """The path of the imported model, and the owner of the file."""
     model = import_model(*build(name))
     return os.fspath(model.path), model
 

@@ -1,10 +1,10 @@
-"""Contractions with parts and siblings compute what the unfused program computes."""
+"""Contractions with slices and siblings agree with the unfused program."""
 
 import dataclasses
 
 import pytest
 
-from helpers.contraction_cases import beside, gated, halves, joined, one_batch, split
+from helpers.contraction_cases import gated, halves, merged, one_batch, siblings, split
 from helpers.harness import FLOATS, Batch
 from mlirfuse import targets
 
@@ -14,7 +14,7 @@ PIPELINE = f"matmul_elem_relu_fusion,{PASSES}"
 
 ANY_SIZE = {kind: (1, 1, 1) for kind in FLOATS}
 CPU = dataclasses.replace(targets.parse("cpu"), product_tiles=ANY_SIZE, packed_tiles=())
-"""A CPU on which the model finds what GPUs gain by."""
+"""A CPU on which the cost model finds the gains of GPUs."""
 
 
 CASES = {
@@ -30,12 +30,12 @@ CASES = {
         split("thirds_f16_dynamic", "f16", True, 3, 1),
         split("thirds_bf16", "bf16", False, 3, 2),
         one_batch("one_batch"),
-        beside("two_f32", "f32", False, 2),
-        beside("three_f16_dynamic", "f16", True, 3),
-        beside("four_bf16", "bf16", False, 4),
-        joined("joined_f32", "f32", False, False),
-        joined("joined_heads_f16_dynamic", "f16", True, True),
-        joined("joined_heads_bf16", "bf16", False, True),
+        siblings("two_f32", "f32", False, 2),
+        siblings("three_f16_dynamic", "f16", True, 3),
+        siblings("four_bf16", "bf16", False, 4),
+        merged("merged_f32", "f32", False, False),
+        merged("merged_heads_f16_dynamic", "f16", True, True),
+        merged("merged_heads_bf16", "bf16", False, True),
     ]
 }
 
@@ -46,7 +46,7 @@ def outcomes():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parts(name, outcomes):
+def test_slices_and_siblings(name, outcomes):
     outcomes[name].check()
 
 
@@ -55,7 +55,7 @@ def test_vulkan(vulkan):
         gated("vulkan_gated", "f32", False, True, False),
         halves("vulkan_halves", "f32", False, True),
         split("vulkan_split", "f32", False, 3, 0),
-        joined("vulkan_joined", "f32", False, True),
+        merged("vulkan_merged", "f32", False, True),
     ]
     target = dataclasses.replace(targets.parse(vulkan), product_tiles=ANY_SIZE)
     batch = Batch(cases=cases, pipeline=PIPELINE, target=target, switches=SWITCHES)

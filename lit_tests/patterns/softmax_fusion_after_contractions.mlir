@@ -1,9 +1,9 @@
-// What stands between a product and a softmax, and which of the two takes it.
+// Ops between a contraction and a softmax, and which of the two takes them.
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=softmax_fusion | FileCheck %s
 
-// A product whose batch the queries of two heads share, and a mask behind the reshape that cuts the
-// heads out: IREE cannot compute the mask with the product, so it goes with the softmax.
-// CHECK-LABEL: @mask_behind_shared_heads
+// A contraction whose batch the queries of two heads share, and a mask after the reshape that splits the
+// heads: IREE cannot compute the mask with the contraction, so it goes with the softmax.
+// CHECK-LABEL: @mask_after_shared_heads
 // CHECK: linalg.batch_matmul
 // CHECK: tensor.expand_shape %{{.*}} into tensor<4x32x32xf32>
 // CHECK-NOT: linalg.generic
@@ -12,7 +12,7 @@
 #none = affine_map<(h, m, n) -> ()>
 #mn = affine_map<(h, m, n) -> (m, n)>
 #hmn = affine_map<(h, m, n) -> (h, m, n)>
-func.func @mask_behind_shared_heads(%q: tensor<2x64x16xf32>, %k: tensor<2x16x32xf32>, %keep: tensor<32x32xi1>) -> tensor<4x32x32xf32> {
+func.func @mask_after_shared_heads(%q: tensor<2x64x16xf32>, %k: tensor<2x16x32xf32>, %keep: tensor<32x32xi1>) -> tensor<4x32x32xf32> {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant dense<0xFF800000> : tensor<f32>
   %e2 = tensor.empty() : tensor<2x64x32xf32>

@@ -1,4 +1,4 @@
-// What is selected or zero behind attention, by a condition that does not come from the scores.
+// A select or zeros after attention, by a condition that is not computed from the scores.
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 | FileCheck %s
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
@@ -9,7 +9,7 @@
 #any = affine_map<(n) -> ()>
 
 // PyTorch's SDPA with a padding mask of one sequence, as global optimization leaves it: the zeros
-// for rows without a key are chosen behind the product with v, before the heads are moved.
+// for rows without a key are selected after the matmul with v, before the heads are transposed.
 // CHECK: #[[OUT:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d1, d0, d2)>
 // CHECK: #[[SCALAR:.*]] = affine_map<(d0, d1, d2) -> ()>
 // CHECK-LABEL: @zero_without_a_key_then_transpose
@@ -66,7 +66,7 @@ func.func @zero_without_a_key_then_transpose(%q: tensor<4x16x8xf32>, %k: tensor<
 #id = affine_map<(b, m, n) -> (b, m, n)>
 #row = affine_map<(b, m, n) -> (m)>
 
-// The select stays behind the region: its other value is one, or zero is what it takes
+// The select remains after the region: its other value is one, or it selects zero
 // where the condition holds.
 // CHECK-LABEL: @no_fusion_of_another_value
 // CHECK: %[[R:.*]] = flow.dispatch.region
