@@ -57,6 +57,30 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
     ]
 
 
+def padding_and_elementwise(
+    group: Sequence[ir.Operation], op: ir.Operation, image: ir.Value
+) -> tuple[ir.Operation | None, list[ir.Operation]] | NoMatch:
+    """The `tensor.pad` of an op's image, and the other ops of the op's group.
+
+    Args:
+      group: the ops of a region, from `computing`.
+      op: a convolution or a pooling of the group.
+      image: the operand of the op that may be padded.
+
+    Returns:
+      The pad, None without one in the group, and the elementwise ops in block order; a refusal
+      where another op is not elementwise.
+    """
+    pad = ops.defining_op(image)
+    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
+        pad = None
+    elementwise = [o for o in group if o != op and (pad is None or o != pad)]
+    others = [o for o in elementwise if not ops.is_elementwise(o)]
+    if others:
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    return pad, elementwise
+
+
 def returned(region: ir.Operation) -> list[ir.Value]:
     """The values inside a region that are its results."""
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
