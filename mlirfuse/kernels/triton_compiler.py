@@ -21,13 +21,13 @@ from mlirfuse.targets.base import Target
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Architecture:
-    """What Triton calls an architecture.
+    """An architecture under Triton's names.
 
     Attributes:
       backend: Triton's name of the vendor.
       name: the compute capability as a number, or LLVM's name of the processor.
       subgroup: threads of a warp.
-      suffix: of files with its object code.
+      suffix: suffix of files with its object code.
     """
 
     backend: str
@@ -50,8 +50,8 @@ CHANNELS_LAST = (
     "util.func(iree-preprocessing-convert-conv-to-channels-last))",
     "--iree-global-opt-propagate-transposes-through-conv",
 )
-"""Flags of the first phase: the terms of a convolution's kernel lie side by side in an image with
-channels last. The transposes for it move to the ends of the program, through poolings too."""
+"""Flags of the first phase: an image with channels last is K-contiguous in an implicit GEMM. The
+transposes move to the ends of the program, through poolings too."""
 
 BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
@@ -89,7 +89,7 @@ def build(program: Program, arch: str) -> Kernel:
     """Compiles a program for one architecture.
 
     Args:
-      program: what to compile.
+      program: the program.
       arch: a key of `ARCHITECTURES`.
 
     Raises:

@@ -65,7 +65,7 @@ Softmax, one thread, f32:
   of 8x32 and 8x16 are within a tenth of it.
 
 Packed matmuls, two threads: 470 to 515 GFLOP/s for M 128, N and K 384 to 2816; see
-weight_packing_rewrite. Data tiling: N of 8 is f32 in a register of AVX2; fewer columns leave a part
+weight_packing_rewrite. Data tiling: N of 8 is f32 in a register of AVX2; a smaller N leaves a part
 of every register idle, and packing is a dispatch more."""
 
 _TILES: Mapping[str, CpuTiles] = {

@@ -37,19 +37,19 @@ SPECIAL_PART = 16
 """f32 operations in the time of one exponential: 128 multiply-adds a clock and multiprocessor, 16
 special functions. CUDA C++ Programming Guide, throughput of native arithmetic."""
 
-PRODUCT_PART = 60
-"""The card's f32 rate over that of IREE 3.13.0's f32 products. Measured on an H200, 65 groups of
+MATMUL_PART = 60
+"""The card's f32 rate over that of IREE 3.13.0's f32 matmuls. Measured on an H200, 65 groups of
 `benchmarks.ranks`: the model's times rank as the measured ones do by 0.91 with it, 0.70 without."""
 
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 
 class Rates(NamedTuple):
-    """What one card can do at best.
+    """Peak rates of one card.
 
     Attributes:
       bandwidth: bytes per second, read and written bytes counted.
@@ -154,10 +154,10 @@ def create(arch: str) -> Target:
         codegen_flags=_CONTRACT,
         feature_flags={"fma": _CONTRACT, "data_tiling": ()},
         bandwidth=rates.bandwidth,
-        matmul_rate={"f32": rates.single / PRODUCT_PART, "f16": rates.half, "bf16": rates.half},
+        matmul_rate={"f32": rates.single / MATMUL_PART, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
         special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         row_limit=ROW_LIMIT,
         uneven_row_limit=UNEVEN_ROW_LIMIT,

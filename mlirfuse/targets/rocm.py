@@ -24,18 +24,18 @@ multiply-adds. AMD instruction set guides, RDNA 3 and CDNA 3."""
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 WMMA_TILES = {kind: (16, 16, 16) for kind in ("f16", "bf16")}
-"""What IREE 3.13.0 chooses for RDNA 3 and 4."""
+"""M, N and K of the instructions that IREE 3.13.0 chooses for RDNA 3 and 4."""
 
 MFMA_TILES = {**WMMA_TILES, "f32": (16, 16, 4)}
-"""What IREE 3.13.0 chooses for CDNA."""
+"""The same for CDNA."""
 
 
 class Rates(NamedTuple):
-    """What one card can do at best.
+    """Peak rates of one card.
 
     Attributes:
       bandwidth: bytes per second.
@@ -98,7 +98,7 @@ def create(arch: str) -> Target:
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
         special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         row_limit=ROW_LIMIT,
         uneven_row_limit=ROW_LIMIT,

@@ -31,7 +31,7 @@ SPECIAL_PART = 16
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 
@@ -44,7 +44,7 @@ COOPERATIVE = frozenset({"turing", "ampere", "ada", "rdna3", "rdna4"})
 
 
 class Rates(NamedTuple):
-    """What a typical card of the family can do at best.
+    """Peak rates of a typical card of the family.
 
     Attributes:
       bandwidth: bytes per second.
@@ -104,7 +104,7 @@ def create(arch: str) -> Target:
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
         special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
         subgroup=rates.subgroup,
         shared_memory=rates.shared,

@@ -27,7 +27,7 @@ ELEMENT_TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
 
 UNKNOWN_IMAGES = 512
-"""Images that a dynamic number of them counts as, where a configuration is chosen."""
+"""The number that dynamic images count as, where a configuration is chosen."""
 
 Padding = tuple[tuple[int, int], ...]
 """Zeros before and after each dimension of an image."""

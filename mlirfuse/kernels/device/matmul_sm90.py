@@ -40,15 +40,15 @@ class Spec:
     """Sizes and tiles of a persistent matmul.
 
     Attributes:
-      m: rows of A.
-      n: columns of each B, a multiple of `block_n`.
-      k: contracted elements, a multiple of `BLOCK_K`.
+      m: size along M.
+      n: size along N of each B, a multiple of `block_n`.
+      k: size along K, a multiple of `BLOCK_K`.
       b_stride: elements from one column of B to the next.
       masked: whether blocks of some rows of A are zero and not in memory (padding).
-      parts: matmuls of the same A whose tiles are computed apart.
+      parts: matmuls of the same A that have tiles of their own.
       accumulators: operands B of a part, one or two, accumulated by the same CTA (gated units).
-      block_m: rows of a tile.
-      block_n: columns of a tile, of each accumulator.
+      block_m: size of a tile along M.
+      block_n: size of a tile along N, of each accumulator.
       num_stages: stages of the ring.
       consumer_warpgroups: warpgroups that compute, two or three.
       ping_pong: whether each consumer warpgroup has its own tile.

@@ -148,7 +148,7 @@ def _tiles(analysis: PointwiseAnalysis, space: Space, *, wide: bool) -> Tiles:
     starts += [(COLUMNS, split)] * (len(nest.sizes) - split)
     axes = [(group, axis - start) for axis, (group, start) in enumerate(starts)]
     loops: dict[ir.Operation, list[tuple[int, int]]] = {
-        op: [axes[place] for place in places] for op, places in nest.places.items()
+        op: [axes[axis] for axis in op_axes] for op, op_axes in nest.op_axes.items()
     }
     return Tiles(
         space,
