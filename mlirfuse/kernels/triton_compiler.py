@@ -111,8 +111,7 @@ def build(program: Program, arch: str) -> Kernel:
             "subgroup": known.subgroup,
             "output": str(output),
         }
-        said = _run(json.dumps(request), folder)
-        built = json.loads(said)
+        built = json.loads(_run(json.dumps(request), folder))
         threads = built["warps"] * known.subgroup
         code, shared = output.read_bytes(), int(built["shared"])
         declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))
@@ -141,9 +140,9 @@ def _run(request: str, folder: str) -> str:
         lines = [line.strip() for line in done.stderr.splitlines()]
         # Triton's messages end with the source and a caret under it.
         named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-        said = (named or [line for line in lines if line] or ["no diagnostics"])[0][:300]
+        message = (named or [line for line in lines if line] or ["no diagnostics"])[0][:300]
         raise CompileFailedError(
-            f"triton could not build the kernel: {said}",
+            f"triton could not build the kernel: {message}",
             stage="kernel",
             returncode=done.returncode,
             diagnostics=done.stderr,

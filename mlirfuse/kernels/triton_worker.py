@@ -43,7 +43,7 @@ ALIGNMENT = 16
 def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
     """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
 
-    The size of a cluster is said in the text, too: IREE does not launch with one.
+    The text also gets the size of a cluster: IREE does not launch with one.
 
     Raises:
       ValueError: the kernel reads a parameter that Triton added.

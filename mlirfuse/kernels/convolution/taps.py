@@ -32,7 +32,7 @@ class TapRow:
     """Innermost taps with all their channels, contiguous in the image, that are loaded in pairs.
 
     Attributes:
-      dim: dimension of the image along which they lie.
+      dim: dimension of the image that they extend along.
       skip: elements that are loaded before the first tap, so that it starts with a whole pair.
       elements: elements of all taps.
     """

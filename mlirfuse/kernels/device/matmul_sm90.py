@@ -1,7 +1,7 @@
 """Persistent warp-specialized matmul for Hopper, in Gluon.
 
 One CTA runs on each SM and computes tile after tile. A producer warpgroup loads blocks of A and B
-into a ring of shared memory stages, and goes on into the next tile; consumer warpgroups compute
+into a ring of shared memory stages, and continues with the next tile; consumer warpgroups compute
 with `wgmma`. The consumers share the rows of one tile (cooperative), or each has a tile of its own
 (ping-pong), so that the epilogue of one tile overlaps with the main loop of another.
 
@@ -183,7 +183,7 @@ def persistent_matmul(
       bs: pointers to the operands B, `accumulators` for each part.
       others: further arguments of the epilogue, a tuple.
       row_start: function from rows of A to the offsets where they start in memory, and an integer
-        whose bit `n` says whether the blocks of tap `n` are in memory; used where `spec.masked`.
+        whose bit `n` is set where the blocks of tap `n` are in memory; used where `spec.masked`.
       block_start: function from the index of a block of K to its offset in a row, and its tap.
       epilogue: function of a part's accumulators, their rows, shape [block_m, 1], and columns,
         shape [1, block_n], the index of the part, and `others`; it stores the results.
