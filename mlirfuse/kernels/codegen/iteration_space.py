@@ -1,7 +1,7 @@
 """The iteration space of a kernel, and which axis of it every loop of a region is.
 
-Axes come in groups. Along a group the kernel has one flat number: a row of a tile, a column of it,
-or a batch. An axis's own index is computed from that number only where it is needed.
+Axes come in groups. Along a group the kernel has one flat index: a row of a tile, a column of it,
+or a batch. The index of an axis is computed from the flat one only where it is needed.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Body:
         return known
 
     def _note_whole(self, op: ir.Operation, operands: Sequence[str], name: str) -> None:
-        """Takes note of a whole number: one that was rounded, or one with a bound."""
+        """Records a whole number: one that was rounded, or one with a bound."""
         if op.name == "math.roundeven":
             self._whole[name] = operands[0], -math.inf, math.inf
         text = bound_expression(op) or FLOAT.get(op.name, "")
