@@ -205,8 +205,8 @@ def restored(reshape: ir.Operation | None, part: ir.Value, value: ir.Value) -> i
       value: the slice as `parts` returns it.
     """
     if reshape is not None:
-        *rows, _ = ops.shape(reshape.results[0])
-        sizes = [*rows, ops.shape(value)[-1]]
+        *m_sizes, _ = ops.shape(reshape.results[0])
+        sizes = [*m_sizes, ops.shape(value)[-1]]
         value = builders.expand(value, ops.reassociation(reshape), sizes, reshape.operands[1:])
     return builders.collapse(value, _kept(ops.shape(value), ops.shape(part)))
 

@@ -87,7 +87,7 @@ def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
 
 
 def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Builds the kernel; what cannot be built leaves the region as it is."""
+    """Builds the kernel; a kernel that cannot be built leaves the region unchanged."""
     refusal = triton_compiler.missing()
     if refusal is not None:
         return refusal

@@ -30,7 +30,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Reads what `to_dict` wrote.
+        """The inverse of `to_dict`.
 
         Raises:
           ValueError: a field is unknown, missing or of another type.

@@ -21,13 +21,13 @@ from mlirfuse.targets.base import Target
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Architecture:
-    """What Triton calls an architecture.
+    """An architecture under Triton's names.
 
     Attributes:
       backend: Triton's name of the vendor.
       name: the compute capability as a number, or LLVM's name of the processor.
       subgroup: threads of a warp.
-      suffix: of files with its object code.
+      suffix: suffix of files with its object code.
     """
 
     backend: str
@@ -50,8 +50,8 @@ CHANNELS_LAST = (
     "util.func(iree-preprocessing-convert-conv-to-channels-last))",
     "--iree-global-opt-propagate-transposes-through-conv",
 )
-"""Flags of the first phase: the terms of a convolution's kernel lie side by side in an image with
-channels last. The transposes for it move to the ends of the program, through poolings too."""
+"""Flags of the first phase: an image with channels last is K-contiguous in an implicit GEMM. The
+transposes move to the ends of the program, through poolings too."""
 
 BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
@@ -89,7 +89,7 @@ def build(program: Program, arch: str) -> Kernel:
     """Compiles a program for one architecture.
 
     Args:
-      program: what to compile.
+      program: the program.
       arch: a key of `ARCHITECTURES`.
 
     Raises:
@@ -111,8 +111,7 @@ def build(program: Program, arch: str) -> Kernel:
             "subgroup": known.subgroup,
             "output": str(output),
         }
-        said = _run(json.dumps(request), folder)
-        built = json.loads(said)
+        built = json.loads(_run(json.dumps(request), folder))
         threads = built["warps"] * known.subgroup
         code, shared = output.read_bytes(), int(built["shared"])
         declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))
@@ -141,9 +140,9 @@ def _run(request: str, folder: str) -> str:
         lines = [line.strip() for line in done.stderr.splitlines()]
         # Triton's messages end with the source and a caret under it.
         named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-        said = (named or [line for line in lines if line] or ["no diagnostics"])[0][:300]
+        message = (named or [line for line in lines if line] or ["no diagnostics"])[0][:300]
         raise CompileFailedError(
-            f"triton could not build the kernel: {said}",
+            f"triton could not build the kernel: {message}",
             stage="kernel",
             returncode=done.returncode,
             diagnostics=done.stderr,

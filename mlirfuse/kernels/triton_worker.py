@@ -1,7 +1,7 @@
 """Compiles one Triton kernel in a process: `python -P -m mlirfuse.kernels.triton_worker`.
 
 Standard input is JSON with the program's text; the object code goes to the file named `output`,
-what is known of it to standard output. No GPU and no driver is needed.
+its shared memory and warps to standard output. No GPU and no driver is needed.
 """
 
 import importlib.util
@@ -43,7 +43,7 @@ ALIGNMENT = 16
 def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
     """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
 
-    The size of a cluster is said in the text, too: IREE does not launch with one.
+    The text also gets the size of a cluster: IREE does not launch with one.
 
     Raises:
       ValueError: the kernel reads a parameter that Triton added.
@@ -68,7 +68,8 @@ def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
 def amdgcn_for_iree(text: str, count: int) -> str:
     """The same of AMD's assembly: only the kernel's own arguments are described.
 
-    HIP passes what is described. The size of all arguments stays: the hardware loads that much.
+    HIP passes the arguments that are described. Their total size is unchanged: the hardware loads
+    that many bytes.
 
     Raises:
       ValueError: the text has another form.
@@ -82,7 +83,7 @@ def amdgcn_for_iree(text: str, count: int) -> str:
 
 
 def _source_class(entry: Any) -> Any:
-    """What Triton takes a kernel as: one of its own language, or of Gluon."""
+    """Triton's class of the source of a kernel, in Triton or in Gluon."""
     if entry.is_gluon():
         from triton.experimental.gluon._runtime import GluonASTSource
 

@@ -1,7 +1,7 @@
-"""Readers of the values of switches: each brings a spelling of one place to the field's type.
+"""Conversions of the values of switches to the types of their fields.
 
-A reader takes text or a value of Python or TOML, and raises `UsageError` for anything else; the
-caller adds the place and the name of the switch.
+Each takes text or a value of Python or TOML, and raises `UsageError` for anything else; the caller
+adds the source of the value and the name of the switch.
 """
 
 from __future__ import annotations

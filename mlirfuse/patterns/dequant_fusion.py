@@ -16,21 +16,48 @@ Source: mlirfuse, measured on an NVIDIA H100.
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.matmul.analysis import can_take
+from mlirfuse.kernels.matmul.dequantization import BITS
 from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
+from mlirfuse.targets.base import Target
 
-MIN_M = {"i4": 256, "i8": 512}
-"""Smallest M for which writing weights out pays, by their element type: 4096x4096 and 14336x4096
-weights on an NVIDIA H100. Writing out takes a microsecond for each million weights; in-loop
-dequantization takes 36 to 45 ns more for each row of M and 4096x4096 weights."""
+OPERATIONS_PER_TILE = {"i4": 21, "i8": 17}
+"""Cost of in-loop dequantization by the element type of the weight: f32 operations of the device
+per weight and tile along M. Measured on an NVIDIA H100, 4096x4096 weights, M 1024 and 4096: for
+each row of A 33 ns (i8) and 36 to 47 ns (i4, taken as 42), at the rates of `cuda:sm_90`."""
+
+RESULT_BITS = 16
+"""Bits of an element of a dequantized weight, f16 or bf16."""
+
+TILE_M = 128
+"""Size along M of the tiles that `OPERATIONS_PER_TILE` was measured with."""
+
+
+def min_m(weight: str, target: Target) -> int:
+    """Smallest M for which writing out a dequantized weight pays, a power of two.
+
+    At this M writing the weight out, which is bound by memory, takes as long as dequantizing it for
+    each tile along M, which is bound by arithmetic. For `cuda:sm_90` it is 256 with i4 and 512 with
+    i8, as measured on an NVIDIA H100 with 4096x4096 and 14336x4096 weights.
+
+    Args:
+      weight: element type of the weight: `i4` or `i8`.
+      target: the target, for its memory bandwidth and its rate of f32 operations.
+    """
+    num_bytes = (BITS[weight] + RESULT_BITS) / 8
+    seconds_per_tile = OPERATIONS_PER_TILE[weight] / target.vector_rate
+    num_tiles = num_bytes / target.bandwidth / seconds_per_tile
+    return 1 << max(0, round(math.log2(TILE_M * num_tiles)))
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -71,7 +98,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
             if size is None:
                 return NoMatch(Reason.DYNAMIC_SHAPE, "M is dynamic")
             m *= size
-    smallest = MIN_M[ops.element_type(found.weight)]
+    smallest = min_m(ops.element_type(found.weight), ctx.target)
     if m < smallest:
         return NoMatch(
             Reason.NOT_PROFITABLE, f"M is {m}, a group of its own pays from {smallest} on"

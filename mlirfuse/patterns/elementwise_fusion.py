@@ -81,9 +81,9 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
 
 def _widens(op: ir.Operation) -> bool:
     """Whether a result's elements have more bits than an operand's: not a root for IREE."""
-    widest = _bits(op)
+    bits = _bits(op)
     tensors = [v for v in ops.inputs(op) if ops.ranked(v) is not None]
-    return any(ops.element_bits(v) < widest for v in tensors)
+    return any(ops.element_bits(v) < bits for v in tensors)
 
 
 def _bits(op: ir.Operation) -> int:

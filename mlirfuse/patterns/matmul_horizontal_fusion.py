@@ -189,7 +189,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses a match without a modelled gain, and matmuls with packed weights."""
-    if ctx.target.packed_tiles and ops.element_type(match.root.operands[1]) == "f32":
+    if ctx.target.packed_matmul_tiles and ops.element_type(match.root.operands[1]) == "f32":
         return NoMatch(Reason.NOT_PROFITABLE, "with packed weights each is at the machine's peak")
     gain = _gain(match.data, ctx)
     return None if gain > 0 else NoMatch(Reason.NOT_PROFITABLE, f"{-gain:.2f} us slower")

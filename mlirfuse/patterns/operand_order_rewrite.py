@@ -34,7 +34,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     maps, _ = found
     kinds = {ops.element_type(value) for value in ops.inputs(root)}
-    if not kinds <= set(ctx.target.product_tiles):
+    if not kinds <= set(ctx.target.mma_shapes):
         return None
     left, right, out = ({*index_map} for index_map in maps)
     m = [d for d in left & out - right if d is not None]

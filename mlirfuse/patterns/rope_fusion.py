@@ -47,8 +47,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not gathers.is_rotation(root):
         return None
     if gathers.reads_transposed(root):
-        turned = rotations(root, ctx.target.max_operands)
-        return turned if isinstance(turned, NoMatch) else Match(root, tuple(turned.ops), turned)
+        several = rotations(root, ctx.target.max_operands)
+        return several if isinstance(several, NoMatch) else Match(root, tuple(several.ops), several)
     found = gathers.gathered(root, ctx.target.max_operands, takes_epilogues=True)
     if found is None or isinstance(found, NoMatch):
         return found

@@ -66,7 +66,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if m is None or n is None:
         return NoMatch(Reason.DYNAMIC_SHAPE, "M is dynamic")
     tile = next(
-        (t for t in ctx.target.packed_tiles if m % t.rows == 0 and n % t.columns == 0),
+        (t for t in ctx.target.packed_matmul_tiles if m % t.m == 0 and n % t.n == 0),
         None,
     )
     if tile is None or ctx.target.cpu_tiles is None:
@@ -100,7 +100,7 @@ def _splits(root: ir.Operation, chain: list[ir.Operation]) -> bool:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the packed matmul and its epilogue over M, the tiles of N, and N in a tile."""
     root, *chain = match.ops
-    tile_n = match.data.tile.columns
+    tile_n = match.data.tile.n
     wide = {root.results[0]: _matmul(root, match.data)}
     axis_n = {root.results[0]: 1}
     for op in chain:
@@ -125,7 +125,7 @@ def _matmul(root: ir.Operation, plan: _Plan) -> ir.Value:
     m, n = ops.shape(init)
     assert m is not None
     assert n is not None
-    tile_n = plan.tile.columns
+    tile_n = plan.tile.n
     tiles = n // tile_n
     with ir.InsertionPoint(root), root.location:
         packed = builders.at_load_time([weight], lambda w: _packed(w[0], plan), "packed_weight")
@@ -144,7 +144,7 @@ def _matmul(root: ir.Operation, plan: _Plan) -> ir.Value:
 
 def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
     """The weight as tiles of N, K-major in each tile."""
-    split = _expanded(weight, 0 if plan.n_first else 1, plan.tile.columns)
+    split = _expanded(weight, 0 if plan.n_first else 1, plan.tile.n)
     read = (0, 2, 1) if plan.n_first else (1, 0, 2)
     return builders.transpose(split, read)
 
@@ -152,13 +152,13 @@ def _packed(weight: ir.Value, plan: _Plan) -> ir.Value:
 def _tiling(m: int, tiles: int, plan: _Plan) -> ir.Attribute:
     """Tile sizes for IREE's code generation: of workgroups, of registers, and along K."""
     tile, sizes = plan.tile, plan.sizes
-    block_m = _divisor(m // tile.rows, max(1, sizes.max_packed_m // tile.rows)) * tile.rows
+    block_m = _divisor(m // tile.m, max(1, sizes.max_packed_m // tile.m)) * tile.m
     block_n_tiles = _divisor(tiles, sizes.max_packed_n_tiles)
     return analysis_cache.parse(
         ir.Attribute,
         "#iree_codegen.compilation_info<lowering_config = #iree_cpu.lowering_config<"
-        f"distribution = [{block_m}, {block_n_tiles}, {tile.columns}, 0], "
-        f"vector_common_parallel = [{tile.rows}, 1, {tile.columns}, 0], "
+        f"distribution = [{block_m}, {block_n_tiles}, {tile.n}, 0], "
+        f"vector_common_parallel = [{tile.m}, 1, {tile.n}, 0], "
         "vector_reduction = [0, 0, 0, 1]>, translation_info = #iree_codegen.translation_info<"
         "pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>>",
     )

@@ -1,4 +1,4 @@
-"""Modules under the names that they had in version 0.1: they are found, with a warning.
+"""Modules and fields under their names of version 0.1: they are found, with a warning.
 
     from mlirfuse.patterns import loading     # DeprecationWarning: ... is mlirfuse.plugins.registry
 
@@ -7,13 +7,17 @@ The old names go with version 0.3.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _RECOGNIZED = (
     "attention",
@@ -105,11 +109,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Imports the module of the new name."""
         new = _PACKAGE + MODULES[module.__name__.removeprefix(_PACKAGE)]
-        warnings.warn(
-            f"{module.__name__} is {new} now; the old name goes with mlirfuse 0.3",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        _warn(module.__name__, new)
         sys.modules[module.__name__] = importlib.import_module(new)
 
 
@@ -117,3 +117,44 @@ def install() -> None:
     """Makes the old names known to `import`."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
+
+
+def renamed_fields(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """Returns a decorator for a dataclass whose fields have old names, too.
+
+    Old names are arguments of the constructor and of `dataclasses.replace`, and attributes.
+
+    Args:
+      names: old name -> the field's name.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        init = cls.__init__
+
+        def label(name: str) -> str:
+            return f"{cls.__name__}.{name}"
+
+        @functools.wraps(init)
+        def init_with_old_names(self: T, *args: Any, **fields: Any) -> None:
+            for old in names.keys() & fields.keys():
+                _warn(label(old), label(names[old]))
+                fields[names[old]] = fields.pop(old)
+            init(self, *args, **fields)
+
+        def old_attribute(self: T, name: str) -> Any:
+            if name not in names:
+                raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
+            _warn(label(name), label(names[name]))
+            return getattr(self, names[name])
+
+        # Set at run time, so that type checkers know the new names alone.
+        setattr(cls, "__init__", init_with_old_names)  # noqa: B010
+        setattr(cls, "__getattr__", old_attribute)  # noqa: B010
+        return cls
+
+    return decorate
+
+
+def _warn(old: str, new: str) -> None:
+    text = f"{old} is {new} now; the old name goes with mlirfuse 0.3"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)

@@ -14,14 +14,14 @@ TARGETS: Mapping[str, Callable[[str], Target]] = {
     "rocm": rocm.create,
     "vulkan": vulkan.create,
 }
-"""Name of a target -> what makes it from the part after the colon, which may be empty."""
+"""Name of a target -> its constructor from the part after the colon, which may be empty."""
 
 
 def parse(spec: str | Target) -> Target:
     """The target that `--target=SPEC` names: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:rdna3`.
 
     It has the rates that `mlirfuse-tune --calibrate` measured for it, and the configurations of
-    `mlirfuse-tune --kernels`, if they did. What is a target already is returned as it is.
+    `mlirfuse-tune --kernels`, if they did. A `Target` is returned unchanged.
 
     Raises:
       UsageError: there is no such target, the target has no such architecture, or a file of

@@ -1,17 +1,40 @@
-"""What the engine and the passes may know about a target."""
+"""Targets as the engine and the passes see them: capabilities, resources and rates."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TypeAlias
+
+from mlirfuse.support import renamed
+
+MmaShape: TypeAlias = tuple[int, int, int]
+"""M, N and K of a matrix instruction."""
+
+RENAMED_FIELDS: Mapping[str, str] = {
+    "attention_heads": "max_attention_head_size",
+    "attention_multiple": "attention_size_multiple",
+    "outer_batch": "outer_batch_mma_shapes",
+    "packed_tiles": "packed_matmul_tiles",
+    "product_tiles": "mma_shapes",
+    "subgroup": "subgroup_size",
+    "twice_row_limit": "multi_reduction_row_limit",
+    "uneven_row_limit": "non_power_of_two_row_limit",
+}
+"""Field of `Target` in version 0.1 -> its name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tile:
-    """What a product keeps in registers: rows of the left operand times columns of the right."""
+    """A register tile of a matmul's accumulators.
 
-    rows: int
-    columns: int
+    Attributes:
+      m: size along M.
+      n: size along N.
+    """
+
+    m: int
+    n: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +108,10 @@ class GpuDevice:
     max_cluster_size: int = 1
 
 
+@renamed.renamed_fields(RENAMED_FIELDS)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """One machine to compile for: capabilities, modelled rates, and how IREE is told.
+    """One machine to compile for: capabilities, modelled rates, and flags of IREE.
 
     Attributes:
       name: `cpu`, `cuda`, `rocm` or `vulkan`.
@@ -106,26 +130,27 @@ class Target:
       max_operands: operands and results that IREE takes in one dispatch.
       stack_limit: bytes of a CPU thread's stack that a dispatch may use; None where it does not
         apply.
-      row_limit: elements of a row, a power of two, that a group of reductions over rows may keep
-        and write; None where there is no limit.
-      uneven_row_limit: the same for other numbers of elements.
-      twice_row_limit: the same where the group sums a row more than once; None for no other limit.
-      attention_heads: size of a head up to which IREE's code for attention was measured to be
-        faster than that for its parts; None where it was not measured.
-      attention_multiple: what queries, keys and heads have to be multiples of for that code to use
-        matrix instructions; None where it was not measured.
+      row_limit: elements of a row, a power of two, that a group of row reductions may buffer and
+        write; None for no limit.
+      non_power_of_two_row_limit: the same for other numbers of elements.
+      multi_reduction_row_limit: the same for a group that reduces a row more than once; None for no
+        limit of its own.
+      max_attention_head_size: head size up to which IREE's code for attention was measured to be
+        faster than separate ops; None where it was not measured.
+      attention_size_multiple: divisor of the numbers of queries and keys and of head sizes with
+        which that code uses matrix instructions; None where it was not measured.
       kernels: whether kernels of a provider replace groups: limits of IREE's own code do not count.
-      subgroup: lanes of a subgroup, where the code generator cannot write sums of rows that no
-        multiple of it fills; None elsewhere.
+      subgroup_size: lanes of a subgroup, where the code generator cannot lower reductions of rows
+        that are no multiple of it; None elsewhere.
       shared_memory: bytes of workgroup memory; None where it does not apply.
-      packed_tiles: tiles of f32 for products with packed weights, the best first; none where no
-        measurement shows that packing pays.
+      packed_matmul_tiles: register tiles of f32 matmuls with packed weights, the best first; none
+        where no measurement shows that packing pays.
       cpu_tiles: tile sizes of softmax and of packed matmuls; None for other targets than CPUs.
-      product_tiles: element type of the operands -> rows, columns and terms of the matrix
-        instructions that IREE gives a contraction of several results; it pads none. Without them
-        such a contraction reads its operands once for each row.
-      outer_batch: the same of the instructions that the code generator uses for a contraction with
-        one batch loop, and only fails to where that loop is not the outer one of every tensor.
+      mma_shapes: element type of the operands -> M, N and K of the matrix instructions that IREE
+        uses for a contraction of several results, without padding. Without them such a contraction
+        reads its operands once for each index of M.
+      outer_batch_mma_shapes: the same of the instructions that the code generator uses for a
+        contraction with one batch loop only where that loop is the outermost of every tensor.
       bf16_instructions: whether the target's instructions round f32 to bf16; where none does,
         integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
@@ -149,17 +174,17 @@ class Target:
     max_operands: int = 16
     stack_limit: int | None = None
     row_limit: int | None = None
-    uneven_row_limit: int | None = None
-    twice_row_limit: int | None = None
-    attention_heads: int | None = None
-    attention_multiple: int | None = None
+    non_power_of_two_row_limit: int | None = None
+    multi_reduction_row_limit: int | None = None
+    max_attention_head_size: int | None = None
+    attention_size_multiple: int | None = None
     kernels: bool = False
-    subgroup: int | None = None
+    subgroup_size: int | None = None
     shared_memory: int | None = None
-    packed_tiles: tuple[Tile, ...] = ()
+    packed_matmul_tiles: tuple[Tile, ...] = ()
     cpu_tiles: CpuTiles | None = None
-    product_tiles: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
-    outer_batch: Mapping[str, tuple[int, int, int]] = dataclasses.field(default_factory=dict)
+    mma_shapes: Mapping[str, MmaShape] = dataclasses.field(default_factory=dict)
+    outer_batch_mma_shapes: Mapping[str, MmaShape] = dataclasses.field(default_factory=dict)
     bf16_instructions: bool = True
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     gpu: GpuDevice | None = None

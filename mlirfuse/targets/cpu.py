@@ -33,8 +33,8 @@ STACK_LIMIT = 32 * 1024
 
 _DATA_TILING = ("--iree-dispatch-creation-data-tiling",)
 
-_AVX512_TILES = (*(Tile(rows, 32) for rows in (8, 12, 10, 7, 6, 5)), Tile(4, 64))
-"""Ten to 24 vectors of sums in 32 registers: fewer do not hide the latency of the multiply-adds.
+_AVX512_TILES = (*(Tile(m, 32) for m in (8, 12, 10, 7, 6, 5)), Tile(4, 64))
+"""Ten to 24 vectors of accumulators in 32 registers: fewer expose the latency of multiply-adds.
 Each of them within 5 % of the best for M 120 or 126, N and K 1024; see weight_packing_rewrite."""
 
 _MEASURED_TILES = CpuTiles(
@@ -65,7 +65,7 @@ Softmax, one thread, f32:
   of 8x32 and 8x16 are within a tenth of it.
 
 Packed matmuls, two threads: 470 to 515 GFLOP/s for M 128, N and K 384 to 2816; see
-weight_packing_rewrite. Data tiling: N of 8 is f32 in a register of AVX2; fewer columns leave a part
+weight_packing_rewrite. Data tiling: N of 8 is f32 in a register of AVX2; a smaller N leaves a part
 of every register idle, and packing is a dispatch more."""
 
 _TILES: Mapping[str, CpuTiles] = {
@@ -147,7 +147,7 @@ def create(arch: str) -> Target:
         parallelism=PARALLELISM,
         launch_us=LAUNCH_US,
         stack_limit=STACK_LIMIT,
-        packed_tiles=_AVX512_TILES if vectors == "avx512" else (),
+        packed_matmul_tiles=_AVX512_TILES if vectors == "avx512" else (),
         cpu_tiles=_TILES[vectors],
         bf16_instructions=_has("avx512_bf16", _AVX512_BF16_NAMES, arch),
         source="measured with IREE 3.13.0 on two cores of an AMD EPYC (Zen 5), AVX-512",

@@ -12,19 +12,19 @@ ROW_LIMIT = 32768
 norm of 64x65536 f32 with the sum as a result compile in 27 s on two busy cores, without groups in
 3 s; 64x32768 in 10 s."""
 
-UNEVEN_ROW_LIMIT = 8192
+NON_POWER_OF_TWO_ROW_LIMIT = 8192
 """The same where the row is no power of two: for sm_80 9 s at 6144 elements, 12 s at 7168, more
 than two minutes at 12288."""
 
-TWICE_ROW_LIMIT = 4096
+MULTI_REDUCTION_ROW_LIMIT = 4096
 """The same where a row is summed more than once: add and layer norm of 16384x8192 f16 with the sum
 as a result take 25.6 ms on an H100, in two dispatches 1.1 ms; 16384x4096 take 0.47 and 0.56 ms."""
 
-ATTENTION_HEADS = 64
+MAX_ATTENTION_HEAD_SIZE = 64
 """IREE 3.13.0 on an H100, f16: 8x16x1024x64 takes 0.49 ms as attention and 0.72 ms in parts, but
 causal 1x32x4096x128 takes 5.4 and 4.1 ms, 2x32x1024x128 with 8 heads of keys 0.68 and 0.49 ms."""
 
-ATTENTION_MULTIPLE = 16
+ATTENTION_SIZE_MULTIPLE = 16
 """Of other sizes IREE 3.13.0 uses no matrix instructions: ViT-B/16, 197 tokens, batch 32, f16,
 takes 262 ms on an H100, and 22 ms in parts."""
 
@@ -33,23 +33,23 @@ DEFAULT_ARCH = "sm_80"
 LAUNCH_US = 5.0
 """Microseconds of one more dispatch in a stream: the low end of 5 to 10 seen on an H100."""
 
-SPECIAL_PART = 16
+OPERATIONS_PER_EXPONENTIAL = 16
 """f32 operations in the time of one exponential: 128 multiply-adds a clock and multiprocessor, 16
 special functions. CUDA C++ Programming Guide, throughput of native arithmetic."""
 
-PRODUCT_PART = 60
-"""The card's f32 rate over that of IREE 3.13.0's f32 products. Measured on an H200, 65 groups of
+MATMUL_SLOWDOWN = 60
+"""The card's f32 rate over that of IREE 3.13.0's f32 matmuls. Measured on an H200, 65 groups of
 `benchmarks.ranks`: the model's times rank as the measured ones do by 0.91 with it, 0.70 without."""
 
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 
 class Rates(NamedTuple):
-    """What one card can do at best.
+    """Peak rates of one card.
 
     Attributes:
       bandwidth: bytes per second, read and written bytes counted.
@@ -102,7 +102,7 @@ GPUS = {
 NVIDIA's data sheets; shared memory and threads of the CUDA C++ Programming Guide, table of compute
 capabilities; clusters of 8 CTAs are portable, those of 16 are not."""
 
-PRODUCT_TILES = {kind: (16, 8, 16) for kind in ("f16", "bf16")}
+MMA_SHAPES = {kind: (16, 8, 16) for kind in ("f16", "bf16")}
 """`mma.sync` of sm_80 and later, which IREE 3.13.0 chooses; it has nothing for f32."""
 
 # IREE 3.13.0 does not know sm_90 by name and gives sm_86 the workgroup memory of sm_80, with which
@@ -154,18 +154,18 @@ def create(arch: str) -> Target:
         codegen_flags=_CONTRACT,
         feature_flags={"fma": _CONTRACT, "data_tiling": ()},
         bandwidth=rates.bandwidth,
-        matmul_rate={"f32": rates.single / PRODUCT_PART, "f16": rates.half, "bf16": rates.half},
+        matmul_rate={"f32": rates.single / MATMUL_SLOWDOWN, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
-        special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        special_rate=rates.single / OPERATIONS_PER_EXPONENTIAL,
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         row_limit=ROW_LIMIT,
-        uneven_row_limit=UNEVEN_ROW_LIMIT,
-        twice_row_limit=TWICE_ROW_LIMIT,
-        attention_heads=ATTENTION_HEADS,
-        attention_multiple=ATTENTION_MULTIPLE,
+        non_power_of_two_row_limit=NON_POWER_OF_TWO_ROW_LIMIT,
+        multi_reduction_row_limit=MULTI_REDUCTION_ROW_LIMIT,
+        max_attention_head_size=MAX_ATTENTION_HEAD_SIZE,
+        attention_size_multiple=ATTENTION_SIZE_MULTIPLE,
         shared_memory=rates.shared,
-        product_tiles=PRODUCT_TILES if int(arch.removeprefix("sm_")) >= 80 else {},
+        mma_shapes=MMA_SHAPES if int(arch.removeprefix("sm_")) >= 80 else {},
         gpu=GPUS.get(arch),
         source=rates.source,
     )

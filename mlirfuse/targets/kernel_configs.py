@@ -69,7 +69,7 @@ def store(target: Target, found: Iterable[MeasuredConfig]) -> Path:
 
 
 def forget(target: Target) -> bool:
-    """Goes back to the built-in configurations; says whether the target had others.
+    """Goes back to the built-in configurations; returns whether the target had others.
 
     Raises:
       UsageError: the user's configurations are off, or the file is damaged.

@@ -17,25 +17,25 @@ DEFAULT_ARCH = "gfx942"
 LAUNCH_US = 8.0
 """Microseconds of one more dispatch; assumed, not measured: no AMD card was at hand."""
 
-SPECIAL_PART = 8
+OPERATIONS_PER_EXPONENTIAL = 8
 """f32 operations in the time of one exponential: transcendentals run at a quarter of the rate of
 multiply-adds. AMD instruction set guides, RDNA 3 and CDNA 3."""
 
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
-WMMA_TILES = {kind: (16, 16, 16) for kind in ("f16", "bf16")}
-"""What IREE 3.13.0 chooses for RDNA 3 and 4."""
+WMMA_SHAPES = {kind: (16, 16, 16) for kind in ("f16", "bf16")}
+"""M, N and K of the instructions that IREE 3.13.0 chooses for RDNA 3 and 4."""
 
-MFMA_TILES = {**WMMA_TILES, "f32": (16, 16, 4)}
-"""What IREE 3.13.0 chooses for CDNA."""
+MFMA_SHAPES = {**WMMA_SHAPES, "f32": (16, 16, 4)}
+"""The same for CDNA."""
 
 
 class Rates(NamedTuple):
-    """What one card can do at best.
+    """Peak rates of one card.
 
     Attributes:
       bandwidth: bytes per second.
@@ -97,13 +97,13 @@ def create(arch: str) -> Target:
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
-        special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        special_rate=rates.single / OPERATIONS_PER_EXPONENTIAL,
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LAUNCH_US,
         row_limit=ROW_LIMIT,
-        uneven_row_limit=ROW_LIMIT,
+        non_power_of_two_row_limit=ROW_LIMIT,
         shared_memory=rates.shared,
-        product_tiles=MFMA_TILES if arch.startswith("gfx9") else WMMA_TILES,
+        mma_shapes=MFMA_SHAPES if arch.startswith("gfx9") else WMMA_SHAPES,
         gpu=GPUS.get(arch),
         source=rates.source,
     )

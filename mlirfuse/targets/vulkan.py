@@ -25,33 +25,33 @@ _DECOMPOSE_ATTENTION = (
 
 _NO_ATTENTION = "IREE's SPIR-V code generation leaves iree_linalg_ext.online_attention unlowered"
 
-SPECIAL_PART = 16
+OPERATIONS_PER_EXPONENTIAL = 16
 """f32 operations in the time of one exponential, as on NVIDIA's cards."""
 
 LANE_RATE = 3.4e9
 """f32 operations per second of one lane: a multiply-add each clock at 1.7 GHz."""
 
-LANES_FILLED = 4
+ITERATIONS_PER_LANE = 4
 """Iterations that a lane needs at hand to hide the latency of memory; an estimate."""
 
 
 # "no GPU subgroup mma compute ops generated", compiled with IREE 3.13.0; not with two batch loops,
 # not for f16 summed in f16, and not for families without cooperative matrices in f16.
-OUTER_BATCH = {"f16": (16, 8, 16)}
+OUTER_BATCH_MMA_SHAPES = {"f16": (16, 8, 16)}
 
 COOPERATIVE = frozenset({"turing", "ampere", "ada", "rdna3", "rdna4"})
 """Families for which IREE generates cooperative matrices of f16."""
 
 
 class Rates(NamedTuple):
-    """What a typical card of the family can do at best.
+    """Peak rates of a typical card of the family.
 
     Attributes:
       bandwidth: bytes per second.
       half: f16 contractions, operations per second; f32's where there is no matrix unit.
       single: f32 vector work, operations per second.
       shared: bytes of workgroup memory that IREE takes the family to have.
-      subgroup: lanes of a subgroup that IREE takes the family to have.
+      subgroup_size: lanes of a subgroup that IREE takes the family to have.
       source: the card whose data sheet the numbers come from.
     """
 
@@ -59,7 +59,7 @@ class Rates(NamedTuple):
     half: float
     single: float
     shared: int
-    subgroup: int
+    subgroup_size: int
     source: str
 
 
@@ -103,12 +103,12 @@ def create(arch: str) -> Target:
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
         vector_rate=rates.single,
-        special_rate=rates.single / SPECIAL_PART,
-        parallelism=LANES_FILLED * max(1, int(rates.single / LANE_RATE)),
+        special_rate=rates.single / OPERATIONS_PER_EXPONENTIAL,
+        parallelism=ITERATIONS_PER_LANE * max(1, int(rates.single / LANE_RATE)),
         launch_us=LLVMPIPE_LAUNCH_US if arch == "llvmpipe" else LAUNCH_US,
-        subgroup=rates.subgroup,
+        subgroup_size=rates.subgroup_size,
         shared_memory=rates.shared,
-        outer_batch=OUTER_BATCH if arch in COOPERATIVE else {},
+        outer_batch_mma_shapes=OUTER_BATCH_MMA_SHAPES if arch in COOPERATIVE else {},
         unsupported={
             "attention": _NO_ATTENTION,
             "flash_attention_fusion_v1": _NO_ATTENTION,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.support import json_file
 from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments
@@ -228,17 +228,13 @@ def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
 
 
 def _jobs(file: Path) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(
-        isinstance(j, dict) and "problem" in j for j in found
-    ):
-        raise UsageError(f"{file} is not a result of measure.py")
-    return found
+    def is_result(value: Any) -> bool:
+        return isinstance(value, list) and all(
+            isinstance(job, dict) and "problem" in job for job in value
+        )
+
+    jobs: list[dict[str, Any]] = json_file.read(file, is_result, "a result of measure.py")
+    return jobs
 
 
 def _keep(target: Target, jobs: list[dict[str, Any]], table: Path | None) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from mlirfuse.core import UsageError
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.kernels.registry import FAMILY_OF_ENTRY
+from mlirfuse.support import json_file
 from mlirfuse.tuning import kernel_search
 
 _LISTS = ("configs", "baselines")
@@ -91,14 +92,10 @@ def _again(
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
-    except ValueError:
-        table = None
-    if not isinstance(table, dict) or not all(isinstance(table.get(n), list) for n in _LISTS):
-        raise UsageError(f"{file} is not a table of configurations")
+    def is_table(value: Any) -> bool:
+        return isinstance(value, dict) and all(isinstance(value.get(n), list) for n in _LISTS)
+
+    table: dict[str, Any] = json_file.read(file, is_table, "a table of configurations")
     return table
 
 

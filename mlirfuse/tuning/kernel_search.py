@@ -33,7 +33,7 @@ from mlirfuse.tuning import kernel_timing
 _TYPES = {"*fp16": "f16", "*bf16": "bf16", "*fp32": "f32"}
 
 ROWS = DEFAULT_DYNAMIC_M
-"""A dynamic number of rows, where candidates are measured."""
+"""The number that a dynamic first dimension has, where candidates are measured."""
 
 MIN_GAIN = 0.03
 """The part of the default configuration's time that a measured one saves at least to be kept: more

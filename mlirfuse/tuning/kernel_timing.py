@@ -191,7 +191,7 @@ class _Group:
             for _ in range(copies)
         ]
         self.results = [(n * _BYTES[kind], kind) for n, kind in job["results"]]
-        # Results have copies too: a cache would hold what is written over and over.
+        # Results have copies too: a cache would hold a buffer that is written over and over.
         self.written = [
             [device.memory(np.zeros(16, np.uint8), size) for size, _ in self.results]
             for _ in range(copies)

@@ -1,6 +1,6 @@
 """Attention is recognized in the ways that PyTorch, JAX and ONNX write it, on real imports.
 
-Every writing has a number of queries of its own, by which its group is found again.
+Every variant has its own number of queries, which identifies its group.
 """
 
 import math
@@ -12,12 +12,8 @@ import onnx.parser
 import pytest
 import torch
 import torch.nn.functional as F
-from iree.compiler import ir
 
-from mlirfuse import api
-from mlirfuse.compilation import open_model
-from mlirfuse.options import FusionOptions
-from mlirfuse.structured.ir import ops
+from helpers.group_sizes import passes_by_size, sizes
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 24
@@ -33,23 +29,14 @@ SCALE = 0.3
 
 def fused(model, inputs=None) -> dict[int, set[str]]:
     """Number of queries -> the passes that formed groups with so many."""
-    options = FusionOptions(pipeline=f"{V1},{V2}")
-    with open_model(model, inputs, target=TARGET, options=options) as work, ir.Context():
-        module, _ = api.fuse(work.normalized, target=TARGET, options=options)
-        found: dict[int, set[str]] = {}
-        for function in ops.functions(module):
-            for op in ops.nested_ops(function):
-                if op.name == ops.REGION:
-                    assert any(o.name == "iree_linalg_ext.attention" for o in ops.nested_ops(op))
-                    queries = ops.num_elements(op.results[0]) // EACH
-                    name = ir.StringAttr(op.attributes["mlirfuse.pass"]).value
-                    found.setdefault(queries, set()).add(name)
-    return found
-
-
-def queries(writings) -> dict[str, int]:
-    """Name of a writing -> its number of queries."""
-    return {name: 16 + 2 * number for number, name in enumerate(writings)}
+    return passes_by_size(
+        model,
+        inputs,
+        elements_per_size=EACH,
+        target=TARGET,
+        pipeline=f"{V1},{V2}",
+        required_op="iree_linalg_ext.attention",
+    )
 
 
 # --- PyTorch -------------------------------------------------------------------------------------
@@ -109,7 +96,7 @@ TORCH = {
 }
 
 
-class Writings(torch.nn.Module):
+class Variants(torch.nn.Module):
     def forward(self, *arguments):
         triples = zip(*[iter(arguments)] * 3, strict=True)
         return tuple(write(*t) for (write, _, _), t in zip(TORCH.values(), triples, strict=True))
@@ -120,15 +107,15 @@ def from_torch():
     kinds = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
     arguments = [
         torch.zeros((BATCH, HEADS, rows, WIDTH), dtype=kinds[dtype])
-        for (_, dtype, _), number in zip(TORCH.values(), queries(TORCH).values(), strict=True)
+        for (_, dtype, _), number in zip(TORCH.values(), sizes(TORCH).values(), strict=True)
         for rows in (number, KEYS, KEYS)
     ]
-    return fused(Writings(), tuple(arguments))
+    return fused(Variants(), tuple(arguments))
 
 
 @pytest.mark.parametrize("name", TORCH)
 def test_torch(name, from_torch):
-    assert from_torch.get(queries(TORCH)[name]) == {TORCH[name][2]}
+    assert from_torch.get(sizes(TORCH)[name]) == {TORCH[name][2]}
 
 
 # --- JAX -----------------------------------------------------------------------------------------
@@ -168,7 +155,7 @@ def from_jax():
             jax.ShapeDtypeStruct((BATCH, rows, HEADS, WIDTH), kinds[dtype])
             for rows in (number, KEYS, KEYS)
         ]
-        for (_, dtype, _), number in zip(JAX.values(), queries(JAX).values(), strict=True)
+        for (_, dtype, _), number in zip(JAX.values(), sizes(JAX).values(), strict=True)
     ]
 
     def everything(*triples):
@@ -179,7 +166,7 @@ def from_jax():
 
 @pytest.mark.parametrize("name", JAX)
 def test_jax(name, from_jax):
-    assert from_jax.get(queries(JAX)[name]) == {JAX[name][2]}
+    assert from_jax.get(sizes(JAX)[name]) == {JAX[name][2]}
 
 
 # --- ONNX ----------------------------------------------------------------------------------------

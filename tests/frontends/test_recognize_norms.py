@@ -1,6 +1,6 @@
 """Norms are recognized in the ways that PyTorch, JAX and ONNX write them, on real imports.
 
-Every writing has a width of its own, by which its group is found again.
+Every variant has its own row size, which identifies its group.
 """
 
 import jax
@@ -10,35 +10,16 @@ import onnx.parser
 import pytest
 import torch
 import torch.nn.functional as F
-from iree.compiler import ir
 
-from mlirfuse import api
-from mlirfuse.compilation import open_model
-from mlirfuse.options import FusionOptions
-from mlirfuse.structured.ir import ops
+from helpers.group_sizes import passes_by_size, sizes
 
 EPSILON = 1e-5
 ROWS = 6
 
 
 def fused(model, inputs=None) -> dict[int, set[str]]:
-    """Width of the rows -> the passes that formed the groups whose last result has such rows."""
-    options = FusionOptions()
-    with open_model(model, inputs, target="cpu", options=options) as work, ir.Context():
-        module, _ = api.fuse(work.normalized, options=options)
-        found: dict[int, set[str]] = {}
-        for function in ops.functions(module):
-            for op in ops.nested_ops(function):
-                if op.name == ops.REGION:
-                    width = ops.num_elements(op.results[len(op.results) - 1]) // ROWS
-                    name = ir.StringAttr(op.attributes["mlirfuse.pass"]).value
-                    found.setdefault(width, set()).add(name)
-    return found
-
-
-def widths(writings) -> dict[str, int]:
-    """Name of a writing -> its width."""
-    return {name: 16 + 2 * number for number, name in enumerate(writings)}
+    """Size of the rows -> the passes that formed the groups whose last result has such rows."""
+    return passes_by_size(model, inputs, elements_per_size=ROWS)
 
 
 # --- PyTorch -------------------------------------------------------------------------------------
@@ -145,7 +126,7 @@ TORCH = {
 }
 
 
-class Writings(torch.nn.Module):
+class Variants(torch.nn.Module):
     def forward(self, *arguments):
         triples = zip(*[iter(arguments)] * 3, strict=True)
         return tuple(write(*t) for (write, _, _), t in zip(TORCH.values(), triples, strict=True))
@@ -155,15 +136,15 @@ class Writings(torch.nn.Module):
 def from_torch():
     kinds = {"f32": torch.float32, "f16": torch.float16}
     arguments = []
-    for (_, dtype, _), width in zip(TORCH.values(), widths(TORCH).values(), strict=True):
+    for (_, dtype, _), width in zip(TORCH.values(), sizes(TORCH).values(), strict=True):
         for shape in ((ROWS, width), (ROWS, width), (width,)):
             arguments.append(torch.zeros(shape, dtype=kinds[dtype]))
-    return fused(Writings(), tuple(arguments))
+    return fused(Variants(), tuple(arguments))
 
 
 @pytest.mark.parametrize("name", TORCH)
 def test_torch(name, from_torch):
-    assert from_torch.get(widths(TORCH)[name]) == {TORCH[name][2]}
+    assert from_torch.get(sizes(TORCH)[name]) == {TORCH[name][2]}
 
 
 # --- JAX -----------------------------------------------------------------------------------------
@@ -251,7 +232,7 @@ def from_jax():
     kinds = {"f32": jnp.float32, "f16": jnp.float16}
     arguments = [
         [jax.ShapeDtypeStruct(s, kinds[dtype]) for s in ((ROWS, width), (ROWS, width), (width,))]
-        for (_, dtype, _), width in zip(JAX.values(), jax_widths().values(), strict=True)
+        for (_, dtype, _), width in zip(JAX.values(), jax_sizes().values(), strict=True)
     ]
 
     def everything(*triples):
@@ -260,13 +241,13 @@ def from_jax():
     return fused(everything, tuple(arguments))
 
 
-def jax_widths() -> dict[str, int]:
-    return {name: 2 * width for name, width in widths(JAX).items()}
+def jax_sizes() -> dict[str, int]:
+    return {name: 2 * width for name, width in sizes(JAX).items()}
 
 
 @pytest.mark.parametrize("name", JAX)
 def test_jax(name, from_jax):
-    assert from_jax.get(jax_widths()[name]) == {JAX[name][2]}
+    assert from_jax.get(jax_sizes()[name]) == {JAX[name][2]}
 
 
 # --- ONNX ----------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@ GATHERED_INSIDE = f"""
             + f"\n%s = tensor.extract_slice %t[0, 0] [4, 8] [1, 1] : {PLAIN} to {PLAIN}"
             + absolute("%out", "%s"),
             PLAIN,
-            "a slice of what the group computes",
+            "a slice of a tensor that the group computes",
         ),
         (absolute("%t", "%x") + GATHERED_INSIDE, PLAIN, f"a gather from {PLAIN}"),
         (

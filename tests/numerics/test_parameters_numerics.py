@@ -16,7 +16,7 @@ FIRES = {
 """Functions of the passes' lit files, whose weights become random ones."""
 
 pytestmark = pytest.mark.skipif(
-    not targets.parse("cpu").packed_tiles, reason="no CPU with AVX-512: nothing is packed"
+    not targets.parse("cpu").packed_matmul_tiles, reason="no CPU with AVX-512: nothing is packed"
 )
 
 TENSOR = re.compile(r"arith\.constant dense<[^>]*> : (tensor<([\dx]+)x(f\d+)>)")

@@ -12,8 +12,8 @@ PASSES = "inference_swiglu_fusion,inference_matmul_split_fusion,matmul_horizonta
 SWITCHES = {"enable_pass": PASSES}
 PIPELINE = f"matmul_elem_relu_fusion,{PASSES}"
 
-ANY_SIZE = {kind: (1, 1, 1) for kind in FLOATS}
-CPU = dataclasses.replace(targets.parse("cpu"), product_tiles=ANY_SIZE, packed_tiles=())
+ANY_SHAPE = {kind: (1, 1, 1) for kind in FLOATS}
+CPU = dataclasses.replace(targets.parse("cpu"), mma_shapes=ANY_SHAPE, packed_matmul_tiles=())
 """A CPU on which the cost model finds the gains of GPUs."""
 
 
@@ -57,7 +57,7 @@ def test_vulkan(vulkan):
         split("vulkan_split", "f32", False, 3, 0),
         merged("vulkan_merged", "f32", False, True),
     ]
-    target = dataclasses.replace(targets.parse(vulkan), product_tiles=ANY_SIZE)
+    target = dataclasses.replace(targets.parse(vulkan), mma_shapes=ANY_SHAPE)
     batch = Batch(cases=cases, pipeline=PIPELINE, target=target, switches=SWITCHES)
     for outcome in batch.run().values():
         outcome.check()

@@ -11,7 +11,7 @@ from mlirfuse import targets
 PASS = "weight_packing_rewrite"
 
 pytestmark = pytest.mark.skipif(
-    not targets.parse("cpu").packed_tiles, reason="no CPU with AVX-512: nothing is packed"
+    not targets.parse("cpu").packed_matmul_tiles, reason="no CPU with AVX-512: nothing is packed"
 )
 
 

@@ -10,10 +10,9 @@ from mlirfuse.kernels.attention import online_softmax
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis, problem_of
 from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
-from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, pointer_types
-from mlirfuse.kernels.codegen.tile_writer import returned
+from mlirfuse.kernels.attention.tiles import attention_tiles, results_plan
 from mlirfuse.kernels.codegen.writer import Writer
-from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.plan import Plan
 
 
 def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
@@ -36,21 +35,12 @@ def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
     ranges = _key_ranges(writer, analysis, config)
     online_softmax.write_key_loops(tiles, analysis, config, ranges)
     online_softmax.write_result(tiles, analysis)
-    results = returned(analysis.region)
-    program = attention_program(
+    return results_plan(
         tiles,
+        analysis,
         config,
-        sizes.dynamic,
-        pointer_types(results),
         f"Flash attention, {config.block_m} queries and {config.block_n} keys at a time.",
-    )
-    return Plan(
-        program,
-        tuple(tiles.operands),
-        tuple(results),
-        (analysis.query_tiles(config.block_m), Extent(1), Extent(1)),
-        analysis.dynamic_sizes,
-        None if sizes.dynamic else problem_of(analysis),
+        problem=None if sizes.dynamic else problem_of(analysis),
     )
 
 

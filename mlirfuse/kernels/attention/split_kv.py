@@ -14,9 +14,8 @@ from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.sizes import BATCH_SIZE, QUERY_SIZE, AttentionSizes
-from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, pointer_types
+from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, results_plan
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
-from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
@@ -152,23 +151,8 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
         partial_state = "split_accumulator, split_sum, split_max"
         writer.line(f"{state} = attention.merge_splits({partial_state}, {state})")
     online_softmax.write_result(tiles, analysis)
-    results = returned(analysis.region)
-    program = attention_program(
-        tiles,
-        config,
-        sizes.dynamic,
-        pointer_types(results),
-        "Merge of the splits of flash decoding.",
-        scratch=len(PARTIAL_RESULTS),
-    )
-    return Plan(
-        program,
-        tuple(tiles.operands),
-        tuple(results),
-        (analysis.query_tiles(block_m), Extent(1), Extent(1)),
-        analysis.dynamic_sizes,
-        before=partial,
-    )
+    note = "Merge of the splits of flash decoding."
+    return results_plan(tiles, analysis, config, note, before=partial)
 
 
 def _partial_row(sizes: AttentionSizes, split: str) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
-from mlirfuse.kernels.attention.problem import AttentionConfig
+from mlirfuse.kernels.attention.problem import AttentionConfig, AttentionProblem
 from mlirfuse.kernels.attention.sizes import BATCH_SIZE, KEY_SIZE, QUERY_SIZE, padded_head
 from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, loop_axes
 from mlirfuse.kernels.codegen.module_text import text_of
-from mlirfuse.kernels.codegen.tile_writer import Tiles
-from mlirfuse.kernels.plan import Program
+from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
+from mlirfuse.kernels.plan import Extent, Plan, Program
 from mlirfuse.structured.ir import ops
 
 ENTRY = "attention_kernel"
@@ -157,3 +157,44 @@ def attention_program(
         ENTRY, arguments, lines, note, gluon=gluon, imported=imported, functions=functions
     )
     return Program(ENTRY, text, tuple(arguments), config.num_warps, config.num_stages)
+
+
+def results_plan(
+    tiles: Tiles,
+    analysis: AttentionAnalysis,
+    config: AttentionConfig,
+    note: str,
+    *,
+    problem: AttentionProblem | None = None,
+    before: Plan | None = None,
+) -> Plan:
+    """The plan of a kernel in Triton that writes a region's results, whose lines are written.
+
+    One CTA computes a tile of `config.block_m` queries of one head.
+
+    Args:
+      tiles: the writer of the lines.
+      analysis: the attention.
+      config: the configuration.
+      note: docstring of the kernel's module.
+      problem: the problem that the configuration was chosen by.
+      before: a kernel that runs first, whose scratch this one reads.
+    """
+    results = returned(analysis.region)
+    program = attention_program(
+        tiles,
+        config,
+        analysis.sizes.dynamic,
+        pointer_types(results),
+        note,
+        scratch=0 if before is None else len(before.scratch),
+    )
+    return Plan(
+        program,
+        tuple(tiles.operands),
+        tuple(results),
+        (analysis.query_tiles(config.block_m), Extent(1), Extent(1)),
+        analysis.dynamic_sizes,
+        problem,
+        before=before,
+    )

@@ -33,10 +33,10 @@ POINTERS = {
 """The same in memory; an i1 takes a byte there, two i4 one."""
 
 WIDE = {**TYPES, "f16": "tl.float32", "bf16": "tl.float32"}
-"""Types of kernels that round to f16 and bf16 only what they store."""
+"""Types of kernels that compute in f32 and round to f16 and bf16 only where they store."""
 
 HIDING = frozenset({"f16", "bf16", "i8"})
-"""Element types of results that hide an error of 1e-5 of them."""
+"""Element types of results whose rounding hides a relative error of 1e-5."""
 
 
 class Unsupported(Exception):

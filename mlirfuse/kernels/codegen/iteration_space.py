@@ -1,7 +1,7 @@
 """The iteration space of a kernel, and which axis of it every loop of a region is.
 
-Axes come in groups. Along a group the kernel has one flat number: a row of a tile, a column of it,
-or a batch. An axis's own index is computed from that number only where it is needed.
+Axes come in groups. Along a group the kernel has one flat index: a row of a tile, a column of it,
+or a batch. The index of an axis is computed from the flat one only where it is needed.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ SIZE = "size"
 """Name of the dynamic dimension's size in a kernel's text."""
 
 MAX_INDEX = 1 << 31
-"""Elements that 32-bit offsets reach; beyond, and with dynamic rows, they are 64 bits wide."""
+"""Elements up to which offsets are 32 bits wide; above, and with dynamic rows, they have 64."""
 
 UNKNOWN_ROWS = 4096
-"""What a dynamic number of rows counts as, where measurements are looked up."""
+"""The number that dynamic rows count as, where a configuration is chosen."""
 
 
 def power_of_two(number: int) -> int:
-    """The least power of two that is not below the number."""
+    """The least power of two that is at least the number."""
     return 1 << max(0, number - 1).bit_length()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Axes that the kernel walks together, the last fastest.
+    """Axes that a kernel linearizes into one index, the last axis innermost.
 
     Attributes:
-      flat: name of the flat number, a tile or a scalar; empty where it is 0.
-      sizes: of the axes; the first ones may be dynamic, several of which are only walked together.
-      mask: name of the condition that the number is inside; empty when it always is.
-      size: name of its dynamic size, the product of all of them.
-      pairs: the dimension of a tile along which its numbers lie one beside the other, where
-        `FLAT_pair` numbers pairs of them, and `FLAT_pair_inside` is their mask.
-      apart: whether each of several dynamic axes may be walked without the others: the kernel knows
-        their sizes as `SIZE_0` and so on.
+      flat: name of the flat index, a tile or a scalar; empty where it is 0.
+      sizes: sizes of the axes; the first ones may be dynamic.
+      mask: name of the condition that the flat index is in bounds; empty when it always is.
+      size: name of the group's dynamic size, the product of all its dynamic axes.
+      pairs: dimension of a tile along which adjacent elements are packed in pairs: there
+        `FLAT_pair` is the index of a pair, and `FLAT_pair_inside` its mask; None without pairs.
+      apart: whether several dynamic axes have indices of their own, without the others: the
+        kernel's arguments have their sizes as `SIZE_0` and so on.
     """
 
     flat: str
@@ -57,12 +57,12 @@ class Group:
         return next((n for n, size in enumerate(self.sizes) if size is not None), len(self.sizes))
 
     def factor(self, axis: int) -> bool:
-        """Whether an axis has a size of its own in a product: of several dynamic ones the last."""
+        """Whether a product of sizes has the axis: of several dynamic axes it has the last."""
         return axis >= self.dynamic - 1
 
 
 Axis = tuple[int, int]
-"""Number of the group, and of the axis in it."""
+"""Index of the group, and of the axis in it."""
 
 
 def known_product(sizes: Sequence[int | None]) -> int:
@@ -78,7 +78,7 @@ def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None
 
     Args:
       sizes: None for a dynamic one.
-      names: what each would be called as a dynamic one; `SIZE` when left out.
+      names: name of each size where it is dynamic; `SIZE` when left out.
     """
     called = [SIZE] * len(sizes) if names is None else names
     factors = [name for size, name in zip(sizes, called, strict=True) if size is None]
@@ -99,11 +99,11 @@ class Space:
     groups: tuple[Group, ...]
 
     def index(self, group: int, first: int, last: int) -> str:
-        """The number that the axes `first` to `last` of a group count together.
+        """The linearized index of the axes `first` to `last` of a group.
 
         Raises:
-          Unsupported: some of the dynamic axes of a group that has several are not among them,
-            and its axes are not walked apart.
+          Unsupported: the group has several dynamic axes, of which some are not among these, and
+            it is not `apart`.
         """
         flat, sizes = self.groups[group].flat, self.groups[group].sizes
         dynamic = self.groups[group].dynamic
@@ -116,16 +116,16 @@ class Space:
             return text
         return f"({text} % {_factor(sizes[first : last + 1], names[first : last + 1])})"
 
-    def walked(self, sums: Sequence[tuple[Axis, int]]) -> str:
+    def linear_index(self, terms: Sequence[tuple[Axis, int]]) -> str:
         """Indices of axes, each times its factor, added up; empty without any."""
         return " + ".join(
             self.index(group, axis, axis) + (f" * {factor}" if factor != 1 else "")
-            for (group, axis), factor in sums
+            for (group, axis), factor in terms
         )
 
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
-        given = (self.groups[number] for number in groups)
+        given = (self.groups[group] for group in groups)
         found = []
         for g in given:
             if g.mask:
@@ -137,9 +137,9 @@ class Space:
         """Elements of a row-major tensor from one index of a dimension to the next.
 
         Args:
-          shape: of the tensor.
-          axes: the axis along each dimension; None for one that no dynamic size is of.
-          dim: which dimension.
+          shape: shape of the tensor.
+          axes: the axis along each dimension; None for a dimension without one.
+          dim: the dimension.
         """
         later, named = {*axes[dim + 1 :]}, []
         for size, axis in zip(shape[dim + 1 :], axes[dim + 1 :], strict=True):
@@ -155,7 +155,7 @@ class Space:
         return product_text([size for size, _ in named], [name for _, name in named])
 
     def _own_size(self, group: int, axis: int) -> str:
-        """The size of a dynamic axis that is walked without the others of its group."""
+        """The size of a dynamic axis that has an index without the others of its group."""
         whole = self.groups[group]
         if whole.dynamic > 1 and not whole.apart:
             raise Unsupported("one of several dynamic dimensions without the others")
@@ -167,12 +167,12 @@ class Space:
         axes: Sequence[Axis | None],
         taken: Sequence[int | None] | None = None,
     ) -> str:
-        """Where an element of a row-major tensor is, counted in elements.
+        """The offset of an element of a row-major tensor, in elements.
 
         Args:
-          shape: of the tensor.
-          axes: the axis along each dimension; None for the first element.
-          taken: how many indices of each dimension the axes count; all of them when left out.
+          shape: shape of the tensor.
+          axes: the axis along each dimension; None for its first element.
+          taken: sizes of the slice that the axes index; those of the tensor when left out.
         """
         sizes = shape if taken is None else taken
         terms = []
@@ -200,7 +200,7 @@ class Space:
         return " + ".join(terms) or "0"
 
     def mask(self, axes: Sequence[Axis | None]) -> str:
-        """The condition under which an element exists; empty when it always does."""
+        """The condition that an element is in bounds; empty when it always is."""
         groups = sorted({axis[0] for axis in axes if axis is not None})
         return " & ".join(self.groups[g].mask for g in groups if self.groups[g].mask)
 
@@ -217,17 +217,17 @@ def loop_axes(
     anchor: ir.Operation | None = None,
     written: Mapping[ir.Value, Sequence[Axis]] | None = None,
 ) -> dict[ir.Operation, list[Axis]]:
-    """The axis that each loop of each op is.
+    """The axis of each loop of each op.
 
-    What an op reads or writes inside the region ties its loops to those of others. A loop that
-    nothing ties takes the axis in the same place of `main`, or the last of its size.
+    Values that an op reads or writes inside the region tie its loops to those of other ops. A loop
+    without a tie takes the axis at its own position in `main`, or the last axis of its size.
 
     Args:
-      space: the axes there are.
+      space: the axes.
       group: structured ops in block order.
       main: the axes in the order in which ops over the whole space mostly have them.
       anchor: an op whose loops are these axes.
-      written: values that others compute -> the axes of their dimensions.
+      written: values that other ops compute -> the axes of their dimensions.
 
     Raises:
       Conflict: an op reads a value along another axis than the one it was written along, or has a
@@ -235,13 +235,13 @@ def loop_axes(
     """
     names = _Naming(space, group, written or {})
     if anchor is not None:
-        for number, axis in enumerate(main):
-            names.settle(names.loops[anchor], number, axis)
+        for loop, axis in enumerate(main):
+            names.settle(names.loops[anchor], loop, axis)
     names.propagate()
     for op in group:
-        for number, known in enumerate(names.loops[op]):
+        for loop, known in enumerate(names.loops[op]):
             if known is None:
-                names.settle(names.loops[op], number, names.guess(op, number, main))
+                names.settle(names.loops[op], loop, names.guess(op, loop, main))
                 names.propagate()
     return names.complete()
 
@@ -270,17 +270,17 @@ class _Naming:
         self.dims.update((value, list(axes)) for value, axes in written.items())
 
     @staticmethod
-    def settle(known: list[Axis | None], number: int, axis: Axis | None) -> bool:
-        """Notes an axis; says whether it is news."""
-        if axis is None or known[number] == axis:
+    def settle(known: list[Axis | None], position: int, axis: Axis | None) -> bool:
+        """Sets an axis; returns whether it was unknown."""
+        if axis is None or known[position] == axis:
             return False
-        if known[number] is not None or axis in known:
+        if known[position] is not None or axis in known:
             raise Conflict
-        known[number] = axis
+        known[position] = axis
         return True
 
     def propagate(self) -> None:
-        """Follows the values from op to op until nothing is new."""
+        """Propagates axes along values from op to op, up to a fixed point."""
         changed = True
         while changed:
             changed = False
@@ -300,25 +300,29 @@ class _Naming:
                 changed |= self.settle(loops, loop, dims[dim])
         return changed
 
-    def guess(self, op: ir.Operation, number: int, main: Sequence[Axis]) -> Axis:
-        """An axis of the right size for a loop that nothing ties.
+    def guess(self, op: ir.Operation, loop: int, main: Sequence[Axis]) -> Axis:
+        """An axis of the size of a loop that no value ties.
 
         Raises:
-          Conflict: there is none, or which of several dynamic ones it is cannot be told.
+          Conflict: there is none, or it is ambiguous among several dynamic ones.
         """
-        size, taken = ops.loop_sizes(op)[number], self.loops[op]
+        size, taken = ops.loop_sizes(op)[loop], self.loops[op]
         dynamic = {axis for axis, known in self.sizes.items() if known is None}
-        told = [dynamic.intersection(known) for known in self.loops.values()]
-        if size is None and len(dynamic) > 1 and any(told) and not dynamic.intersection(taken):
+        settled = [dynamic.intersection(known) for known in self.loops.values()]
+        if size is None and len(dynamic) > 1 and any(settled) and not dynamic.intersection(taken):
             raise Conflict
-        same_place = [main[number]] if len(taken) == len(main) else []
-        for axis in [*same_place, *reversed(sorted(self.sizes))]:
+        same_position = [main[loop]] if len(taken) == len(main) else []
+        for axis in [*same_position, *reversed(sorted(self.sizes))]:
             if axis not in taken and self.sizes[axis] == size:
                 return axis
         raise Conflict
 
     def complete(self) -> dict[ir.Operation, list[Axis]]:
-        """Every loop's axis, all of their loops' sizes."""
+        """The axis of every loop.
+
+        Raises:
+          Conflict: the size of an axis is not that of its loop.
+        """
         found = {}
         for op, known in self.loops.items():
             axes = [axis for axis in known if axis is not None]

@@ -173,14 +173,14 @@ def constant_divisor(op: ir.Operation) -> float | None:
 
 def is_folded(op: ir.Operation) -> bool:
     """Whether an op is computed only as a part of its users."""
-    readers = [use.owner.operation for use in op.results[0].uses]
+    users = [use.owner.operation for use in op.results[0].uses]
     if op.name in ABOVE:
-        found = [plus_one_operand(reader) for reader in readers]
+        found = [plus_one_operand(user) for user in users]
         return bool(found) and all(inner is not None and inner == op for inner in found)
     if op.name == "math.sqrt":
-        return bool(readers) and all(
-            constant_divisor(reader) is not None and reader.operands[0] != op.results[0]
-            for reader in readers
+        return bool(users) and all(
+            constant_divisor(user) is not None and user.operands[0] != op.results[0]
+            for user in users
         )
     return False
 

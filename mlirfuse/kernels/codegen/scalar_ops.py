@@ -35,7 +35,7 @@ class Body:
       writer: the lines of the kernel.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
-      layout: of the tiles, where the lines are Gluon's.
+      layout: layout of the tiles, where the lines are Gluon's; empty for Triton.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Body:
         self.types = types
         self.short = short
         self.layout = layout
-        # Whole number -> what it was rounded from, and the least and greatest that it can be.
+        # Name of a whole number -> the name before rounding, and its lower and upper bound.
         self._whole: dict[str, tuple[str, float, float]] = {}
 
     def name(self, text: str) -> str:
@@ -99,8 +99,8 @@ class Body:
                 zero = literal(0, "index", self.types, self.layout)
                 known[op.results[0]] = self.name(f"{text} + {zero}")
             elif op.name == "tensor.extract" and gather is not None:
-                places = [read(v) for v in list(op.operands)[1:]]
-                known[op.results[0]] = self.name(gather(op.operands[0], places))
+                indices = [read(v) for v in list(op.operands)[1:]]
+                known[op.results[0]] = self.name(gather(op.operands[0], indices))
             elif op.name == "arith.constant":
                 read(op.results[0])
             elif op.name == "math.fpowi":
@@ -124,7 +124,7 @@ class Body:
         return known
 
     def _note_whole(self, op: ir.Operation, operands: Sequence[str], name: str) -> None:
-        """Takes note of a whole number: one that was rounded, or one with a bound."""
+        """Records a whole number: one that was rounded, or one with a bound."""
         if op.name == "math.roundeven":
             self._whole[name] = operands[0], -math.inf, math.inf
         text = bound_expression(op) or FLOAT.get(op.name, "")

@@ -57,6 +57,30 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
     ]
 
 
+def padding_and_elementwise(
+    group: Sequence[ir.Operation], op: ir.Operation, image: ir.Value
+) -> tuple[ir.Operation | None, list[ir.Operation]] | NoMatch:
+    """The `tensor.pad` of an op's image, and the other ops of the op's group.
+
+    Args:
+      group: the ops of a region, from `computing`.
+      op: a convolution or a pooling of the group.
+      image: the operand of the op that may be padded.
+
+    Returns:
+      The pad, None without one in the group, and the elementwise ops in block order; a refusal
+      where another op is not elementwise.
+    """
+    pad = ops.defining_op(image)
+    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
+        pad = None
+    elementwise = [o for o in group if o != op and (pad is None or o != pad)]
+    others = [o for o in elementwise if not ops.is_elementwise(o)]
+    if others:
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    return pad, elementwise
+
+
 def returned(region: ir.Operation) -> list[ir.Value]:
     """The values inside a region that are its results."""
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
@@ -119,11 +143,11 @@ class Tiles:
                 return name
         return self.operands.setdefault(value, f"x{len(self.operands)}")
 
-    def place(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+    def element_pointers(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
         """Pointers to the elements of a tensor from outside, or of a slice of one."""
         source, starts = _source(value)
         if source in self._inside:
-            raise Unsupported("a slice of what the group computes")
+            raise Unsupported("a slice of a tensor that the group computes")
         pointer = self.pointer(source)
         shape = ops.shape(source)
         if source != value and None in shape:
@@ -164,9 +188,9 @@ class Tiles:
             if ops.element_type(value) == "i4":
                 text = self._halves_of_bytes(value, axes)
             else:
-                place = self.place(value, axes)
+                pointers = self.element_pointers(value, axes)
                 mask, kind = self.space.mask(axes), ops.element_type(value)
-                text = self._load(place, mask, kind, self.policy(axes))
+                text = self._load(pointers, mask, kind, self.policy(axes))
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
 
@@ -174,7 +198,7 @@ class Tiles:
         """Elements of four bits, of which each byte has two, the first in its lower bits."""
         shape = ops.shape(value)
         if self.body.layout or _source(value)[0] != value or value in self._inside:
-            raise Unsupported("an i4 that is not read as it lies in memory")
+            raise Unsupported("an i4 that is not read in the order of memory")
         pointer = self.pointer(value)
         self.axes.setdefault(value, axes)
         last = axes[-1] if axes else None
@@ -198,9 +222,9 @@ class Tiles:
         """The cache policy of loads of a tensor with these axes, as an argument; empty for none."""
         return ""
 
-    def _load(self, place: str, mask: str, kind: str, policy: str = "") -> str:
+    def _load(self, pointers: str, mask: str, kind: str, policy: str = "") -> str:
         guard = f", mask={mask}, other=0" if mask else ""
-        text = f"tl.load({place}{guard}{policy})"
+        text = f"tl.load({pointers}{guard}{policy})"
         if kind == "i1":
             return f"({text} != 0)"
         return f"{text}.to(tl.float32)" if self.body.types[kind] != TYPES[kind] else text
@@ -236,13 +260,13 @@ class Tiles:
             ops.body(op),
             arguments,
             lambda loop: self.index(op, loop),
-            gather=lambda tensor, places: self._gather(op, tensor, places),
+            gather=lambda tensor, indices: self._gather(op, tensor, indices),
         )
         yielded = list(ops.body(op).operations)[-1].operation.operands
         for result, value in zip(op.results, yielded, strict=True):
             self.define(result, known[value])
 
-    def _gather(self, op: ir.Operation, tensor: ir.Value, places: Sequence[str]) -> str:
+    def _gather(self, op: ir.Operation, tensor: ir.Value, indices: Sequence[str]) -> str:
         """The elements of a tensor from outside at computed indices, as an expression."""
         narrow = ops.element_type(tensor) == "i4"
         if tensor in self._inside or None in ops.shape(tensor)[1:] or narrow:
@@ -250,13 +274,13 @@ class Tiles:
         groups = {axis[0] for axis in self.loops[op]}
         bounded = [g for n, g in enumerate(self.space.groups) if n in groups and g.mask]
         terms = [
-            f"{place} * {known_product(ops.shape(tensor)[dim + 1 :])}"
-            for dim, place in enumerate(places)
+            f"{index} * {known_product(ops.shape(tensor)[dim + 1 :])}"
+            for dim, index in enumerate(indices)
         ]
         # The pointers have the shape of their mask.
         offset = " + ".join([*terms, *(f"{g.flat} * 0" for g in bounded)]) or "0"
-        place, mask = f"{self.pointer(tensor)} + ({offset})", " & ".join(g.mask for g in bounded)
-        return self._load(place, mask, ops.element_type(tensor))
+        mask = " & ".join(g.mask for g in bounded)
+        return self._load(f"{self.pointer(tensor)} + ({offset})", mask, ops.element_type(tensor))
 
     def written_axes(self, result: ir.Value) -> tuple[Axis | None, ...]:
         """The axes along which the op of a result writes it."""

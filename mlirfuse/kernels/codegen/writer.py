@@ -52,7 +52,7 @@ class Writer:
 
     @contextlib.contextmanager
     def captured(self) -> Iterator[list[str]]:
-        """Collects the lines of the `with` block apart, without indentation, for another place.
+        """Collects the lines of the `with` block without indentation, to insert them elsewhere.
 
         Names go on counting, so that the lines may stand next to others of this writer.
         """

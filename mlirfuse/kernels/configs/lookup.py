@@ -24,10 +24,10 @@ MAX_DOUBLINGS = 4.0
 """Distance in doublings, those of all sizes added up, above which a measurement does not count."""
 
 NOISE = 1.02
-"""IREE's time over a kernel's up to which IREE's code stays: the noise of a run."""
+"""Ratio of IREE's time to a kernel's up to which IREE's code is kept: the noise of a run."""
 
 TRAIT_DOUBLINGS = 2.0
-"""Distance of a problem with other traits."""
+"""Distance in doublings that other traits add."""
 
 P = TypeVar("P", bound=Problem)
 C = TypeVar("C", bound=Record)
@@ -125,7 +125,7 @@ def baseline(target: Target, problem: Problem, elsewhere: str = "") -> Baseline 
 
 
 def refusal(found: Baseline, problem: Problem) -> NoMatch | None:
-    """Why a region stays with IREE, whose code was measured; None where the kernel was faster."""
+    """Why a region keeps IREE's code, which was measured; None where the kernel was faster."""
     if found.iree_us > found.kernel_us * NOISE:
         return None
     measured = type(problem).from_dict(found.problem)

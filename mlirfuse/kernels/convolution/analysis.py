@@ -16,7 +16,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.iteration_space import known_product
-from mlirfuse.kernels.codegen.tile_writer import computing, returned
+from mlirfuse.kernels.codegen.tile_writer import computing, padding_and_elementwise, returned
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
 from mlirfuse.structured.ir import ops
@@ -27,7 +27,7 @@ ELEMENT_TYPES = frozenset({"f16", "bf16"})
 """Element types of images and filters."""
 
 UNKNOWN_IMAGES = 512
-"""Images that a dynamic number of them counts as, where a configuration is chosen."""
+"""The number that dynamic images count as, where a configuration is chosen."""
 
 Padding = tuple[tuple[int, int], ...]
 """Zeros before and after each dimension of an image."""
@@ -114,13 +114,10 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
     op, loops = found[0]
     if isinstance(loops, str):
         return _cannot_compute(loops)
-    pad = ops.defining_op(op.operands[loops.image])
-    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
-        pad = None
-    elementwise = [o for o in group if o != op and (pad is None or o != pad)]
-    others = [o for o in elementwise if not ops.is_elementwise(o)]
-    if others:
-        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    found_ops = padding_and_elementwise(group, op, op.operands[loops.image])
+    if isinstance(found_ops, NoMatch):
+        return found_ops
+    pad, elementwise = found_ops
     refusal = _element_type_refusal(op)
     if refusal is not None:
         return refusal

@@ -94,7 +94,7 @@ def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConf
 
 
 def clamp_block_n(config: ConvolutionConfig, out_channels: int) -> ConvolutionConfig:
-    """A configuration whose tiles have no more columns than there are output channels."""
+    """A configuration with `block_n` limited by the output channels."""
     return dataclasses.replace(config, block_n=_clamp_n(config.block_n, out_channels))
 
 

@@ -30,7 +30,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 MAX_TAPS = 31
-"""Taps of which a bit mask of 32 bits, with its sign, says which are inside the image."""
+"""Taps in a bit mask of 32 bits, with a sign, of those inside the image."""
 
 
 def can_run(analysis: Analysis, config: ConvolutionConfig, target: Target) -> NoMatch | None:

@@ -9,8 +9,8 @@ from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.problem import Problem
 
 PACKED_CHANNELS = 16
-"""Input channels below which a block of K spans several taps: the least K of a matrix instruction
-of 16-bit operands."""
+"""Input channels below which a block of K spans several taps: the smallest K of a matrix
+instruction of 16-bit operands."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

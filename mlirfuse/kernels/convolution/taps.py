@@ -32,7 +32,7 @@ class TapRow:
     """Innermost taps with all their channels, contiguous in the image, that are loaded in pairs.
 
     Attributes:
-      dim: dimension of the image along which they lie.
+      dim: dimension of the image that they extend along.
       skip: elements that are loaded before the first tap, so that it starts with a whole pair.
       elements: elements of all taps.
     """
@@ -118,7 +118,7 @@ class Taps:
                 before = low
                 masks += self._bounds(dim, indices, low, high)
             shift = f" - {before}" if before else ""
-            writer.line(f"origin{dim} = {space.walked(parts)}{shift}")
+            writer.line(f"origin{dim} = {space.linear_index(parts)}{shift}")
             offsets.append(f"origin{dim}" + (f" * {stride}" if stride != 1 else ""))
         writer.line(f"image_offset = {' + '.join(offsets) or '0'}")
         return masks
@@ -236,7 +236,7 @@ def write_tap_indices(writer: Writer, tap: str, taps: Sequence[int]) -> None:
 def _tap_row(analysis: Analysis) -> TapRow | None:
     """The innermost taps, where their channels are odd in number and pairs of them are aligned.
 
-    With an even number of channels each tap starts with a whole pair, which Triton sees itself.
+    With an even number of channels each tap starts with a whole pair, which Triton infers itself.
     """
     loops, channels, shape = analysis.loops, analysis.in_channels, ops.shape(analysis.image)
     if channels >= PACKED_CHANNELS or channels % PAIR == 0 or len(loops.image_dims) < 2:

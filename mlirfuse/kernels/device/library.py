@@ -88,9 +88,9 @@ def short_tanh(x):
 def short_erf(x):
     """Error function of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most.
 
-    A polynomial in the square with the least relative error up to 3.3: all of it are additions and
-    products, which are never short of units. Beyond, its last value times x is above 1, and erf is
-    1 exactly: a GELU far below zero is zero.
+    A polynomial in the square with the least relative error up to 3.3: all of its operations are
+    additions and multiplications, which have the most execution units. Above 3.3 the last value
+    times x is above 1, and erf is 1 exactly: a GELU far below zero is zero.
     """
     square = tl.minimum(x * x, 10.89) * 0.18365472910927458 - 1.0
     sums = 0.004008698742836714 * square - 0.00975095760077238
@@ -133,12 +133,12 @@ def halves_of_bytes(pairs, dim: tl.constexpr):
     halves = tl.join((pairs << 4) >> 4, pairs >> 4)
     if dim == 0:
         halves = halves.permute(0, 2, 1)
-    tall: tl.constexpr = pairs.shape[0] * (2 - dim)
-    return halves.reshape(tall, pairs.shape[0] * pairs.shape[1] * 2 // tall)
+    rows: tl.constexpr = pairs.shape[0] * (2 - dim)
+    return halves.reshape(rows, pairs.shape[0] * pairs.shape[1] * 2 // rows)
 
 
 @triton.jit
-def half_of_byte(byte, place):
-    """The element of four bits at a place, in the byte that has it."""
-    shift = (28 - place % 2 * 4).to(tl.int32)
+def half_of_byte(byte, offset):
+    """The element of four bits at an offset in memory, from the byte that holds it."""
+    shift = (28 - offset % 2 * 4).to(tl.int32)
     return ((byte.to(tl.int32) << shift) >> 28).to(tl.int8)

@@ -36,8 +36,8 @@ def tile(
       mask_m: the rows inside A, shape [block_m, 1]; None where all are.
       mask_n: the columns inside B, shape [1, block_n]; None where all are.
       k: contracted elements.
-      block_m: rows of the tile.
-      block_n: columns of the tile.
+      block_m: size of the tile along M.
+      block_n: size of the tile along N.
       block_k: elements of K at a time.
       dtype: element type of the accumulator.
     """
@@ -112,7 +112,7 @@ def gemv(
     num_stages: tl.constexpr,
     dtype: tl.constexpr,
 ):
-    """The accumulator of one row, without tensor cores, shape [1, block_n].
+    """The accumulator of a tile with M = 1, without tensor cores, shape [1, block_n].
 
     Args:
       a: pointer to the first element of the row of A, shape [1, 1].
@@ -121,7 +121,7 @@ def gemv(
       b_stride: the same in B.
       mask_n: the columns inside B, shape [1, block_n]; None where all are.
       k: contracted elements.
-      block_n: columns of the tile.
+      block_n: size of the tile along N.
       block_k: elements of K at a time.
       num_stages: depth of the software pipeline.
       dtype: element type of the accumulator.

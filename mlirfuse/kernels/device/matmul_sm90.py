@@ -1,13 +1,11 @@
 """Persistent warp-specialized matmul for Hopper, in Gluon.
 
 One CTA runs on each SM and computes tile after tile. A producer warpgroup loads blocks of A and B
-into a ring of shared memory stages, and goes on into the next tile; consumer warpgroups compute
+into a ring of shared memory stages, and continues with the next tile; consumer warpgroups compute
 with `wgmma`. The consumers share the rows of one tile (cooperative), or each has a tile of its own
 (ping-pong), so that the epilogue of one tile overlaps with the main loop of another.
 
-Of each eight columns of an accumulator a thread holds two. The columns of B are loaded in an order
-that makes these eight contiguous in N: the epilogue loads and stores 16 bytes per thread, and no
-data moves between threads.
+The columns of B are loaded in the order that `matmul_epilogue_sm90` describes.
 """
 
 import dataclasses
@@ -23,6 +21,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from mlirfuse.kernels.device import library
+from mlirfuse.kernels.device.matmul_epilogue_sm90 import (
+    MMA_M,
+    accumulator_layout,
+    permuted_columns,
+    run_epilogue,
+)
 
 WARPGROUP_WARPS = gl.constexpr(4)
 """Warps of a warpgroup."""
@@ -30,24 +34,21 @@ WARPGROUP_WARPS = gl.constexpr(4)
 BLOCK_K = gl.constexpr(64)
 """Elements of K in a stage: 128 bytes."""
 
-MMA_M = gl.constexpr(64)
-"""Rows of a `wgmma` instruction."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """Sizes and tiles of a persistent matmul.
 
     Attributes:
-      m: rows of A.
-      n: columns of each B, a multiple of `block_n`.
-      k: contracted elements, a multiple of `BLOCK_K`.
+      m: size along M.
+      n: size along N of each B, a multiple of `block_n`.
+      k: size along K, a multiple of `BLOCK_K`.
       b_stride: elements from one column of B to the next.
       masked: whether blocks of some rows of A are zero and not in memory (padding).
-      parts: matmuls of the same A whose tiles are computed apart.
+      parts: matmuls of the same A that have tiles of their own.
       accumulators: operands B of a part, one or two, accumulated by the same CTA (gated units).
-      block_m: rows of a tile.
-      block_n: columns of a tile, of each accumulator.
+      block_m: size of a tile along M.
+      block_n: size of a tile along N, of each accumulator.
       num_stages: stages of the ring.
       consumer_warpgroups: warpgroups that compute, two or three.
       ping_pong: whether each consumer warpgroup has its own tile.
@@ -148,21 +149,6 @@ def load_layout():
     return gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
 
 
-@gluon.constexpr_function
-def accumulator_layout(block_n):
-    """The layout of `wgmma` accumulators, 16 rows per warp."""
-    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, block_n, 16])
-
-
-@gluon.constexpr_function
-def _epilogue_layout(block_n):
-    """The layout of tiles in the epilogue: eight contiguous columns per thread."""
-    registers = [[0, 1], [0, 2], [0, 4], [8, 0]]
-    registers += [[0, 32 << n] for n in range((block_n // 32).bit_length() - 1)]
-    lanes = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]]
-    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [64, block_n])
-
-
 @gluon.jit
 def _allocate_ring(dtype: gl.constexpr, count: gl.constexpr, rows: gl.constexpr):
     """Shared memory for `count` blocks of an operand."""
@@ -197,7 +183,7 @@ def persistent_matmul(
       bs: pointers to the operands B, `accumulators` for each part.
       others: further arguments of the epilogue, a tuple.
       row_start: function from rows of A to the offsets where they start in memory, and an integer
-        whose bit `n` says whether the blocks of tap `n` are in memory; used where `spec.masked`.
+        whose bit `n` is set where the blocks of tap `n` are in memory; used where `spec.masked`.
       block_start: function from the index of a block of K to its offset in a row, and its tap.
       epilogue: function of a part's accumulators, their rows, shape [block_m, 1], and columns,
         shape [1, block_n], the index of the part, and `others`; it stores the results.
@@ -333,17 +319,6 @@ def _producer(
 
 
 @gluon.jit
-def permuted_columns(column):
-    """The column of B that is loaded at an index of the tile.
-
-    Within each 32 columns, the pairs that a thread holds of four instruction tiles of eight
-    columns become eight contiguous columns.
-    """
-    inner = ((column >> 1) & 3) * 8 + ((column >> 3) & 3) * 2 + (column & 1)
-    return (column & -32) + inner
-
-
-@gluon.jit
 def _consumer(
     a_ring,
     b_ring,
@@ -425,72 +400,3 @@ def _wait_mma(accumulators, pending: gl.constexpr):
     if len(accumulators) == 1:
         done = (done,)
     return done
-
-
-@gluon.jit
-def run_epilogue(
-    accumulator,
-    row,
-    column,
-    part,
-    others,
-    epilogue: gl.constexpr,
-    accumulators: gl.constexpr,
-    epilogue_n: gl.constexpr,
-):
-    """Calls the epilogue for `MMA_M` rows of a tile.
-
-    Args:
-      accumulator: accumulators of `MMA_M` rows; those of two operands B are next to each other.
-      row: first row of the result.
-      column: first column of the result.
-      part: index of the part, passed to the epilogue.
-      others: further arguments of the epilogue.
-      epilogue: see `persistent_matmul`.
-      accumulators: number of operands B.
-      epilogue_n: columns per call of the epilogue.
-    """
-    block_n: gl.constexpr = accumulator.shape[1] // accumulators
-    layout: gl.constexpr = _epilogue_layout(block_n)
-    if accumulators == 1:
-        accumulator = accumulator.reshape([MMA_M, block_n // 32, 4, 4, 2])
-        accumulator = accumulator.permute((0, 1, 3, 2, 4)).reshape([MMA_M, block_n])
-        given = (gl.convert_layout(accumulator, layout),)
-    else:
-        accumulator = accumulator.reshape([MMA_M, 2, block_n // 32, 4, 4, 2])
-        accumulator = accumulator.permute((0, 2, 4, 3, 5, 1)).reshape([MMA_M, block_n, 2])
-        one, other = gl.split(accumulator)
-        given = (gl.convert_layout(one, layout), gl.convert_layout(other, layout))
-    _run_in_slices(given, row, column, part, others, epilogue, epilogue_n)
-
-
-@gluon.jit
-def _run_in_slices(
-    accumulators, row, column, part, others, epilogue: gl.constexpr, epilogue_n: gl.constexpr
-):
-    """Calls the epilogue for slices of `epilogue_n` columns, one after the other.
-
-    Its code is emitted once, and short: two warpgroups at different places of long code would miss
-    the instruction cache. Accumulators stay in registers and move to those of the finished slice.
-    """
-    block_n: gl.constexpr = accumulators[0].shape[1]
-    if block_n == epilogue_n:
-        layout: gl.constexpr = _epilogue_layout(block_n)
-        offs_m = row + gl.arange(0, MMA_M, layout=gl.SliceLayout(1, layout))[:, None]
-        offs_n = column + gl.arange(0, block_n, layout=gl.SliceLayout(0, layout))[None, :]
-        given = ()
-        for n in gl.static_range(len(accumulators)):
-            given = given + (gl.convert_layout(accumulators[n], layout),)  # noqa: RUF005
-        epilogue(given, offs_m, offs_n, part, others)
-    else:
-        left = ()
-        right = ()
-        for n in gl.static_range(len(accumulators)):
-            halves = accumulators[n].reshape([MMA_M, 2, block_n // 2]).permute((0, 2, 1))
-            one, other = gl.split(halves)
-            left = left + (one,)  # noqa: RUF005
-            right = right + (other,)  # noqa: RUF005
-        for _ in range(2):
-            _run_in_slices(left, row, column, part, others, epilogue, epilogue_n)
-            left = right
-            column += block_n // 2

@@ -1,9 +1,9 @@
-"""Weight-only quantized matmul of few rows (W4A16, W8A16), in Gluon.
+"""Weight-only quantized matmul with a small M (W4A16, W8A16), in Gluon.
 
-Weights are the left operand of matrix instructions. Each thread loads 16 bytes of a column from
+Weights are the left operand of matrix instructions. Each thread loads 16 bytes along K from
 global memory to registers and dequantizes them there. The elements of K may be accumulated in any
-order: the order of the instruction's registers is made that in which a thread has its weights, and
-the rows of A are loaded in the same one, so that no data moves between threads. The warps of a CTA
+order: A is loaded in the order in which each thread holds its weights, so that no data moves
+between threads. The warps of a CTA
 split each block of K, and their accumulators are added at the end (intra-CTA split-K).
 
 Integers become floating-point numbers by their bits: an integer of four bits below the leading bits
@@ -22,7 +22,7 @@ WORDS = gl.constexpr(4)
 """32-bit words that a thread loads at once."""
 
 THREADS_K = gl.constexpr(4)
-"""Adjacent threads that load pieces of one column."""
+"""Adjacent threads along K."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Spec:
 
     Attributes:
       bits: width of a weight, 4 or 8.
-      n: columns of B.
-      k: contracted elements, a multiple of the weights in a word.
+      n: size along N.
+      k: size along K, a multiple of the weights in a word.
       group_size: elements of K that share a scale and a zero point, a multiple of those that a
-        thread loads at once; 0 where a column has one of each.
+        thread loads at once; 0 for one of each per channel.
       scaled: whether weights are multiplied by a scale before they are accumulated.
-      block_m: rows of a tile.
-      block_n: columns of a tile.
+      block_m: size of a tile along M.
+      block_n: size of a tile along N.
       split_k: parts of a block of K, one per warp.
-      lines: pieces of 64 bytes of a column in a part.
+      lines: pieces of 64 bytes along K in a part.
     """
 
     bits: int
@@ -62,7 +62,7 @@ def make_spec(bits, n, k, group_size, scaled, block_m, block_n, split_k, lines):
 
 @gluon.constexpr_function
 def epilogue_layout(block_n, num_warps):
-    """The layout of tiles in the epilogue: contiguous columns per thread."""
+    """The layout of tiles in the epilogue: contiguous elements along N per thread."""
     return gl.BlockedLayout([1, min(8, block_n // 8)], [4, 8], [num_warps, 1], [1, 0])
 
 
@@ -74,19 +74,19 @@ def weights_per_word(spec):
 
 @gluon.constexpr_function
 def _block_words(spec):
-    """Words of a column in a block of K."""
+    """Words along K in a block."""
     return spec.split_k * spec.lines * THREADS_K.value * WORDS.value
 
 
 @gluon.constexpr_function
 def _weight_layout(spec):
-    """The layout of words: split-K parts, columns, adjacent threads, words of a thread."""
+    """The layout of words: split-K parts, N, adjacent threads, words of a thread."""
     return gl.BlockedLayout([1, 1, 1, 4], [1, 8, 4, 1], [spec.split_k, 1, 1, 1], [3, 2, 1, 0])
 
 
 @gluon.constexpr_function
 def _row_layout(spec):
-    """The layout of A: split-K parts, rows, and elements of K in the order of the words."""
+    """The layout of A: split-K parts, M, and elements of K in the order of the words."""
     each = 32 // spec.bits
     return gl.BlockedLayout(
         [1, 1, 1, 4, each], [1, 8, 4, 1, 1], [spec.split_k, 1, 1, 1, 1], [4, 3, 2, 1, 0]
@@ -136,12 +136,12 @@ def accumulate(
     Args:
       a: pointer to A.
       a_stride: elements from one row of A to the next.
-      m: rows of A.
+      m: size along M.
       b: pointer to the weights, K-contiguous, as 32-bit words.
       pointers: first argument of `zero_point` and `scale`.
       pid_m: index of the tile along M.
       pid_n: index of the tile along N.
-      zero_point: function of `pointers`, columns and groups of K to zero points, as i32.
+      zero_point: function of `pointers`, indices along N and of groups of K to zero points, as i32.
       scale: the same of scales; called where `spec.scaled`.
       spec: see `Spec`.
 
@@ -286,7 +286,7 @@ def _left_operand(words, zeros, scales, dtype: gl.constexpr, spec: gl.constexpr)
 
 @gluon.jit
 def _in_both_halves(number):
-    """A number of 16 bits in both halves of a word."""
+    """A value of 16 bits in both halves of a word."""
     return gl.inline_asm_elementwise(
         "mov.b32 $0, {$1, $1};", "=r,h", [number], dtype=gl.int32, is_pure=True, pack=1
     )
@@ -294,7 +294,7 @@ def _in_both_halves(number):
 
 @gluon.constexpr_function
 def i4_instructions(half, scaled):
-    """Instructions that dequantize a word of eight weights, in pairs four weights apart.
+    """Instructions that dequantize a word of eight weights, in pairs at a distance of four.
 
     `lop3` with 0x6a masks the first operand by the second and flips the bits of the third; one of
     these flips the sign. In f16 every second pair stays in the upper bits of its bytes and is
@@ -327,7 +327,8 @@ def dequantize_i4(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr)
     """The eight weights of each word, less their zero points, times their scales.
 
     Returns:
-      Three dimensions more: the place in a pair, and the number of the pair, its last bit first.
+      Three dimensions more: the index in a pair, and the bits of the index of the pair, lowest
+      first.
     """
     half: gl.constexpr = dtype == gl.float16
     taken = (zero + (0x6408 if half else 0x4308)) * 0x10001
@@ -361,8 +362,8 @@ def i8_instructions(half, scaled):
             lines += [f"prmt.b32 a, t, base, 0x{0x4140 + 0x202 * n:x}", "sub.rn.f16x2 a, a, $5"]
             lines += ["mul.rn.f16x2 a, a, $6"] if scaled else []
         else:
-            for name, place in (("x", 2 * n), ("y", 2 * n + 1)):
-                lines += [f"prmt.b32 a, t, base, 0x{0x7540 + place:x}", f"mov.b32 {name}, a"]
+            for name, index in (("x", 2 * n), ("y", 2 * n + 1)):
+                lines += [f"prmt.b32 a, t, base, 0x{0x7540 + index:x}", f"mov.b32 {name}, a"]
                 lines.append(f"sub.rn.f32 {name}, {name}, $5")
                 lines += [f"mul.rn.f32 {name}, {name}, $6"] if scaled else []
             lines.append("cvt.rn.bf16x2.f32 a, y, x")
@@ -375,7 +376,7 @@ def dequantize_i8(words, zero, scale, dtype: gl.constexpr, scaled: gl.constexpr)
     """The four weights of each word, less their zero points, times their scales.
 
     Returns:
-      Two dimensions more: the place in a pair, and the number of the pair.
+      Two dimensions more: the index in a pair, and the index of the pair.
     """
     half: gl.constexpr = dtype == gl.float16
     if half:

@@ -325,7 +325,7 @@ def _parts(accumulators: list[Accumulator], epilogue: Sequence[ir.Operation]) ->
 def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
     """The problem that the configuration is chosen by.
 
-    A dynamic M counts as `DEFAULT_DYNAMIC_M`; a static one as `bucket_m` says, so that near sizes
+    A dynamic M counts as `DEFAULT_DYNAMIC_M`; a static one as `bucket_m` of it, so that near sizes
     share kernels.
     """
     maps, k_loop, first = analysis.maps, analysis.loops.inner_k, analysis.first

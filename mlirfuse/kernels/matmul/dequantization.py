@@ -23,7 +23,7 @@ BITS = {"i4": 4, "i8": 8}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuantParameter:
-    """Scales or zero points: a tensor with an element per column of B, per group of K, or both.
+    """Scales or zero points: a tensor with an element per channel (N), per group of K, or both.
 
     Attributes:
       value: the tensor; None for the constant `constant`.
@@ -165,7 +165,7 @@ class _Walk:
         return tuple(self.loops[i] if isinstance(i, int) else None for i in element.index)
 
     def parameter(self, expr: Expr, kinds: Sequence[str]) -> QuantParameter | None:
-        """A tensor from outside of these element types, along columns of B and groups of K."""
+        """A tensor from outside of these element types, along N and groups of K."""
         expr = self.uncast(expr)
         if not isinstance(expr, Element) or ops.element_type(expr.value) not in kinds:
             return None

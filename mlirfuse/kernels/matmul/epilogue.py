@@ -51,7 +51,7 @@ def _write_part(kernel: KernelTiles, part: Part, accumulate: Accumulate) -> None
 def load_early(kernel: KernelTiles, part: Part) -> None:
     """Loads the operands of a part's epilogue before its main loop.
 
-    With few rows a CTA has one short loop, in which these loads would otherwise be exposed.
+    With a small M a CTA has one short loop, which would not hide the latency of these loads.
     """
     analysis = kernel.analysis
     known = {accumulator.result for accumulator in part}

@@ -5,7 +5,7 @@
         b = ...                                        the same of B, e.g. dequantization
         accumulator0 = tl.dot(a, b, accumulator0)
 
-With one row the products are accumulated elementwise, without tensor cores.
+With M = 1 the kernel accumulates elementwise, without tensor cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One row without tensor cores: products are accumulated elementwise and reduced at the end."""
+"""GEMV without tensor cores: threads accumulate elementwise and reduce at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlirfuse.targets.base import Target
 
 
 def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
-    """Whether the kernel computes a region: as `tile`; each CTA has one row."""
+    """Whether the kernel computes a region: as `tile`; each CTA has one row of A."""
     return tile.can_run(analysis, config, target)
 
 

@@ -1,7 +1,7 @@
 """Configurations of matmuls, computed from the problem and the device.
 
 The default of large M minimizes a model of time: waves of CTAs over the SMs, times the work of a
-tile and the bytes it loads. Few rows are bound by the loads of B instead: their tiles keep enough
+tile and the bytes it loads. A small M is bound by the loads of B instead: its tiles keep enough
 bytes in flight on every SM. Stages of software pipelines follow from shared memory.
 """
 
@@ -52,10 +52,10 @@ def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bo
     gpu = gpu_of(target)
     if config.consumer_warpgroups or config.weight_streaming or config.block_m == 1:
         return True
-    columns = config.block_n * problem.accumulators
-    per_thread = config.block_m * columns
+    block_n = config.block_n * problem.accumulators
+    per_thread = config.block_m * block_n
     per_thread //= config.num_warps * gpu.warp_size
-    stage = (config.block_m + columns) * config.block_k * problem.operand_bits // 8
+    stage = (config.block_m + block_n) * config.block_k * problem.operand_bits // 8
     return (
         per_thread <= MAX_ACCUMULATORS_PER_THREAD
         and stage * config.num_stages <= gpu.shared_memory_per_cta
@@ -65,7 +65,7 @@ def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bo
 def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """The configuration computed from the problem and the device.
 
-    Quantized weights of few rows are streamed; a region whose weights cannot be has `dot_config`.
+    With a small M quantized weights are streamed; where they cannot be, `dot_config` serves.
     """
     if problem.streamed_bits and problem.m <= MAX_STREAMED_M and target.name == "cuda":
         return streaming_config(problem, 2 if problem.m <= MIN_DOT_M else 1, num_warps=8)
@@ -79,14 +79,14 @@ def streaming_config(
 
     Args:
       problem: the problem.
-      lines: pieces of `LINE_BYTES` of a column per warp.
+      lines: pieces of `LINE_BYTES` along K per warp.
       num_warps: warps of a CTA.
-      block_n: columns of a tile; by M when left out.
+      block_n: size of a tile along N; depends on M when left out.
     """
-    rows = max(MIN_STREAMED_M, min(2 * MIN_DOT_M, power_of_two(problem.m)))
+    block_m = max(MIN_STREAMED_M, min(2 * MIN_DOT_M, power_of_two(problem.m)))
     return MatmulConfig(
-        rows,
-        block_n or max(16, rows),
+        block_m,
+        block_n or max(16, block_m),
         lines * num_warps * LINE_BYTES * 8 // problem.streamed_bits,
         num_warps,
         1,
@@ -105,7 +105,7 @@ def dot_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
 
 
 def block_n_each(block_n: int, accumulators: int) -> int:
-    """Columns of each accumulator of a tile, a power of two."""
+    """Size along N of each accumulator of a tile, a power of two."""
     return max(16, block_n // power_of_two(accumulators))
 
 
@@ -119,7 +119,7 @@ def fills_with_small_tiles(problem: MatmulProblem, target: Target) -> bool:
 
 
 def _gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """One row, K-contiguous: a CTA streams few columns of B with vectorized loads."""
+    """M = 1, K-contiguous: a CTA streams a narrow tile of B with vectorized loads."""
     num_warps = 4
     elements = num_warps * gpu_of(target).warp_size * GEMV_ELEMENTS_PER_THREAD
     # A prologue keeps its operands in registers, too.
@@ -132,7 +132,7 @@ def _gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
 
 
 def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """Few rows: narrow tiles, deep blocks of K, which warps split where operands are in memory."""
+    """Small M: narrow tiles and large blocks of K, which warps split for operands in memory."""
     num_warps, accumulators = 4, problem.accumulators
     plain = not problem.prologue and accumulators == 1 and problem.operand_bits == 16
     contiguous = problem.a_k_contiguous and problem.b_k_contiguous

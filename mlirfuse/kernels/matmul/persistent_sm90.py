@@ -46,7 +46,7 @@ LOAD_ELEMENTS = 8
 """Elements of 16 bits in one vectorized load."""
 
 LONG_FUNCTIONS = frozenset({"math.erf", "math.tanh"})
-"""Functions whose code is long: an epilogue with one is called for slices of the columns."""
+"""Functions whose code is long: an epilogue with one is called for slices of N."""
 
 LONG_EPILOGUE_N = 64
 """Columns of such a slice."""
@@ -117,11 +117,13 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
 
 
 def _operands(kernel: KernelTiles, target: Target) -> PersistentMatmul:
-    """The operands of a region's matmul, whose rows and blocks of K are where strides say."""
+    """The operands of a region's matmul, whose rows and blocks of K have strides."""
     analysis, tiles, maps = kernel.analysis, kernel.tiles, kernel.analysis.maps
     indices = [analysis.first.a, *(one.b for part in analysis.parts for one in part)]
     values = [analysis.operand(index) for index in indices]
-    pointers = [tiles.place(value, tuple(None for _ in ops.shape(value))) for value in values]
+    pointers = [
+        tiles.element_pointers(value, tuple(None for _ in ops.shape(value))) for value in values
+    ]
     a_stride, b_stride = (
         tiles.stride(values[n], maps[indices[n]].index(loop))
         for n, loop in enumerate((analysis.loops.m, analysis.loops.n))
@@ -172,15 +174,15 @@ class PersistentMatmul:
     Attributes:
       a: expression of the pointer to A.
       bs: the same of the operands B, `accumulators` for each part.
-      m: rows of A.
-      n: columns of each B.
+      m: size along M.
+      n: size along N of each B.
       k: contracted elements.
       b_stride: expression of the elements from one column of B to the next.
       row_start: body of the function from rows of A, named as the flat index of M, to their starts
         and a bit mask of the taps in memory.
       block_start: body of the function from `step`, a block of K, to its offset and tap.
       num_ctas: CTAs of the grid at most: the target's SMs.
-      parts: matmuls of the same A whose tiles are computed apart.
+      parts: matmuls of the same A that have tiles of their own.
       accumulators: operands B of a part.
       masked: whether blocks of some rows of A are zero and not in memory.
       long_epilogue: whether the epilogue has one of `LONG_FUNCTIONS`.

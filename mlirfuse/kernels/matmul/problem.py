@@ -8,19 +8,19 @@ from typing import ClassVar
 from mlirfuse.kernels.problem import Problem, Record
 
 DEFAULT_DYNAMIC_M = 512
-"""The M that a dynamic M counts as: between the one row and the thousands that it may be."""
+"""The M that a dynamic M counts as: it may be one, or thousands."""
 
 MIN_DOT_M = 16
-"""Rows of the smallest tile of `tl.dot`."""
+"""Smallest M of a tile of `tl.dot`."""
 
 MIN_STREAMED_M = 8
-"""The same where weights are streamed: rows of A are then the N of a matrix instruction."""
+"""The same where weights are streamed: M is then the N of a matrix instruction."""
 
 MAX_STREAMED_M = 128
-"""Rows up to which streaming beats dequantization into shared memory for large tiles."""
+"""The M up to which streaming beats dequantization into shared memory for large tiles."""
 
 LINE_BYTES = 64
-"""Bytes of a column of streamed weights that adjacent threads load at once."""
+"""Bytes of streamed weights along K that adjacent threads load at once."""
 
 MAX_BUCKETED_M = 1024
 """The M up to which a configuration is chosen by the next power of two."""
@@ -31,9 +31,9 @@ class MatmulProblem(Problem):
     """A matmul `C[batch, m, n] = A[batch, m, k] * B[batch, k, n]` with its prologue.
 
     Attributes:
-      m: rows of the result.
-      n: columns of the result.
-      k: elements of the contracted dimension.
+      m: size along M.
+      n: size along N.
+      k: size along K, the contracted dimension.
       batch: matmuls, those of several results that share A among them.
       operand_bits: width of the operands' elements: 16, or 8 for i8 with i32 accumulators.
       a_k_contiguous: whether elements of A along K are contiguous in memory.
@@ -74,8 +74,8 @@ def bucket_m(m: int, *, streamed: bool) -> int:
     """The M that configurations are chosen by, where near ones have the same tiles.
 
     Args:
-      m: rows of the result.
-      streamed: whether weights are streamed, which has tiles of its own for few rows.
+      m: size along M.
+      streamed: whether weights are streamed; streaming kernels have other tiles for a small M.
     """
     if m == 1 or m > MAX_BUCKETED_M:
         return m
@@ -89,14 +89,14 @@ class MatmulConfig(Record):
     """How CTAs compute the tiles of a matmul.
 
     Attributes:
-      block_m: rows of a tile; one for GEMV without tensor cores.
-      block_n: columns of a tile.
-      block_k: elements of K at a time.
+      block_m: size of a tile along M; one for GEMV without tensor cores.
+      block_n: size of a tile along N.
+      block_k: elements of K per iteration.
       num_warps: warps of a CTA, or of one warpgroup of a persistent kernel.
       num_stages: depth of the software pipeline, in blocks of the operands in shared memory.
-      group_m: tiles along M whose CTAs run together and share columns of B in the L2 (swizzle).
-      split_k: parts of `block_k` that warps of one CTA accumulate apart (intra-CTA split-K); a
-        power of two.
+      group_m: tiles along M whose CTAs run together and share blocks of B in the L2 (swizzle).
+      split_k: parts of `block_k` that different warps of one CTA accumulate (intra-CTA split-K);
+        a power of two.
       consumer_warpgroups: warpgroups that compute in a persistent kernel, next to the producer; 0
         for one tile per CTA.
       ping_pong: whether each consumer warpgroup has a tile of its own.

@@ -61,7 +61,7 @@ def configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
 
 
 def _weight_only_configs(problem: MatmulProblem) -> list[MatmulConfig]:
-    """Narrow tiles whose warps split K, of one to four lines of a column each."""
+    """Narrow tiles whose warps split K, with one to four lines each."""
     return [
         streaming_config(problem, lines, num_warps, block_n)
         for block_n, lines, num_warps in (
@@ -86,7 +86,7 @@ def _gemv_configs(target: Target) -> Iterator[MatmulConfig]:
 
 
 def _small_m_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
-    """Tiles of few rows with deep blocks of K, which the warps of a CTA may split."""
+    """Tiles of small M with large blocks of K, which the warps of a CTA may split."""
     few = problem.m <= MIN_DOT_M
     plain = not problem.prologue and problem.accumulators == 1 and problem.operand_bits == 16
     num_warps = 4
@@ -148,8 +148,8 @@ def persistent_configs(
     warpgroups; the ring takes the shared memory that is left.
 
     Args:
-      m: rows of the result.
-      n: columns of the result.
+      m: size along M.
+      n: size along N.
       k: contracted elements.
       accumulators: results that a tile accumulates together.
       target: the target.
@@ -159,19 +159,19 @@ def persistent_configs(
     small, found = m < MAX_BUCKETED_M, []
     for consumers, ping_pong in ((2, False), (3, False), (2, True), (3, True)):
         sharing = 1 if ping_pong else consumers
-        for columns in (64, 128, 256):
-            block_n = columns // accumulators
-            if columns < 128 and not small and n % (128 // accumulators) == 0:
+        for total_n in (64, 128, 256):
+            block_n = total_n // accumulators
+            if total_n < 128 and not small and n % (128 // accumulators) == 0:
                 continue
             for mma_tiles in (1, 2):
                 block_m = mma_tiles * sharing * persistent_sm90.MMA_M
-                per_thread = mma_tiles * persistent_sm90.MMA_M * columns // 128
-                least = MIN_ACCUMULATORS_PER_THREAD // (2 if columns < 128 else 1)
-                if not least <= per_thread <= PERSISTENT_ACCUMULATORS[consumers]:
+                per_thread = mma_tiles * persistent_sm90.MMA_M * total_n // 128
+                minimum = MIN_ACCUMULATORS_PER_THREAD // (2 if total_n < 128 else 1)
+                if not minimum <= per_thread <= PERSISTENT_ACCUMULATORS[consumers]:
                     continue
                 if not persistent_sm90.tiles_divide(block_n, n, k, accumulators):
                     continue
-                num_stages = persistent_stages(block_m, columns, target)
+                num_stages = persistent_stages(block_m, total_n, target)
                 found += [
                     MatmulConfig(
                         block_m,
@@ -192,8 +192,8 @@ def persistent_stages(block_m: int, block_n: int, target: Target) -> int:
     """Stages of the ring of a persistent kernel that fit in shared memory.
 
     Args:
-      block_m: rows of a tile.
-      block_n: columns of a tile, of all its accumulators.
+      block_m: size of a tile along M.
+      block_n: size of a tile along N, of all its accumulators.
       target: the target.
     """
     stage = (block_m + block_n) * persistent_sm90.BLOCK_K * 2

@@ -13,7 +13,7 @@ from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulCon
 from mlirfuse.targets.base import Target
 
 MAX_TILES_M = 4
-"""Tiles along M up to which a measured tile of few rows serves more of them."""
+"""Tiles along M up to which a tile that was measured with a small M serves a larger one."""
 
 _Entry = Entry[MatmulProblem, MatmulConfig]
 
@@ -81,7 +81,7 @@ def choose_config(
 
 
 def _serves_m(block_m: int, m: int) -> bool:
-    """Whether a measured tile of so many rows is one for M, too."""
+    """Whether a measured tile with this `block_m` suits M."""
     return block_m > MIN_DOT_M or m == 1 or (block_m > 1 and m <= block_m * MAX_TILES_M)
 
 
@@ -97,7 +97,7 @@ def _informs(entry: _Entry, problem: MatmulProblem) -> bool:
 def _keeps_busy(entry: _Entry, problem: MatmulProblem, target: Target) -> bool:
     """Whether a measured configuration occupies over half of the SMs, or of those it did occupy.
 
-    Few rows, and streamed weights, depend on other things more.
+    With a small M or streamed weights, occupancy decides less.
     """
     config = entry.config
     if problem.m <= MIN_DOT_M or config.weight_streaming:

@@ -1,7 +1,7 @@
-"""Intra-CTA split-K for few rows: each warp accumulates a part of every block of K.
+"""Intra-CTA split-K for a small M: each warp accumulates a part of every block of K.
 
-Few rows are one matrix instruction high: warps next to each other along N would each wait for all
-of K, one instruction after the other.
+A small M fits one matrix instruction: warps that split N instead would each execute all of K
+serially.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The kernels of the family, and the one that a configuration means.
+"""The kernels of the family, and the choice of one by a configuration.
 
-weight_only        streamed weights of 4 or 8 bits, few rows
+weight_only        streamed weights of 4 or 8 bits, small M
 persistent_sm90    warp-specialized persistent kernel for Hopper
-gemv               one row per CTA, without tensor cores
-split_k            few rows, warps split K
+gemv               M = 1, without tensor cores
+split_k            small M, warps split K
 tile               one tile per CTA, the general kernel
 fused_loop         prologue in the loop over K, or several accumulators
 """

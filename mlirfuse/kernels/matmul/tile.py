@@ -41,6 +41,6 @@ def operands(kernel: KernelTiles, accumulator: Accumulator) -> tuple[str, str, s
         axes = tuple(None if n is None or n == k_loop else kernel.axes[n] for n in index_map)
         # A vector is the first row of a tile.
         vector = index == accumulator.a and analysis.loops.m is None
-        pointers.append(tiles.place(value, axes) + (" + offs_m * 0" if vector else ""))
+        pointers.append(tiles.element_pointers(value, axes) + (" + offs_m * 0" if vector else ""))
         strides.append(tiles.stride(value, index_map.index(k_loop)))
     return pointers[0], pointers[1], strides[0], strides[1]

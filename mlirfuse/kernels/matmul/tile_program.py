@@ -33,7 +33,7 @@ def plan_tiles(
       kernel: the kernel.
       accumulate: writes the accumulators of a part.
       placement: lines that compute the indices of the CTA's tile, where they are not Triton's.
-      early_loads: whether few rows load the operands of the epilogue before the main loop.
+      early_loads: whether CTAs of a small M load the operands of the epilogue before the main loop.
       text: writer of the module, where it is not Triton's.
     """
     analysis, config, tiles = kernel.analysis, kernel.config, kernel.tiles

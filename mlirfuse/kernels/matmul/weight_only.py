@@ -1,4 +1,4 @@
-"""Weight-only quantized matmuls of few rows (W4A16, W8A16), in Gluon.
+"""Weight-only quantized matmuls with a small M (W4A16, W8A16), in Gluon.
 
 Weights of 4 or 8 bits go from global memory to registers, are dequantized there and are the left
 operand of matrix instructions, without shared memory. The device code is
@@ -31,7 +31,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 THREAD_BYTES = 16
-"""Bytes of a column that a thread loads at once; they share a scale."""
+"""Bytes along K that a thread loads at once; they share a scale."""
 
 
 def has_weight_only(target: Target) -> bool:
@@ -49,7 +49,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 
 def _is_aligned(weights: DequantizedWeights, k: int) -> bool:
-    """Whether columns are whole words, and groups whole loads of a thread."""
+    """Whether K is a multiple of a word, and a group of a thread's load."""
     return (
         k % (32 // weights.bits) == 0
         and weights.group_size % (THREAD_BYTES * 8 // weights.bits) == 0
@@ -73,7 +73,7 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
     """Plans the kernel."""
     weights = dequantized_weights(analysis)
     assert weights is not None
-    kernel = kernel_tiles(analysis, _without_empty_rows(config, analysis.m or 1), layout=LAYOUT)
+    kernel = kernel_tiles(analysis, _without_masked_rows(config, analysis.m or 1), layout=LAYOUT)
     source = _WeightOnly(kernel, weights)
     return plan_tiles(
         kernel,
@@ -85,10 +85,10 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
     )
 
 
-def _without_empty_rows(config: MatmulConfig, m: int) -> MatmulConfig:
-    """The configuration without rows of a tile past the next power of two of M."""
-    rows = max(MIN_STREAMED_M, 1 << (m - 1).bit_length())
-    return dataclasses.replace(config, block_m=min(config.block_m, rows))
+def _without_masked_rows(config: MatmulConfig, m: int) -> MatmulConfig:
+    """The configuration with `block_m` limited to the next power of two of M."""
+    limit = max(MIN_STREAMED_M, 1 << (m - 1).bit_length())
+    return dataclasses.replace(config, block_m=min(config.block_m, limit))
 
 
 def _placement(kernel: KernelTiles) -> list[str]:
@@ -119,7 +119,7 @@ class _WeightOnly:
     def __init__(self, kernel: KernelTiles, weights: DequantizedWeights) -> None:
         self.weights = weights
         self.functions: list[str] = []
-        # Scales of whole columns multiply accumulators, which need no rounding of weights.
+        # Scales per channel multiply accumulators, without a rounding of weights.
         self.scales_in_loop = weights.group_size > 0 and weights.scale is not None
 
     def accumulate(self, kernel: KernelTiles, part: Part) -> None:
@@ -154,7 +154,7 @@ class _WeightOnly:
             writer.line(f"accumulator0 = accumulator0 * {tiles.read(scale.value, axes)}")
 
     def _write_functions(self, kernel: KernelTiles) -> str:
-        """Writes functions from column and group to zero point and scale.
+        """Writes functions from indices along N and of groups to zero points and scales.
 
         Returns:
           Expression of their first argument, a tuple of pointers.
@@ -179,17 +179,17 @@ class _WeightOnly:
 
 
 def _read(kernel: KernelTiles, value: ir.Value, parameter: QuantParameter) -> list[str]:
-    """The lines that read a scale or zero point per column and group; last the tile's name."""
+    """The lines that load scales or zero points per channel and group; last the tile's name."""
     sizes, n_loop = kernel.analysis.sizes, kernel.analysis.loops.n
     groups = tuple(sizes[loop] for loop in parameter.loops if loop is not None and loop != n_loop)
     space = Space((Group("offs_n", (sizes[n_loop],)), Group("k_group", groups or (1,))))
-    reader = Tiles(space, {})
-    reader.operands = kernel.tiles.operands
+    tiles = Tiles(space, {})
+    tiles.operands = kernel.tiles.operands
     axes: list[Axis | None] = [
         None if loop is None else (int(loop != n_loop), 0) for loop in parameter.loops
     ]
-    name = reader.read(value, tuple(axes))
-    return [*reader.body.writer.lines, name]
+    name = tiles.read(value, tuple(axes))
+    return [*tiles.body.writer.lines, name]
 
 
 _IMPORTS = """\

@@ -83,7 +83,7 @@ def _trait(analysis: PointwiseAnalysis) -> str:
     if nest.transposed:
         return "transposed"
     names = {name for op in analysis.group for name in ops.scalar_names(op)}
-    found = {read.trait for read in (*nest.reads, *nest.moved)}
+    found = {read.trait for read in (*nest.reads, *nest.permuted_writes)}
     found |= {"error function"} if "math.erf" in names else set()
     found |= {"functions"} if any(name.startswith("math.") for name in names) else set()
     return next((trait for trait in _TRAITS if trait in found), "arithmetic")

@@ -29,7 +29,7 @@ class PointwiseProblem(Problem):
 
     @property
     def family(self) -> str:
-        """`pointwise`, or `transpose`, whose tiles are others."""
+        """`pointwise`, or `transpose`, which has other tiles."""
         return "transpose" if self.trait == "transposed" else "pointwise"
 
 

@@ -1,8 +1,8 @@
 """Elementwise kernels of tiles with rows and columns, one tile per CTA.
 
-The axes of the result are cut into rows and columns where a bias or a table of angles ends, which
-is then read once for all rows of a tile. Where an operand lies transposed, the columns are the
-result's fastest axes and the rows the operand's, so that loads and stores of both are coalesced.
+The axes of the result split into rows and columns where a bias or a table of angles begins, which
+is then read once for all rows of a tile. With a transposed operand the columns are the innermost
+axes of the result and the rows those of the operand, so that loads and stores are coalesced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan | NoMatch
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grid:
-    """How tiles cover the axes.
+    """The tiling of the axes.
 
     Attributes:
       sizes: sizes of the axes of each group.
@@ -74,7 +74,7 @@ class _Grid:
         return tuple(-(-size // block) for size, block in zip(known, self.blocks, strict=True))
 
     def is_masked(self, group: int) -> bool:
-        """Whether the tiles of a group may be partly outside."""
+        """Whether tiles may be partly out of bounds along a group."""
         endless = self.dynamic and group == self.first
         inexact = known_product(self.sizes[group]) % self.blocks[group] != 0
         return group != BATCH and (endless or inexact)
@@ -148,7 +148,7 @@ def _tiles(analysis: PointwiseAnalysis, space: Space, *, wide: bool) -> Tiles:
     starts += [(COLUMNS, split)] * (len(nest.sizes) - split)
     axes = [(group, axis - start) for axis, (group, start) in enumerate(starts)]
     loops: dict[ir.Operation, list[tuple[int, int]]] = {
-        op: [axes[place] for place in places] for op, places in nest.places.items()
+        op: [axes[axis] for axis in op_axes] for op, op_axes in nest.op_axes.items()
     }
     return Tiles(
         space,

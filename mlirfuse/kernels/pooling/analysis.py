@@ -13,7 +13,12 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import UNKNOWN_ROWS, known_product
-from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.codegen.tile_writer import (
+    attempted,
+    computing,
+    padding_and_elementwise,
+    returned,
+)
 from mlirfuse.kernels.pooling.problem import PoolingProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import poolings
@@ -94,13 +99,10 @@ def analyze(region: ir.Operation) -> PoolingAnalysis | NoMatch | None:
     if len(found) > 1:
         return NoMatch(Reason.STRUCTURE, f"{len(found)} poolings in one kernel")
     op, loops = found[0]
-    pad = ops.defining_op(op.operands[0])
-    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
-        pad = None
-    epilogue = [o for o in group if o != op and (pad is None or o != pad)]
-    others = [o for o in epilogue if not ops.is_elementwise(o)]
-    if others:
-        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
+    found_ops = padding_and_elementwise(group, op, op.operands[0])
+    if isinstance(found_ops, NoMatch):
+        return found_ops
+    pad, epilogue = found_ops
     refused = refusal(op, loops)
     if refused is not None:
         return refused

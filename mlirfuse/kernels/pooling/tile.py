@@ -120,7 +120,7 @@ def _tiles(analysis: PoolingAnalysis, tile: _Tile) -> Tiles:
     op, main = analysis.op, tile.main
     written = {op.results[0]: main, ops.inits(op)[0]: main}
     named = loop_axes(tile.space, analysis.epilogue, main, written=written)
-    # Loops of the window are unrolled and have no axis; any one stands in for them.
+    # Loops of the window are unrolled and have no axis; their placeholder is never used.
     loops = range(len(ops.loop_sizes(op)))
     named[op] = [tile.loops.get(loop, (ROWS, 0)) for loop in loops]
     tiles = Tiles(tile.space, named, WIDE)
@@ -147,9 +147,9 @@ def _write_indices(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None
     )
     writer.write(tile.space.inside(ROWS, COLUMNS))
     for dim, strided in enumerate(analysis.pooling.image_dims):
-        walked = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
+        terms = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
         shift = f" - {low[dim]}" if low is not None and low[dim] else ""
-        writer.line(f"first{dim} = {tile.space.walked(walked) or '0'}{shift}")
+        writer.line(f"first{dim} = {tile.space.linear_index(terms) or '0'}{shift}")
 
 
 def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
@@ -158,8 +158,8 @@ def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
     init = float(ops.constant(ops.inits(analysis.op)[0]) or 0)
     first = literal(init, ops.element_type(result), body.types)
     body.writer.line(f"accumulator = tl.broadcast_to({first}, [{tile.rows}, {tile.columns}])")
-    for place in itertools.product(*map(range, analysis.window)):
-        offsets = dict(zip(pooling.window_loops, place, strict=True))
+    for tap in itertools.product(*map(range, analysis.window)):
+        offsets = dict(zip(pooling.window_loops, tap, strict=True))
         loaded = body.name(_load(tiles, analysis, tile, offsets))
         known = body.block(
             ops.body(analysis.op), [loaded, None, None], lambda loop: "0", pooling.combine

@@ -18,7 +18,7 @@ bounded, because expressions share subexpressions: the tree of `x = x * x` repea
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
@@ -69,6 +69,41 @@ def uncast(expr: Expr) -> Expr:
         else:
             break
     return expr
+
+
+def under_casts_and_selects(
+    expr: Expr,
+    step: Callable[[Element], Expr | None],
+    kept_operand: Callable[[Apply], int | None],
+) -> Element | Apply | None:
+    """The expression under floating-point casts and under some selects.
+
+    Args:
+      expr: the outermost expression.
+      step: the definition of an element; the element itself where the walk ends at it, None where
+        it fails.
+      kept_operand: index of the operand of a select that the walk continues with; None where it
+        ends at the select. It is called once for each select, from the outermost one.
+
+    Returns:
+      The element or operation at which the walk ends; None where it fails.
+    """
+    while True:
+        if isinstance(expr, Element):
+            inner = step(expr)
+            if inner is expr:
+                return expr
+            if inner is None:
+                return None
+            expr = inner
+        elif not isinstance(expr, Apply):
+            return None
+        elif expr.op in CASTS:
+            expr = expr.args[0]
+        elif expr.op == "arith.select" and (kept := kept_operand(expr)) is not None:
+            expr = expr.args[kept]
+        else:
+            return expr
 
 
 def source(expr: Expr, *, whole: bool = False) -> Expr:

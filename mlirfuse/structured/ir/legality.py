@@ -53,10 +53,9 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
     columns = math.prod(size or 1 for size in space[len(space) - reduced :])
     members = set(group)
     results = slices.results_of(list(group))
-    if _is_uneven(space[: len(space) - reduced], columns, results, target.subgroup):
-        text = (
-            f"a sum over rows of {columns} elements next to another result, {target.subgroup} lanes"
-        )
+    if _is_uneven(space[: len(space) - reduced], columns, results, target.subgroup_size):
+        lanes = target.subgroup_size
+        text = f"a sum over rows of {columns} elements next to another result, {lanes} lanes"
         return NoMatch(Reason.TARGET_UNSUPPORTED, text)
     needed = 0
     for value in results:
@@ -77,28 +76,28 @@ def resource_refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch |
 
 def _max_buffered_columns(columns: int, reductions: int, target: Target) -> int | None:
     """Largest row that a group with so many reductions can buffer; None without a limit."""
-    limit = target.row_limit if columns.bit_count() == 1 else target.uneven_row_limit
-    twice = target.twice_row_limit
-    if twice is None or reductions < 2 or target.kernels:
+    limit = target.row_limit if columns.bit_count() == 1 else target.non_power_of_two_row_limit
+    of_several = target.multi_reduction_row_limit
+    if of_several is None or reductions < 2 or target.kernels:
         return limit
-    return twice if limit is None else min(limit, twice)
+    return of_several if limit is None else min(limit, of_several)
 
 
 def _is_uneven(
     rows: Sequence[int | None],
     columns: int,
     results: Sequence[ir.Value],
-    subgroup: int | None,
+    subgroup_size: int | None,
 ) -> bool:
     """Whether IREE's SPIR-V code generation fails to lower the vectors of the row reductions.
 
     IREE 3.13.0 fails where the subgroup size divides the number of rows but not of columns, and a
     reduction is one of several results: each lane then computes whole rows.
     """
-    if subgroup is None or None in rows or len(results) < 2 or columns % subgroup == 0:
+    if subgroup_size is None or None in rows or len(results) < 2 or columns % subgroup_size == 0:
         return False
     reduced = any(len(ops.shape(v)) <= len(rows) for v in results)
-    return reduced and math.prod(size or 1 for size in rows) % subgroup == 0
+    return reduced and math.prod(size or 1 for size in rows) % subgroup_size == 0
 
 
 MAX_STRIDED_ELEMENTS = {"cuda": 1024, "rocm": 256}

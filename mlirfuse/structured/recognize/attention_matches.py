@@ -86,7 +86,7 @@ def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     target, allowed = ctx.target, ctx.options
     if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
         return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
-    multiple, max_head = target.attention_multiple, target.attention_heads
+    multiple, max_head = target.attention_size_multiple, target.max_attention_head_size
     if allowed.any_size or target.kernels or multiple is None or max_head is None:
         return None
     sizes = [dim.size for dim in found.domain.dims]

@@ -9,7 +9,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.expr.loop_domains import product
 from mlirfuse.structured.ir import ops
-from mlirfuse.targets.base import Target
+from mlirfuse.targets.base import MmaShape, Target
 
 
 def no_matrix_instructions(contraction: ir.Operation, n: int, target: Target) -> str:
@@ -18,7 +18,7 @@ def no_matrix_instructions(contraction: ir.Operation, n: int, target: Target) ->
     Args:
       contraction: a contraction with an N loop of the second operand alone.
       n: size of N in each contraction.
-      target: the target, whose matrix tiles have to divide M, N and K.
+      target: the target, whose matrix instructions have to divide M, N and K.
     """
     kind = ops.element_type(contraction.operands[0])
     sizes, out = ops.loop_sizes(contraction), ops.plain_maps(contraction)[2]
@@ -27,15 +27,15 @@ def no_matrix_instructions(contraction: ir.Operation, n: int, target: Target) ->
         s for s, k in zip(sizes, ops.iterator_types(contraction), strict=True) if k == "reduction"
     )
     loops = (m, n, k)
-    tile = target.product_tiles.get(kind)
-    if tile is not None and _fills(loops, tile):
+    shape = target.mma_shapes.get(kind)
+    if shape is not None and _divides(shape, loops):
         return ""
     shown = "x".join("?" if s is None else str(s) for s in loops)
     return f"no matrix instructions for several contractions of {shown} {kind} on {target}"
 
 
-def _fills(sizes: Sequence[int | None], tile: tuple[int, int, int]) -> bool:
-    return all(t == 1 or (s is not None and s % t == 0) for s, t in zip(sizes, tile, strict=True))
+def _divides(shape: MmaShape, sizes: Sequence[int | None]) -> bool:
+    return all(d == 1 or (s is not None and s % d == 0) for s, d in zip(sizes, shape, strict=True))
 
 
 def inner_batch_refusal(
@@ -50,12 +50,12 @@ def inner_batch_refusal(
       contraction: the original contraction, for its element types.
       maps: indexing maps of the new form: first operand, second operand, result.
       sizes: loop sizes of the new form.
-      target: the target, for its `outer_batch`.
+      target: the target, for its `outer_batch_mma_shapes`.
     """
     tensors = (*ops.inputs(contraction), contraction.results[0])
     types = [ops.element_type(value) for value in tensors]
-    tile = target.outer_batch.get(types[0])
-    if tile is None or types != [types[0], types[0], "f32"]:
+    shape = target.outer_batch_mma_shapes.get(types[0])
+    if shape is None or types != [types[0], types[0], "f32"]:
         return None
     shown = [[d for d in index_map if d is not None and sizes[d] != 1] for index_map in maps]
     left, right, out = (set(loops) for loops in shown)
@@ -65,7 +65,7 @@ def inner_batch_refusal(
         for loops in ((left & out) - batch, (right & out) - batch, (left & right) - batch)
     ]
     outer = all(loops[:1] == list(batch) for loops in shown)
-    if len(batch) != 1 or outer or not _fills(extents, tile):
+    if len(batch) != 1 or outer or not _divides(shape, extents):
         return None
     return NoMatch(
         Reason.TARGET_UNSUPPORTED,

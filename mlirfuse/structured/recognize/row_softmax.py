@@ -18,13 +18,13 @@ from mlirfuse.structured.expr.arithmetic import quotients
 from mlirfuse.structured.expr.comparison import Binding, same
 from mlirfuse.structured.expr.expansion import step_through
 from mlirfuse.structured.expr.expressions import (
-    CASTS,
     define,
     number,
     start,
     tensors,
     type_of,
     uncast,
+    under_casts_and_selects,
 )
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops, slices
@@ -115,30 +115,25 @@ def _under_epilogue(root: ir.Operation, outer: list[tuple[Apply, int]]) -> Eleme
     Appends the selects to `outer`, each with the index of the operand that contains the softmax.
     """
     top = start(root.results[0])
-    expr: Expr = top
-    while True:
-        if isinstance(expr, Element):
-            owner = ops.defining_op(expr.value)
-            if owner is None or expr.index != top.index:
-                return None
-            if owner != root and len(ops.users(expr.value)) != 1:
-                return None
-            if owner.name == "linalg.softmax":
-                return expr
-            step = step_through(expr) if ops.is_elementwise(owner) else None
-            if step is None:
-                return None
-            expr = step
-        elif not isinstance(expr, Apply):
+
+    def step(element: Element) -> Expr | None:
+        owner = ops.defining_op(element.value)
+        if owner is None or element.index != top.index:
             return None
-        elif expr.op in CASTS:
-            expr = expr.args[0]
-        elif expr.op == "arith.select" and len(outer) < _MAX_SELECTS:
-            kept = 2 if number(expr.args[1]) is not None else 1
-            outer.append((expr, kept))
-            expr = expr.args[kept]
-        else:
-            return expr
+        if owner != root and len(ops.users(element.value)) != 1:
+            return None
+        if owner.name == "linalg.softmax":
+            return element
+        return step_through(element) if ops.is_elementwise(owner) else None
+
+    def kept_operand(select: Apply) -> int | None:
+        if len(outer) == _MAX_SELECTS:
+            return None
+        kept = 2 if number(select.args[1]) is not None else 1
+        outer.append((select, kept))
+        return kept
+
+    return under_casts_and_selects(top, step, kept_operand)
 
 
 _MAX_SELECTS = 4

@@ -13,7 +13,7 @@ import math
 from mlirfuse.structured.expr import predicates, reshapes
 from mlirfuse.structured.expr.arithmetic import quotients
 from mlirfuse.structured.expr.comparison import Binding, same
-from mlirfuse.structured.expr.expressions import CASTS, number, type_of, uncast
+from mlirfuse.structured.expr.expressions import number, type_of, uncast, under_casts_and_selects
 from mlirfuse.structured.expr.loop_domains import holds
 from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops
@@ -34,26 +34,22 @@ class Softmax:
 
 def find_softmax(weights: Element, key: Loop) -> Softmax | None:
     """The softmax over `key` that computes the element, up to reshapes, transposes and casts."""
-    expr: Expr = weights
-    zero_if: Expr | None = None
-    while True:
-        if isinstance(expr, Element):
-            argument = _softmax_op(expr, key)
-            if argument is not None:
-                return Softmax(argument, zero_if)
-            step = reshapes.step(expr)
-            if step is None:
-                return None
-            expr = step
-        elif not isinstance(expr, Apply):
+    conditions: list[Expr] = []
+
+    def step(element: Element) -> Expr | None:
+        return reshapes.step(element) if _softmax_op(element, key) is None else element
+
+    def kept_operand(select: Apply) -> int | None:
+        if conditions or number(select.args[1]) != 0:
             return None
-        elif expr.op in CASTS:
-            expr = expr.args[0]
-        elif expr.op == "arith.select" and zero_if is None and number(expr.args[1]) == 0:
-            zero_if, _, expr = expr.args
-        else:
-            scores = _decomposed(expr, key)
-            return None if scores is None else Softmax(scores, zero_if)
+        conditions.append(select.args[0])
+        return 2
+
+    inner = under_casts_and_selects(weights, step, kept_operand)
+    if inner is None:
+        return None
+    scores = _softmax_op(inner, key) if isinstance(inner, Element) else _decomposed(inner, key)
+    return None if scores is None else Softmax(scores, conditions[0] if conditions else None)
 
 
 def _softmax_op(element: Element, key: Loop) -> Element | None:

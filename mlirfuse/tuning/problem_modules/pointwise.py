@@ -110,13 +110,13 @@ def _rotated(region: RegionText, elements: int, element: str) -> Tensor:
         f"%z = arith.select %c, %n, %v : {element}",
     ]
     (swapped,) = region.generic("hmk", [], [(shape, element, "hmk")], body)
-    turned = [
+    rotation = [
         f"%p = arith.mulf %a0, %a1 : {element}",
         f"%q = arith.mulf %a2, %a3 : {element}",
         f"%z = arith.addf %p, %q : {element}",
     ]
     inputs = [(x, "hmk"), (cosine, "mk"), (swapped, "hmk"), (sine, "mk")]
-    return region.generic("hmk", inputs, [(shape, element, "hmk")], turned)[0]
+    return region.generic("hmk", inputs, [(shape, element, "hmk")], rotation)[0]
 
 
 def _embedded(region: RegionText, elements: int, element: str) -> Tensor:
