@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 
-from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets import cpu, cuda, kernel_configs, rates, rocm, vulkan
+from mlirfuse.core import TARGET_NAMES, UsageError, nearest
+from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 
 TARGETS: Mapping[str, Callable[[str], Target]] = {
-    "cpu": cpu.create,
-    "cuda": cuda.create,
-    "rocm": rocm.create,
-    "vulkan": vulkan.create,
+    name: importlib.import_module(f"{__name__}.{name}").create for name in TARGET_NAMES
 }
-"""Name of a target -> what makes it from the part after the colon, which may be empty."""
+"""Name of a target -> its `create`, which takes the part after the colon; that may be empty."""
 
 
 def parse(spec: str | Target) -> Target:
