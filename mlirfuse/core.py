@@ -1,7 +1,7 @@
 """The vocabulary of the engine: passes, matches, reasons, decisions, errors.
 
-All code and all users import these names from here. None of their modules knows a pass, a target or
-a switch.
+All code and all users import these names from here. None of their modules knows a pass or a switch,
+nor more of a target than its name.
 """
 
 from mlirfuse.errors import (
@@ -16,6 +16,7 @@ from mlirfuse.errors import (
     normalized,
 )
 from mlirfuse.fusion_pass import (
+    TARGET_NAMES,
     FusionPass,
     GroupRules,
     Kind,
@@ -35,6 +36,7 @@ from mlirfuse.report import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "TARGET_NAMES",
     "CallError",
     "Candidate",
     "CompileFailedError",

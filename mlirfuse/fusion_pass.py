@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from mlirfuse.targets.base import Target
 
 
+TARGET_NAMES = ("cpu", "cuda", "rocm", "vulkan")
+"""The targets, the only registration there is: `NAME` is made by `create` of the module
+`mlirfuse.targets.NAME`. A pass that names no targets is on by default for all of them."""
+
+
 class Numerics(enum.StrEnum):
     """How far a rewrite may change results, strictest first."""
 
@@ -169,7 +174,7 @@ class FusionPass:
     forms_group: bool | None = None
     contained: bool = False
     takes_single_op: bool = False
-    targets: frozenset[str] = frozenset({"cpu", "cuda", "rocm", "vulkan"})
+    targets: frozenset[str] = frozenset(TARGET_NAMES)
     aliases: tuple[str, ...] = ()
     options: Any = NoOptions
     source: str = ""

@@ -40,6 +40,8 @@ class KernelFamily(Generic[A, P, C]):
         chooses by problem and target where that is None.
       default_config: the configuration computed from the problem and the device.
       configs: the configurations that the tuner measures.
+      entries: other names than the family's under which its configurations are filed, which
+        `Problem.family` gives.
     """
 
     name: str
@@ -50,6 +52,7 @@ class KernelFamily(Generic[A, P, C]):
     plan_analysis: Callable[[A, Target, C | None], Plan | NoMatch | None]
     default_config: Callable[[P, Target], C]
     configs: Callable[[P, Target], list[C]]
+    entries: tuple[str, ...] = ()
 
     def plan(
         self, region: ir.Operation, target: Target, config: C | None = None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 
-from mlirfuse.core import UsageError, nearest
-from mlirfuse.targets import cpu, cuda, kernel_configs, rates, rocm, vulkan
+from mlirfuse.core import TARGET_NAMES, UsageError, nearest
+from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 
 TARGETS: Mapping[str, Callable[[str], Target]] = {
-    "cpu": cpu.create,
-    "cuda": cuda.create,
-    "rocm": rocm.create,
-    "vulkan": vulkan.create,
+    name: importlib.import_module(f"{__name__}.{name}").create for name in TARGET_NAMES
 }
 """Name of a target -> its constructor from the part after the colon, which may be empty."""
 

@@ -5,38 +5,19 @@ text = module_of(MatmulProblem(4096, 4096, 4096, 1))     MLIR with one region of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+import importlib
+from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.attention.problem import AttentionProblem
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
-from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
-from mlirfuse.kernels.pooling.problem import PoolingProblem
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.kernels.reduction.problem import ReductionProblem
-from mlirfuse.tuning.problem_modules import (
-    attention,
-    concat,
-    convolution,
-    matmul,
-    pointwise,
-    pooling,
-    reduction,
-)
-
-_WRITERS: Mapping[type[Problem], Callable[[Any], str]] = {
-    AttentionProblem: attention.module_text,
-    ConcatProblem: concat.module_text,
-    ConvolutionProblem: convolution.module_text,
-    MatmulProblem: matmul.module_text,
-    PointwiseProblem: pointwise.module_text,
-    PoolingProblem: pooling.module_text,
-    ReductionProblem: reduction.module_text,
-}
+from mlirfuse.kernels.registry import FAMILY_OF_ENTRY
+from mlirfuse.tuning.problem_modules import reduction
 
 COMMON: tuple[Problem, ...] = (
     *(
@@ -99,7 +80,10 @@ def module_of(problem: Problem) -> str:
     Raises:
       ValueError: no region is known for the problem; the message names the obstacle.
     """
-    return _WRITERS[type(problem)](problem)
+    family = FAMILY_OF_ENTRY[problem.family].name
+    writer = importlib.import_module(f"mlirfuse.tuning.problem_modules.{family}")
+    text: str = writer.module_text(problem)
+    return text
 
 
 def modules(problems: Iterable[Problem] = COMMON) -> Iterator[ir.Module]:

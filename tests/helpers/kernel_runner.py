@@ -9,12 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.attention.family import ATTENTION
-from mlirfuse.kernels.convolution.family import CONVOLUTION
-from mlirfuse.kernels.matmul.family import MATMUL
-from mlirfuse.kernels.pointwise.family import POINTWISE
-from mlirfuse.kernels.pooling.family import POOLING
-from mlirfuse.kernels.reduction.family import REDUCTION
+from mlirfuse.kernels.registry import FAMILIES
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
 from mlirfuse.plugins import registry
@@ -29,13 +24,11 @@ TOLERANCE = {"f32": 2e-6, "f16": 2e-3, "bf16": 1.6e-2}
 NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 SUPPORTS = {
-    "rows": REDUCTION.plan,
-    "matmul": MATMUL.plan,
-    "attention": ATTENTION.plan,
-    "convolution": CONVOLUTION.plan,
-    "elementwise": POINTWISE.plan,
-    "pooling": POOLING.plan,
+    **{name: family.plan for name, family in FAMILIES.items()},
+    "rows": FAMILIES["reduction"].plan,
+    "elementwise": FAMILIES["pointwise"].plan,
 }
+"""Name of a family, or of two of them by their regions -> its planner."""
 KERNEL_PASSES = tuple(name for name in registry.passes() if name.endswith("_triton_kernel"))
 
 

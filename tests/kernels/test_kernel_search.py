@@ -1,14 +1,18 @@
 """Kernel configurations: chosen by problem, searched, kept for one target and version."""
 
 import dataclasses
+import importlib
 import importlib.util
 import json
 import re
 from importlib import resources
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from iree.compiler import ir
 
+import mlirfuse
 from helpers.linalg_text import Function
 from helpers.norm_text import layer_norm
 from mlirfuse import targets
@@ -173,12 +177,19 @@ def test_built_in_configurations_are_candidates():
         assert config in family.configs(problem, target), entry
 
 
+def test_every_folder_with_a_family_is_registered():
+    kernels = Path(mlirfuse.__file__).parent / "kernels"
+    assert {path.parent.name for path in kernels.glob("*/family.py")} == FAMILIES.keys()
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_agree_with_their_fields(name):
     family = FAMILIES[name]
     assert family.name == name
     assert issubclass(family.problem_type, Problem)
     assert issubclass(family.config_type, Record)
+    written = importlib.import_module(f"mlirfuse.tuning.problem_modules.{name}").module_text
+    assert get_type_hints(written) == {"problem": family.problem_type, "return": str}
 
 
 def test_each_common_shape_has_a_plan():

@@ -1,5 +1,6 @@
 """The documents agree with the code: generated pages, links, commands, examples."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -55,6 +56,23 @@ def test_links_resolve(page):
         assert ROOT in target.parents, f"{page.name}: {link}"
         if anchor:
             assert anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_files_and_names_of_the_checklists_exist():
+    page = (ROOT / "docs" / "developing.md").read_text(encoding="utf-8")
+    text = re.sub(r"^    .*$", "", page.partition("\n## A pass\n")[2], flags=re.MULTILINE)
+    spans = re.findall(r"`([^`]+)`", text)
+    found = {w for s in spans for w in s.split() if re.match(r"\w+/", w)} | {
+        *re.findall(r"\bdocs/[\w.-]+\w", text)
+    }
+    assert len(found) > 30
+    for word in found:
+        # Up to a name that the reader chooses: `NAME`, `FAMILY`, `TARGET`.
+        known = re.sub(r"\b(NAME|FAMILY|TARGET)\b.*$", "", word)
+        if any((folder / known).exists() for folder in (ROOT, ROOT / "mlirfuse")):
+            continue
+        module, _, attribute = known.replace("/", ".").rpartition(".")
+        assert hasattr(importlib.import_module(f"mlirfuse.{module}"), attribute), word
 
 
 def test_every_page_is_in_the_index():

@@ -1,3 +1,4 @@
+import importlib
 import re
 
 import numpy as np
@@ -5,9 +6,10 @@ import pytest
 
 import mlirfuse
 from helpers import gpus
+from helpers.pages import ROOT
 from mlirfuse import targets
-from mlirfuse.core import CompileFailedError, UsageError
-from mlirfuse.targets import cuda, rocm, vulkan
+from mlirfuse.core import TARGET_NAMES, CompileFailedError, UsageError
+from mlirfuse.patterns import PASSES
 
 PROGRAM = """
 func.func @main(%x: tensor<16x32xf32>, %w: tensor<32x24xf32>) -> tensor<16x24xf32> {
@@ -48,6 +50,20 @@ util.func public @main(%q: !t, %k: !t, %v: !t) -> !t {
 }
 """.replace("{indexing_maps = [#q, #k, #v, #s, #o]}", "<indexing_maps = [#q, #k, #v, #s, #o]>")
 
+NAMES = ", ".join(sorted(TARGET_NAMES))
+
+RATES = {
+    name: getattr(importlib.import_module(f"mlirfuse.targets.{name}"), "RATES", {})
+    for name in TARGET_NAMES
+}
+
+ARCHITECTURES = [f"{name}:{arch}" for name, table in RATES.items() for arch in table]
+"""Every architecture of the targets that have a table of them."""
+
+
+def known(name):
+    return f"known: {', '.join(sorted(RATES[name]))}"
+
 
 def inputs():
     rng = np.random.default_rng(0)
@@ -83,11 +99,14 @@ def test_parses(spec, spelling, arch):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("cup", "unknown target 'cup'; did you mean 'cpu'? (known: cpu, cuda, rocm, vulkan)"),
-        ("", "unknown target '' (known: cpu, cuda, rocm, vulkan)"),
-        ("cuda:sm_91", "unknown target 'cuda:sm_91'; did you mean 'sm_90'? (known: sm_60, "),
-        ("rocm:gfx941", "unknown target 'rocm:gfx941'; did you mean 'gfx942'? (known: gfx1100, "),
-        ("vulkan:amper", "unknown target 'vulkan:amper'; did you mean 'ampere'? (known: ada, "),
+        ("cup", f"unknown target 'cup'; did you mean 'cpu'? (known: {NAMES})"),
+        ("", f"unknown target '' (known: {NAMES})"),
+        ("cuda:sm_91", f"unknown target 'cuda:sm_91'; did you mean 'sm_90'? ({known('cuda')})"),
+        ("rocm:gfx941", f"unknown target 'rocm:gfx941'; did you mean 'gfx942'? ({known('rocm')})"),
+        (
+            "vulkan:amper",
+            f"unknown target 'vulkan:amper'; did you mean 'ampere'? ({known('vulkan')})",
+        ),
         ("cpu:", "target 'cpu:' has nothing after the colon"),
     ],
 )
@@ -105,8 +124,21 @@ def test_says_where_its_rates_come_from(name):
     assert target.bandwidth > 1e9
     assert target.launch_us > 0
     assert target.matmul_rate["f16"] >= target.matmul_rate["f32"] >= target.vector_rate / 60
-    assert (target.stack_limit is None) == (target.name != "cpu")
-    assert (target.shared_memory is None) == (target.name == "cpu")
+    on_cpu = "--iree-hal-local-target-device-backends=llvm-cpu" in target.flags
+    assert (target.stack_limit is not None) == on_cpu
+    assert (target.shared_memory is None) == on_cpu
+
+
+def test_a_pass_is_on_by_default_for_every_target_unless_it_names_some():
+    assert PASSES["elementwise_fusion"].targets == targets.TARGETS.keys()
+
+
+@pytest.mark.parametrize("spec", ARCHITECTURES)
+def test_the_page_names_every_architecture(spec):
+    name, _, arch = spec.partition(":")
+    page = (ROOT / "docs" / "targets.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}[:")]
+    assert f"`{arch}`" in row
 
 
 @pytest.mark.parametrize("spec", ["cpu:generic", *gpus.PARAMETERS])
@@ -117,10 +149,7 @@ def test_compiles(spec):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(
-    "spec",
-    [f"{m.__name__.split('.')[-1]}:{a}" for m in (cuda, rocm, vulkan) for a in m.RATES],
-)
+@pytest.mark.parametrize("spec", ARCHITECTURES)
 def test_compiles_every_known_architecture(spec):
     mlirfuse.compile(PROGRAM, target=spec, cache=False)
 

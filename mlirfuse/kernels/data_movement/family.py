@@ -55,4 +55,5 @@ DATA_MOVEMENT = KernelFamily(
     plan_analysis=plan_concat,
     default_config=default_config,
     configs=configs,
+    entries=("concat",),
 )

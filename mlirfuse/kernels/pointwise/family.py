@@ -26,4 +26,5 @@ POINTWISE = KernelFamily(
     plan_analysis=_plan,
     default_config=heuristics.default_config,
     configs=heuristics.configs,
+    entries=("transpose",),
 )

@@ -1,1 +1,1 @@
-"""Modules of MLIR whose one region has a given problem, by family."""
+"""Modules of MLIR whose one region has a given problem, one module a family, of its name."""
