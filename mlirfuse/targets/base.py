@@ -73,13 +73,14 @@ class MeasuredConfig:
     Attributes:
       family: name of the kernel family: `matmul`, `attention`, ...
       problem: field -> value of the family's problem.
-      config: field -> value of the family's configuration.
+      config: field -> value of the family's configuration; None where no configuration beat the
+        computed one.
       us: microseconds of the kernel.
     """
 
     family: str
     problem: Mapping[str, int | str | bool]
-    config: Mapping[str, int | str | bool]
+    config: Mapping[str, int | str | bool] | None
     us: float
 
 

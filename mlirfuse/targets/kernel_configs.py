@@ -88,7 +88,7 @@ def _is_valid(entry: Any) -> bool:
 
 def _is_config(entry: Mapping[str, Any]) -> bool:
     fields = {field.name for field in dataclasses.fields(MeasuredConfig)}
-    values = [*entry["problem"].values(), *entry["config"].values()]
+    values = [*entry["problem"].values(), *(entry["config"] or {}).values()]
     return (
         entry.keys() == fields
         and isinstance(entry["family"], str)

@@ -244,17 +244,17 @@ def _keep(target: Target, jobs: list[dict[str, Any]], table: Path | None) -> int
     if not any("us" in job for job in jobs):
         raise MlirfuseError("no candidate was measured")
     found = kernel_search.best(jobs)
-    for entry in found:
-        problem, config = (_fields(values) for values in (entry.problem, entry.config))
+    faster = [entry for entry in found if entry.config is not None]
+    for entry in faster:
+        problem, config = _fields(entry.problem), _fields(entry.config or {})
         sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
-    count = len(kernel_search.by_problem(jobs))
-    if len(found) < count:
-        others = count - len(found)
-        sys.stdout.write(f"the computed configuration is kept for {others} of {count} problems\n")
+    if len(faster) < len(found):
+        count = len(found) - len(faster)
+        sys.stdout.write(f"the computed configuration is kept for {count} of {len(found)} problems\n")
     if table is not None:
         count = config_table.update(table, jobs)
         sys.stdout.write(f"{target}: entries in {table}: {count}\n")
-    elif found:
+    else:
         file = kernel_configs.store(target, found)
         sys.stdout.write(f"{target}: {len(found)} kernels, kept in {file}\n")
     return 0

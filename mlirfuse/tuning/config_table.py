@@ -41,8 +41,8 @@ def problems(file: Path) -> list[Problem]:
 def update(file: Path, jobs: Sequence[Mapping[str, Any]]) -> int:
     """Replaces the entries of all measured problems, and returns the number of entries.
 
-    A problem whose fastest configuration does not beat the default loses its entry. Further entries
-    of a problem are for regions whose kernel cannot have the fastest configuration: they stay with
+    The entry of a problem for which no configuration beats the default has none. Further entries of
+    a problem are for regions whose kernel cannot have the fastest configuration: they stay with
     their new times, if these beat the default.
 
     Args:
@@ -67,9 +67,9 @@ def update(file: Path, jobs: Sequence[Mapping[str, Any]]) -> int:
         if key not in measured:
             entries.append(entry)
         elif key not in seen:
-            entries += [fastest[key]] if key in fastest else []
+            entries.append(fastest[key])
         else:
-            entries += _again(entry, measured[key], fastest.get(key))
+            entries += _again(entry, measured[key], fastest[key])
         seen.add(key)
     entries += [entry for key, entry in fastest.items() if key not in seen]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -79,10 +79,10 @@ def update(file: Path, jobs: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _again(
-    entry: Mapping[str, Any], found: Sequence[Mapping[str, Any]], fastest: Mapping[str, Any] | None
+    entry: Mapping[str, Any], found: Sequence[Mapping[str, Any]], fastest: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """A further entry of a measured problem with its new time, if it stays."""
-    if fastest is not None and fastest["config"] == entry["config"]:
+    if fastest["config"] == entry["config"]:
         return []
     same = [job for job in found if job["config"] == entry["config"]]
     if not same:

@@ -2,7 +2,7 @@
 
 kernel_search.build(modules, target, folder)       objects and `jobs.json`; needs Triton, no GPU
 jobs = kernel_timing.measured(folder)              needs a GPU alone
-kernel_search.best(jobs)                           one `MeasuredConfig` for each problem that gains
+kernel_search.best(jobs)                           one `MeasuredConfig` for each measured problem
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M
 from mlirfuse.kernels.plan import Extent, Kernel, Plan, Program
@@ -101,6 +102,11 @@ def build(
                 if isinstance(problem, Problem) and problem not in plans:
                     plans[problem] = candidates(family, problem, region, target)
     flat = [(problem, candidate) for problem, found in plans.items() for candidate in found]
+    # The kernels of a problem take the same tensors in orders of their own.
+    tensors = {
+        problem: list(dict.fromkeys(v for c in found for v in c.plan.operands))
+        for problem, found in plans.items()
+    }
     jobs = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = pool.map(lambda entry: _object(entry[1].plan, target), flat)
@@ -109,7 +115,7 @@ def build(
             if kernel is not None and kernel.workgroup_memory <= (target.shared_memory or 0):
                 name = f"{number}.{kernel.suffix}"
                 (folder / name).write_bytes(kernel.code)
-                jobs.append(_job(problem, candidate, kernel, name))
+                jobs.append(_job(problem, candidate, tensors[problem], kernel, name))
                 message = f"{kernel.workgroup_memory} bytes of shared memory"
             tried = f"{problem.family} {problem} {candidate.config}"
             say(f"[{number + 1}/{len(flat)}] {tried}: {message}")
@@ -119,9 +125,16 @@ def build(
 
 
 def best(jobs: Iterable[Mapping[str, Any]]) -> list[MeasuredConfig]:
-    """The fastest configuration of each measured problem, where it beats the default."""
-    fastest = [(min(found, key=_us), found) for found in by_problem(jobs).values()]
-    return [entry_of(job) for job, found in fastest if gains(job, found)]
+    """The fastest configuration of each measured problem, or None where none beats the default."""
+    found = []
+    for tried in by_problem(jobs).values():
+        fastest = min(tried, key=_us)
+        entry = entry_of(fastest)
+        if not gains(fastest, tried):
+            us = min(job["us"] for job in tried if job.get("default"))
+            entry = dataclasses.replace(entry, config=None, us=us)
+        found.append(entry)
+    return found
 
 
 def by_problem(jobs: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -174,15 +187,21 @@ def _object(plan: Plan, target: Target) -> Kernel | None:
         return None
 
 
-def _job(problem: Problem, candidate: Candidate, kernel: Kernel, name: str) -> dict[str, Any]:
-    """The launch of a candidate, for `kernel_timing`."""
+def _job(
+    problem: Problem, candidate: Candidate, tensors: list[ir.Value], kernel: Kernel, name: str
+) -> dict[str, Any]:
+    """The launch of a candidate, for `kernel_timing`.
+
+    Args:
+      problem: the problem.
+      candidate: its configuration and plan.
+      tensors: operands of all candidates of the problem.
+      kernel: the object code.
+      name: file of the object code.
+    """
     plan = candidate.plan
     dynamic_sizes = [ROWS for _ in plan.sizes]
     grid = [extent.count(dynamic_sizes) for extent in plan.grid]
-    count = len(plan.operands)
-    types = [_TYPES.get(kind, kind.removeprefix("*")) for _, kind in plan.program.arguments]
-    sizes = [_elements(value) for value in (*plan.operands, *plan.results)]
-    pairs = list(zip(sizes, types, strict=False))
     return {
         "family": problem.family,
         "problem": problem.to_dict(),
@@ -194,10 +213,17 @@ def _job(problem: Problem, candidate: Candidate, kernel: Kernel, name: str) -> d
         "grid": grid,
         "threads": kernel.workgroup_size[0],
         "shared": kernel.shared_memory,
-        "operands": pairs[:count],
-        "results": pairs[count:],
+        "tensors": [_described(value) for value in tensors],
+        "operands": [tensors.index(value) for value in plan.operands],
+        "results": [_described(value) for value in plan.results],
         "dynamic_sizes": dynamic_sizes,
     }
+
+
+def _described(value: ir.Value) -> tuple[int, str]:
+    """Number of elements and element type of a tensor in memory."""
+    kind = POINTERS[ops.element_type(value)]
+    return _elements(value), _TYPES.get(kind, kind.removeprefix("*"))
 
 
 def _elements(value: ir.Value) -> int:

@@ -177,16 +177,16 @@ def _reals(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
 
 
 class _Group:
-    """The operands and results of candidates for one kernel."""
+    """The tensors and results of the candidates for one problem."""
 
     def __init__(self, device: Device, job: dict[str, Any]) -> None:
         self.device = device
-        sizes = [count * _BYTES[kind] for count, kind in job["operands"]]
+        sizes = [count * _BYTES[kind] for count, kind in job["tensors"]]
         copies = max(1, min(COPIES, math.ceil(BEYOND_CACHE / max(1, sum(sizes)))))
         self.sets = [
             [
                 device.memory(_numbers(kind), size)
-                for size, (_, kind) in zip(sizes, job["operands"], strict=True)
+                for size, (_, kind) in zip(sizes, job["tensors"], strict=True)
             ]
             for _ in range(copies)
         ]
@@ -255,8 +255,8 @@ def _measure(device: Device, folder: Path, job: dict[str, Any], group: _Group) -
         return
     sizes = [ctypes.c_int32(size) for size in job["dynamic_sizes"]]
     packs = [
-        [*map(ctypes.c_uint64, [*read, *written]), *sizes]
-        for read, written in zip(group.sets, group.written, strict=True)
+        [*map(ctypes.c_uint64, [*(tensors[n] for n in job["operands"]), *written]), *sizes]
+        for tensors, written in zip(group.sets, group.written, strict=True)
     ]
     for place, (size, _) in zip(group.places, group.results, strict=True):
         device.fill(place, size)

@@ -123,6 +123,7 @@ def test_measured_configs_fit_the_gpu(target, head_size, queries, mask):
 def test_search_space_has_the_measured_configs():
     file = resources.files("mlirfuse.kernels.configs").joinpath("cuda_sm_90.json")
     entries = [e for e in json.loads(file.read_text())["configs"] if e["family"] == "attention"]
+    entries = [entry for entry in entries if entry["config"] is not None]
     assert entries
     for entry in entries:
         problem = AttentionProblem.from_dict(entry["problem"])

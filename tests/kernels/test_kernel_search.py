@@ -22,7 +22,7 @@ from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.lookup import Baseline
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
-from mlirfuse.kernels.plan import Plan, Program
+from mlirfuse.kernels.plan import Kernel, Plan, Program
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.kernels.reduction import family as reduction
 from mlirfuse.kernels.reduction.problem import ReductionProblem
@@ -67,6 +67,16 @@ def test_stored_configurations_are_those_of_the_target_and_version(file):
     entries[SM_90]["versions"] = "triton 0, iree 0"
     file.write_text(json.dumps(entries))
     assert targets.parse(SM_90).measured == ()
+
+
+def test_near_a_problem_whose_computed_configuration_is_best_no_farther_entry_counts():
+    near = dataclasses.replace(PROBLEM, m=PROBLEM.m + 1)
+    kernel_configs.store(targets.parse(SM_90), [FOUND])
+    assert nearest(near) == CONFIG
+    computed = dataclasses.replace(FOUND, problem=near.to_dict(), config=None)
+    kernel_configs.store(targets.parse(SM_90), [computed])
+    assert nearest(near) is None
+    assert nearest(PROBLEM) == CONFIG
 
 
 def test_a_later_measurement_of_a_problem_replaces_the_earlier_one():
@@ -146,13 +156,15 @@ def test_the_nearest_measurement_counts():
 
 def test_user_measurements_join_the_built_in_entries():
     """The nearest wins, and of two as near the user's: one entry does not replace the table."""
-    exact, tuned = MatmulProblem(4096, 4096, 4096, 1), MatmulProblem(512, 4096, 8192, 1)
-    built_in = nearest(exact)
-    assert built_in is not None
+    entries = [e for e in built_in(SM_90)["configs"] if e["family"] == "matmul" and e["config"]]
+    exact = MatmulProblem.from_dict(entries[0]["problem"])
+    tuned = dataclasses.replace(exact, m=8 * exact.m, n=exact.n // 2)
+    measured = MatmulConfig.from_dict(entries[0]["config"])
+    assert nearest(exact) == measured
     kernel_configs.store(
         targets.parse(SM_90), [dataclasses.replace(FOUND, problem=tuned.to_dict())]
     )
-    assert nearest(exact) == built_in
+    assert nearest(exact) == measured
     assert nearest(tuned) == CONFIG
     kernel_configs.store(
         targets.parse(SM_90), [dataclasses.replace(FOUND, problem=exact.to_dict())]
@@ -173,8 +185,9 @@ def test_built_in_configurations_are_candidates():
         family = FAMILY_OF_ENTRY[entry["family"]]
         problem = family.problem_type.from_dict(entry["problem"])
         assert problem.family == entry["family"]
-        config = family.config_type.from_dict(entry["config"])
-        assert config in family.configs(problem, target), entry
+        if entry["config"] is not None:
+            config = family.config_type.from_dict(entry["config"])
+            assert config in family.configs(problem, target), entry
 
 
 def test_every_folder_with_a_family_is_registered():
@@ -276,7 +289,8 @@ def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     problem = MatmulProblem(kernel_search.ROWS, 64, 64, 1, b_k_contiguous=False)
     assert [job["problem"] for job in jobs] == [problem.to_dict()] * 2
     job = jobs[0]
-    assert job["operands"] == [[kernel_search.ROWS * 64, "f16"], [64 * 64, "f16"]]
+    assert job["tensors"] == [[kernel_search.ROWS * 64, "f16"], [64 * 64, "f16"]]
+    assert job["operands"] == [0, 1]
     assert job["results"] == [[kernel_search.ROWS * 64, "f32"]]
     assert (job["grid"], job["dynamic_sizes"]) == ([16, 1, 1], [kernel_search.ROWS])
     assert b".entry matmul_kernel" in (tmp_path / job["object"]).read_bytes()
@@ -285,6 +299,24 @@ def test_candidates_are_built_for_another_machine(tmp_path, monkeypatch):
     default = FAMILIES["matmul"].default_config(problem, target)
     assert job["config"] == default.to_dict()
     assert job["versions"] == kernel_configs.version_numbers()
+
+
+def test_kernels_of_a_problem_share_its_tensors(tmp_path, monkeypatch):
+    """Each takes them in the order of its own arguments."""
+    target, problem = targets.parse(SM_90), MatmulProblem(32, 64, 512, 1)
+    tiled = MatmulConfig(block_m=32, block_n=32, block_k=64, num_warps=4, num_stages=2)
+    split = dataclasses.replace(tiled, block_m=16, block_n=16, block_k=256, split_k=4)
+    family = dataclasses.replace(MATMUL, configs=lambda *_: [tiled, split])
+    monkeypatch.setitem(FAMILIES, "matmul", family)
+    monkeypatch.setattr(kernel_search, "_object", lambda *_: Kernel(b"", (128, 1, 1), 0, "ptx"))
+    with ir.Context():
+        modules = [ir.Module.parse(problems.module_of(problem))]
+        kernel_search.build(modules, target, tmp_path)
+    jobs = json.loads((tmp_path / "jobs.json").read_text())
+    sizes = [[job["tensors"][n][0] for n in job["operands"]] for job in jobs]
+    assert len({json.dumps(job["tensors"]) for job in jobs}) == 1
+    assert len({tuple(job["operands"]) for job in jobs}) == 2
+    assert {tuple(sorted(found)) for found in sizes} == {(64, 32 * 512, 64 * 512)}
 
 
 @pytest.mark.parametrize("problem", [*problems.COMMON], ids=lambda p: f"{p.family} {p}")
@@ -339,7 +371,7 @@ WIDER, DEFAULT = dataclasses.replace(CONFIG, block_n=128), dataclasses.replace(C
 def test_an_entry_gains_over_the_default(jobs, kept):
     jobs = [{k: v for k, v in job.items() if v is not None} for job in jobs]
     found = kernel_search.best(jobs)
-    assert [entry.config for entry in found] == ([] if kept is None else [kept.to_dict()])
+    assert [entry.config for entry in found] == [None if kept is None else kept.to_dict()]
 
 
 def test_the_table_of_a_release_is_written(tmp_path, capsys):
@@ -363,10 +395,11 @@ def test_the_table_of_a_release_is_written(tmp_path, capsys):
     # The slower entry is for regions that cannot have the faster one.
     assert times == [(64, 3.0), (64, 3.5), (128, 5.0)]
     table = entries_after(slow, job_of(8.9), job_of(8.8, WIDER))
-    assert [entry["problem"] for entry in table["configs"]] == [other.problem]
+    found = [(entry["problem"], entry["config"]) for entry in table["configs"]]
+    assert found == [(FOUND.problem, None), (other.problem, other.config)]
     output = capsys.readouterr().out
     assert "the computed configuration is kept for 1 of 1 problems" in output
-    assert f"entries in {file}: 1" in output
+    assert f"entries in {file}: 2" in output
     assert targets.parse(SM_90).measured == ()
     measured.write_text(json.dumps([slow, {**slow, "device": "A100"}]))
     assert main([f"--measured={measured}", f"--table={file}", f"--target={SM_90}"]) == 2

@@ -168,7 +168,7 @@ def test_default_of_an_unknown_device():
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("sizes", "persistent"), [((128, 14336, 4096), False), ((100, 3072, 768), True)]
+    ("sizes", "persistent"), [((128, 14336, 4096), False), ((6000, 3072, 768), True)]
 )
 def test_object_code_with_measured_configurations(sizes, persistent):
     with ir.Context():

@@ -251,7 +251,7 @@ def test_tiles_have_no_empty_rows(gluon, m, block_m):
 @pytest.mark.parametrize(
     ("asked", "numbers"),
     [
-        (Weights(1, 4096, 4096), (4, 4096, 4096, 0, False, 8, 16, 8, 4)),
+        (Weights(12, 4096, 4096), (4, 4096, 4096, 0, False, 16, 32, 8, 1)),
         (Weights(5, 4096, 4096, group_size=32), (4, 4096, 4096, 32, True, 8, 16, 8, 2)),
         (Weights(12, 4096, 4096, "i8"), (8, 4096, 4096, 0, False, 16, 16, 8, 2)),
         (Weights(100, 4096, 4096, group_size=128), (4, 4096, 4096, 128, True, 32, 32, 8, 1)),

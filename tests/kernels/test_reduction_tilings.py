@@ -330,12 +330,18 @@ def test_measured_rows_are_packed(shape, registers):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "packed", "once"), [((16384, 1024), False, True), ((2048, 32768), True, False)]
+    ("sizes", "reads", "packed"),
+    [
+        ((2048, 32768), 1, True),
+        ((2048, 32768), 2, False),  # registers would spill
+        ((2048, 32767), 1, False),
+        ((2048, 16384), 1, False),  # an SM has room for two CTAs anyway
+        ((4, 32768), 1, False),  # a cluster shares a row
+    ],
 )
-def test_measured_rows_of_bytes(sizes, packed, once):
-    problem = ReductionProblem(*sizes, "arith.addf", 1, 1, narrow_result=True)
-    found = heuristics.choose_config(problem, TARGET)
-    assert (found.packed, found.evict_first) == (packed, once)
+def test_rows_that_leave_an_sm_one_cta_are_packed(sizes, reads, packed):
+    problem = ReductionProblem(*sizes, "arith.addf", reads, 1)
+    assert heuristics.default_config(problem, TARGET).packed is packed
 
 
 @pytest.mark.parametrize(

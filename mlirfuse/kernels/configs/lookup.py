@@ -1,9 +1,9 @@
 """Measured kernel configurations: the entry nearest to a problem, of this release and of the user.
 
 `TARGET.json` next to this module holds the configurations that `mlirfuse-tune --kernels` measured
-on one device, and times of IREE's code for the same regions. Only entries that beat the family's
-computed configuration are kept. The user's own measurements join them: the nearest wins, and of two
-as near the user's.
+on one device, and times of IREE's code for the same regions. An entry has a configuration where it
+beats the family's computed one; where none does, it says so, and farther entries do not count. The
+user's own measurements join them: the nearest wins, and of two as near the user's.
 """
 
 from __future__ import annotations
@@ -49,6 +49,17 @@ class Entry(Generic[P, C]):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ComputedIsBest(Generic[P]):
+    """A measured problem for which no configuration beats the computed one.
+
+    Attributes:
+      problem: the problem that was measured.
+    """
+
+    problem: P
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Baseline:
     """Times of a kernel and of IREE's code for the same region.
 
@@ -71,7 +82,10 @@ def nearest(
     config_type: type[C],
     allowed: Callable[[Entry[P, C]], bool] = lambda entry: True,
 ) -> Entry[P, C] | None:
-    """The measurement of the nearest problem; None where none is near.
+    """The measurement of the nearest problem.
+
+    None where no measured problem is near, or where the computed configuration was the best for the
+    nearest one.
 
     Args:
       target: the machine that is compiled for.
@@ -81,13 +95,20 @@ def nearest(
     """
     family, problem_type = problem.family, type(problem)
     user = _entries(target.measured, family, problem_type, config_type)
-    entries: tuple[Entry[P, C], ...] = (
+    entries: tuple[Entry[P, C] | ComputedIsBest[P], ...] = (
         *user,
         *_built_in_entries(str(target), family, problem_type, config_type),  # type: ignore[arg-type]
     )
-    near = [(_distance(e.problem, problem), e) for e in entries if allowed(e)]
+    near = [
+        (_distance(entry.problem, problem), entry)
+        for entry in entries
+        if isinstance(entry, ComputedIsBest) or allowed(entry)
+    ]
     near = [pair for pair in near if pair[0] <= MAX_DOUBLINGS]
-    return min(near, key=lambda pair: pair[0])[1] if near else None
+    if not near:
+        return None
+    _, found = min(near, key=lambda pair: pair[0])
+    return found if isinstance(found, Entry) else None
 
 
 def choose(
@@ -160,19 +181,23 @@ def _built_in(target: str) -> _BuiltIn:
 
 def _entries(
     table: Iterable[MeasuredConfig], family: str, problem_type: type[P], config_type: type[C]
-) -> tuple[Entry[P, C], ...]:
+) -> tuple[Entry[P, C] | ComputedIsBest[P], ...]:
     """The entries of a family in their own types."""
-    return tuple(
-        Entry(problem_type.from_dict(e.problem), config_type.from_dict(e.config), e.us)
-        for e in table
-        if e.family == family
-    )
+    found: list[Entry[P, C] | ComputedIsBest[P]] = []
+    for entry in table:
+        if entry.family == family:
+            problem = problem_type.from_dict(entry.problem)
+            if entry.config is None:
+                found.append(ComputedIsBest(problem))
+            else:
+                found.append(Entry(problem, config_type.from_dict(entry.config), entry.us))
+    return tuple(found)
 
 
 @functools.cache
 def _built_in_entries(
     target: str, family: str, problem_type: Any, config_type: Any
-) -> tuple[Entry[Any, Any], ...]:
+) -> tuple[Entry[Any, Any] | ComputedIsBest[Any], ...]:
     """As `_entries`, of the file of a target; parsed once."""
     return _entries(_built_in(target).configs, family, problem_type, config_type)
 

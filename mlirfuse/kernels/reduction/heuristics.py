@@ -61,7 +61,24 @@ def has_clusters(config: ReductionConfig, problem: ReductionProblem, gpu: GpuDev
 
 
 def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
-    """The configuration computed from the problem and the device."""
+    """The configuration computed from the problem and the device.
+
+    Rows whose registers leave an SM one CTA are packed, so that it has two: on an H200, 2048 rows
+    of 32768 f16 take 69 us in place of 75 (layer norm) and 71 in place of 88 (softmax). Of several
+    tensors that are read the registers spill: 347 us in place of 134.
+    """
+    config, packed = _unpacked_config(problem, target), _packed_configs(problem, target)
+    if (
+        packed
+        and problem.reads == 1
+        and config.max_columns_per_cta >= problem.columns
+        and config.elements_per_thread > ELEMENTS_PER_THREAD
+    ):
+        return packed[0]
+    return config
+
+
+def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     gpu, width = gpu_of(target), power_of_two(problem.columns)
     part = _columns_per_cta(problem, gpu)
     held = min(width, part)
@@ -104,15 +121,16 @@ def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
     if gpu.max_cluster_size > 1:
         parts = (width // 2, width // 4, width // 8)
         shapes += [(part, part) for part in parts if part >= MIN_COLUMNS_PER_CTA]
-    default = default_config(problem, target)
-    found = {distribute(default, problem.rows, problem.columns, gpu): default}
+    unpacked = _unpacked_config(problem, target)
+    found = {distribute(unpacked, problem.rows, problem.columns, gpu): unpacked}
     for tile, part in shapes:
         for elements in (32, 16, 8):
             config = ReductionConfig(tile, elements, part)
             found.setdefault(distribute(config, problem.rows, problem.columns, gpu), config)
     plain = list(found.values())
     streamed = [dataclasses.replace(config, evict_first=True) for config in plain]
-    return [*plain, *_packed_configs(problem, target), *streamed]
+    packed = _packed_configs(problem, target)
+    return list(dict.fromkeys([default_config(problem, target), *plain, *packed, *streamed]))
 
 
 def packed_registers(gpu: GpuDevice) -> int:
