@@ -249,8 +249,8 @@ def _keep(target: Target, jobs: list[dict[str, Any]], table: Path | None) -> int
         problem, config = _fields(entry.problem), _fields(entry.config or {})
         sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
     if len(faster) < len(found):
-        count = f"{len(found) - len(faster)} of {len(found)}"
-        sys.stdout.write(f"the computed configuration is kept for {count} problems\n")
+        others = f"{len(found) - len(faster)} of {len(found)}"
+        sys.stdout.write(f"the computed configuration is kept for {others} problems\n")
     if table is not None:
         count = config_table.update(table, jobs)
         sys.stdout.write(f"{target}: entries in {table}: {count}\n")
