@@ -86,6 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
             jobs=given.jobs,
             minutes=given.minutes,
         )
+        given.results.mkdir(parents=True, exist_ok=True)
         with replacing(given.results / page.RESULTS) as path:
             path.write_text(f"{json.dumps(found, indent=1)}\n", encoding="utf-8")
         return report(found)
