@@ -58,18 +58,15 @@ def modules():
     return found
 
 
+TYPES_ALONE = {("fusion_pass", "targets.base")}
+"""Imports for type checkers alone that are no arrow: passes are given a target, and targets raise
+the errors that passes raise."""
+
+
 def imports(path, known):
-    """The modules that a module imports, also inside functions; not for type checkers alone."""
+    """The modules that a module imports, also inside functions and for type checkers alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing = {
-        id(node)
-        for test in ast.walk(tree)
-        if isinstance(test, ast.If) and "TYPE_CHECKING" in ast.dump(test.test)
-        for node in ast.walk(test)
-    }
     for node in ast.walk(tree):
-        if id(node) in typing:
-            continue
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mlirfuse":
             module = node.module.partition(".")[2]
             for alias in node.names:
@@ -84,7 +81,11 @@ def imports(path, known):
 def graph():
     known = modules()
     return {
-        name: {other for other in imports(path, known) if other not in PUBLIC and other != name}
+        name: {
+            other
+            for other in imports(path, known)
+            if other not in PUBLIC and other != name and (name, other) not in TYPES_ALONE
+        }
         for name, path in known.items()
         if name not in PUBLIC
     }

@@ -29,7 +29,8 @@ def step_through(element: Element) -> Expr | None:
     cache, key = element.cache, (element.value, element.index)
     for steps in (cache.steps, cache.settled):
         if key in steps:
-            return steps[key]
+            known: Expr | None = steps[key]
+            return known
     op = ops.defining_op(element.value)
     if op is None:
         return None

@@ -18,16 +18,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar
 
 from iree.compiler import ir
 
-if TYPE_CHECKING:
-    from mlirfuse.structured.expr.nodes import Expr, Index
-
-StepKey = tuple[ir.Value, tuple["Index", ...]]
+StepKey: TypeAlias = tuple[ir.Value, tuple[Hashable, ...]]
 """An element of a tensor: the value and one index per dimension."""
+
+Step: TypeAlias = Any
+"""The definition of an element, an `Expr` of `structured.expr`, or None."""
 
 
 class AnalysisCache:
@@ -67,11 +67,11 @@ class AnalysisCache:
         self.answers: dict[tuple[object, object], Any] = {}
         self.of_ops: dict[ir.Operation, dict[object, Any]] = {}
         self.upstream: dict[object, dict[ir.Operation, Any]] = {}
-        self.steps: dict[StepKey, Expr | None] = {}
-        self.settled: dict[StepKey, Expr | None] = {}
+        self.steps: dict[StepKey, Step] = {}
+        self.settled: dict[StepKey, Step] = {}
         self.steps_of: dict[ir.Operation, list[list[StepKey]]] = {}
 
-    def invalidate(self, changed: Iterable[ir.Operation]) -> dict[StepKey, Expr | None]:
+    def invalidate(self, changed: Iterable[ir.Operation]) -> dict[StepKey, Step]:
         """Invalidates the entries of ops about to change; returns the steps through them."""
         self.answers = {}
         steps = {}
@@ -85,9 +85,7 @@ class AnalysisCache:
                 entry.clear()
         return steps
 
-    def keep_step(
-        self, key: StepKey, step: Expr | None, depends_on: Iterable[ir.Operation]
-    ) -> None:
+    def keep_step(self, key: StepKey, step: Step, depends_on: Iterable[ir.Operation]) -> None:
         """Caches the definition of an element until one of the ops changes."""
         self.steps[key] = step
         entry = [key]
