@@ -53,6 +53,7 @@ class ShortModule:
     for ops before them. A shift is a number of layers by which an op of the whole module is later.
 
     Attributes:
+      whole: the whole module, whose ops must stay alive.
       module: the short module.
       layers: positions of the layers in the whole module.
       extra: number of layers that were cut off.
@@ -74,6 +75,7 @@ class ShortModule:
           NotReplicable: an op after the layers reads a layer that is cut off.
         """
         self.module = short
+        self.whole = whole
         self.layers = layers
         self.extra = layers.count - REPRESENTATIVES
         self.symbol = symbol
