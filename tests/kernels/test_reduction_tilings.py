@@ -330,17 +330,22 @@ def test_measured_rows_are_packed(shape, registers):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "reads", "packed"),
+    ("sizes", "reads", "combiners", "packed"),
     [
-        ((2048, 32768), 1, True),
-        ((2048, 32768), 2, False),  # registers would spill
-        ((2048, 32767), 1, False),
-        ((2048, 16384), 1, False),  # an SM has room for two CTAs anyway
-        ((4, 32768), 1, False),  # a cluster shares a row
+        ((2048, 32768), 1, "arith.addf", True),
+        ((2048, 32768), 1, "arith.addf arith.maximumf", True),
+        # Registers would spill.
+        ((2048, 32768), 1, "arith.addf arith.addf", False),
+        ((2048, 32768), 2, "arith.addf", False),
+        ((2048, 32767), 1, "arith.addf", False),
+        # An SM has room for two CTAs anyway.
+        ((2048, 16384), 1, "arith.addf", False),
+        # A cluster shares a row.
+        ((4, 32768), 1, "arith.addf", False),
     ],
 )
-def test_rows_that_leave_an_sm_one_cta_are_packed(sizes, reads, packed):
-    problem = ReductionProblem(*sizes, "arith.addf", reads, 1)
+def test_rows_that_leave_an_sm_one_cta_are_packed(sizes, reads, combiners, packed):
+    problem = ReductionProblem(*sizes, combiners, reads, 1)
     assert heuristics.default_config(problem, TARGET).packed is packed
 
 
