@@ -102,13 +102,13 @@ util.func public @halves(%x: tensor<8192x8192xf16>) -> tensor<8192x4096xf16> {
 
 // -----
 
-// Tiles of 64 rows by 32 columns of the result.
+// Tiles of 64 rows by 64 columns of the result.
 // CHECK-LABEL: @transposed
 // CHECK-SAME: %[[X:.*]]: tensor<4096x8192xf16>
 // CHECK: hal.dispatch.extern "elementwise_kernel"(%[[X]]) : (tensor<4096x8192xf16>) -> tensor<8192x4096xf16>
-// CHECK: %[[N:.*]] = arith.constant 16384 : index
+// CHECK: %[[N:.*]] = arith.constant 8192 : index
 // CHECK: hal.return %[[N]]
-// CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
+// CHECK: workgroup_size = [256 : index, 1 : index, 1 : index]
 #id = affine_map<(r, c) -> (r, c)>
 #turned = affine_map<(r, c) -> (c, r)>
 util.func public @transposed(%x: tensor<4096x8192xf16>) -> tensor<8192x4096xf16> {
