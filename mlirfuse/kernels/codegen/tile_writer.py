@@ -107,6 +107,25 @@ def _same_elements(one: ir.Value, other: ir.Value) -> bool:
     return static and ops.strip_views(one, _VIEWS) == ops.strip_views(other, _VIEWS)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The CTAs of a kernel.
+
+    Attributes:
+      grid: their number along x, y and z.
+      first: the first axis of a group, which may be dynamic, with those of the group after it.
+      num_warps: warps of a CTA.
+      num_stages: depth of the software pipeline of loads.
+      cluster_size: CTAs along x of a thread block cluster.
+    """
+
+    grid: tuple[Extent, Extent, Extent]
+    first: Axis
+    num_warps: int
+    num_stages: int = 1
+    cluster_size: int = 1
+
+
 class Tiles:
     """Writes the lines of one kernel.
 
@@ -310,12 +329,8 @@ class Tiles:
         results: Sequence[ir.Value],
         note: str,
         *,
-        grid: tuple[Extent, Extent, Extent],
+        launch: Launch,
         problem: Problem | None,
-        first: Axis,
-        num_warps: int,
-        num_stages: int = 1,
-        cluster_size: int = 1,
         text: TextOf | None = None,
     ) -> Plan:
         """The plan of the kernel, when all is written.
@@ -325,22 +340,18 @@ class Tiles:
           lines: its body.
           results: values that it writes.
           note: docstring of the kernel's module, one line.
-          grid: its CTAs.
+          launch: its CTAs.
           problem: the problem that its configuration was chosen by.
-          first: the first axis of a group, which may be dynamic, with those of the group after it.
-          num_warps: warps of a CTA.
-          num_stages: depth of the software pipeline of loads.
-          cluster_size: CTAs along x of a thread block cluster.
           text: writer of its module; `text_of` where it is left out.
 
         Raises:
           Unsupported: another axis is dynamic.
         """
-        group, axis = first
+        group, axis = launch.first
         several = range(max(1, self.space.groups[group].dynamic))
         may = [(group, axis + n) for n in several]
         sizes = dynamic_sizes([*self.operands, *results], self.axes, may)
-        counted = {n for extent in grid for n in (*extent.sizes, *extent.repeats)}
+        counted = {n for extent in launch.grid for n in (*extent.sizes, *extent.repeats)}
         if counted != {*range(len(sizes))}:
             raise Unsupported(f"{len(sizes)} dynamic dimensions")
         names = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
@@ -350,5 +361,12 @@ class Tiles:
         arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
         arguments += [(name, "i32") for name in names]
         source = (text or text_of)(entry, arguments, lines, note)
-        program = Program(entry, source, tuple(arguments), num_warps, num_stages, cluster_size)
-        return Plan(program, tuple(self.operands), tuple(results), grid, sizes, problem)
+        program = Program(
+            entry,
+            source,
+            tuple(arguments),
+            launch.num_warps,
+            launch.num_stages,
+            launch.cluster_size,
+        )
+        return Plan(program, tuple(self.operands), tuple(results), launch.grid, sizes, problem)

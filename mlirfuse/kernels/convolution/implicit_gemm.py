@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product, power_of_two
+from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import Taps
@@ -36,20 +37,22 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
         tile.tiles.body.writer.lines,
         analysis.results,
         tile.note,
-        grid=(
-            Extent(
-                known_product(analysis.pixels),
-                config.block_m,
-                (0,) if analysis.is_dynamic else (),
-                -(-analysis.out_channels // config.block_n),
+        launch=Launch(
+            grid=(
+                Extent(
+                    known_product(analysis.pixels),
+                    config.block_m,
+                    (0,) if analysis.is_dynamic else (),
+                    -(-analysis.out_channels // config.block_n),
+                ),
+                Extent(1),
+                Extent(1),
             ),
-            Extent(1),
-            Extent(1),
+            first=(M, 0),
+            num_warps=config.num_warps,
+            num_stages=config.num_stages,
         ),
         problem=problem_of(analysis),
-        first=(M, 0),
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
     )
 
 

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
-from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.epilogue import write_parts
@@ -307,10 +307,12 @@ def plan_around_epilogue(tiles: Tiles, outline: KernelOutline, call: DeviceCall,
         lines,
         outline.results,
         note,
-        grid=(Extent(call.num_ctas), Extent(1), Extent(1)),
+        launch=Launch(
+            grid=(Extent(call.num_ctas), Extent(1), Extent(1)),
+            first=(outline.m_group, 0),
+            num_warps=outline.config.num_warps,
+        ),
         problem=outline.problem,
-        first=(outline.m_group, 0),
-        num_warps=outline.config.num_warps,
         text=functools.partial(
             _module_text,
             call=call,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.codegen.module_text import TextOf, text_of
+from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.matmul import epilogue
 from mlirfuse.kernels.matmul.analysis import Part, problem_of
 from mlirfuse.kernels.matmul.epilogue import Accumulate
@@ -63,11 +64,13 @@ def plan_tiles(
         tiles.body.writer.lines,
         analysis.results,
         f"Matmul with K = {analysis.k}, tiles of {config.block_m} by {config.block_n}.",
-        grid=grid,
+        launch=Launch(
+            grid=grid,
+            first=(M, 0),
+            num_warps=config.num_warps,
+            num_stages=config.num_stages,
+        ),
         problem=problem_of(analysis),
-        first=(M, 0),
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
         text=text or functools.partial(text_of, imported=_IMPORTS),
     )
 

@@ -21,7 +21,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     power_of_two,
 )
 from mlirfuse.kernels.codegen.loop_nest import tile_width
-from mlirfuse.kernels.codegen.tile_writer import Tiles, attempted
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pointwise.analysis import SHARED, PointwiseAnalysis, problem_of
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig
@@ -100,10 +100,12 @@ def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
         tiles.body.writer.lines,
         analysis.results,
         f"Tiles of {grid.block_rows} by {grid.block_columns}.",
-        grid=(_extent(grid, space), Extent(1), Extent(1)),
+        launch=Launch(
+            grid=(_extent(grid, space), Extent(1), Extent(1)),
+            first=(grid.first, 0),
+            num_warps=config.num_warps,
+        ),
         problem=problem_of(analysis),
-        first=(grid.first, 0),
-        num_warps=config.num_warps,
     )
 
 

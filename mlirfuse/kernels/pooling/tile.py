@@ -21,7 +21,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     power_of_two,
 )
 from mlirfuse.kernels.codegen.loop_nest import tile_width
-from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pooling.analysis import PoolingAnalysis, problem_of
 from mlirfuse.kernels.pooling.problem import PoolingConfig
@@ -86,10 +86,12 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
         tiles.body.writer.lines,
         analysis.results,
         f"Windows of {window}, tiles of {tile.rows} by {tile.columns}.",
-        grid=(rows, Extent(1), Extent(1)),
+        launch=Launch(
+            grid=(rows, Extent(1), Extent(1)),
+            first=(ROWS, 0),
+            num_warps=config.num_warps,
+        ),
         problem=problem_of(analysis),
-        first=(ROWS, 0),
-        num_warps=config.num_warps,
     )
 
 

@@ -19,7 +19,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     Group,
     Space,
 )
-from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.reduction.analysis import (
@@ -116,11 +116,13 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
         tiles.body.writer.lines,
         analysis.results,
         f"Rows of {analysis.columns}, {note}.",
-        grid=(rows_extent, Extent(1), Extent(1)),
+        launch=Launch(
+            grid=(rows_extent, Extent(1), Extent(1)),
+            first=(ROW, 0),
+            num_warps=distribution.num_warps,
+            cluster_size=distribution.cluster_size,
+        ),
         problem=problem_of(analysis),
-        first=(ROW, 0),
-        num_warps=distribution.num_warps,
-        cluster_size=distribution.cluster_size,
     )
     if not packed:
         return found
