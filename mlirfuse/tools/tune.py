@@ -244,12 +244,13 @@ def _keep(target: Target, jobs: list[dict[str, Any]], table: Path | None) -> int
     if not any("us" in job for job in jobs):
         raise MlirfuseError("no candidate was measured")
     found = kernel_search.best(jobs)
-    faster = [entry for entry in found if entry.config is not None]
-    for entry in faster:
-        problem, config = _fields(entry.problem), _fields(entry.config or {})
-        sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
-    if len(faster) < len(found):
-        others = f"{len(found) - len(faster)} of {len(found)}"
+    for entry in found:
+        if entry.config is not None:
+            problem, config = _fields(entry.problem), _fields(entry.config)
+            sys.stdout.write(f"{entry.us:10.1f} us  {entry.family} {problem}: {config}\n")
+    kept = sum(entry.config is None for entry in found)
+    if kept:
+        others = f"{kept} of {len(found)}"
         sys.stdout.write(f"the computed configuration is kept for {others} problems\n")
     if table is not None:
         count = config_table.update(table, jobs)

@@ -41,9 +41,9 @@ def problems(file: Path) -> list[Problem]:
 def update(file: Path, jobs: Sequence[Mapping[str, Any]]) -> int:
     """Replaces the entries of all measured problems, and returns the number of entries.
 
-    The entry of a problem for which no configuration beats the default has none. Further entries of
-    a problem are for regions whose kernel cannot have the fastest configuration: they stay with
-    their new times, if these beat the default.
+    The entry of a problem for which no configuration beats the default has no configuration.
+    Further entries of a problem are for regions whose kernel cannot have the fastest configuration:
+    they stay with their new times, if these beat the default.
 
     Args:
       file: the table; a new one is made where there is none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import MAX_LOADS_PER_THREAD, MAX_WARPS, gpu_of
 from mlirfuse.kernels.data_movement import concat
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, analyze, problem_of
 from mlirfuse.kernels.data_movement.problem import ConcatConfig, ConcatProblem
@@ -12,16 +12,11 @@ from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
-NUM_WARPS = 4
-
-LOADS_PER_THREAD = 2
-"""Vectorized loads of 16 bytes of 16-bit elements per thread."""
-
 
 def default_config(problem: ConcatProblem, target: Target) -> ConcatConfig:
     """The configuration computed from the problem and the device."""
-    elements = VECTOR * LOADS_PER_THREAD * gpu_of(target).warp_size * NUM_WARPS
-    return ConcatConfig(elements, NUM_WARPS)
+    elements = VECTOR * MAX_LOADS_PER_THREAD * gpu_of(target).warp_size * MAX_WARPS
+    return ConcatConfig(elements, MAX_WARPS)
 
 
 def configs(problem: ConcatProblem, target: Target) -> list[ConcatConfig]:
