@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
+from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
@@ -46,6 +47,7 @@ def lower_fx(
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
+    replace_empty(program.graph)
     split_views(program.graph)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)

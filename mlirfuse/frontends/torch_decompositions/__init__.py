@@ -14,11 +14,17 @@ from mlirfuse.frontends.torch_decompositions import (
     attention,
     elementwise,
     fourier,
+    histograms,
+    indexing,
+    interpolation,
     linear_algebra,
     ordering,
+    polynomials,
     pooling,
     recurrent,
     scans,
+    special,
+    spectral,
 )
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 from mlirfuse.frontends.torch_decompositions.attention import (
@@ -27,6 +33,19 @@ from mlirfuse.frontends.torch_decompositions.attention import (
 )
 
 __all__ = ["decomposed_attention", "decomposition_table", "zero_masked_rows"]
+
+
+_WITHOUT_LOWERING = {
+    "aten.as_strided_copy.default",
+    "aten.as_strided_scatter.default",
+    "aten.permute_copy.default",
+    "aten.unbind_copy.int",
+    "aten.upsample_bilinear2d.default",
+    "aten.upsample_bilinear2d.vec",
+    "aten.view_copy.default",
+    "aten.view_copy.dtype",
+}
+"""Ops of IREE's importer that it has no lowering for."""
 
 
 def decomposition_table(*, whole_attention: bool) -> Table:
@@ -49,7 +68,19 @@ def _table() -> Table:
 
     default: Table = dict(default_decompositions())
     table = {**default, **_unregistered(default)}
-    for plain in (elementwise, fourier, linear_algebra, ordering, scans):
+    for plain in (
+        elementwise,
+        fourier,
+        histograms,
+        indexing,
+        interpolation,
+        linear_algebra,
+        ordering,
+        polynomials,
+        scans,
+        special,
+        spectral,
+    ):
         table.update(plain.table())
     for around in (accumulation, pooling, recurrent):
         table.update(around.table(default))
@@ -76,5 +107,5 @@ def _unregistered(default: Table) -> Table:
         and op.namespace == "aten"
         and not op._schema.is_mutable
         and op not in default
-        and not registered(op)
+        and (not registered(op) or str(op) in _WITHOUT_LOWERING)
     }

@@ -37,9 +37,7 @@ def table() -> Table:
         aten.linalg_inv_ex.default: _inv_ex,
         aten._linalg_det.default: _det,
         aten._linalg_slogdet.default: _slogdet,
-        aten.linalg_solve_triangular.default: lambda a, b, *, upper, left=True, unitriangular=False: (
-            solve_triangular(a, b, upper=upper, left=left, unit=unitriangular)
-        ),
+        aten.linalg_solve_triangular.default: _solve_triangular,
         aten.triangular_solve.default: _triangular_solve,
         aten.linalg_qr.default: _qr,
         aten.geqrf.default: lambda a: _geqrf(a),
@@ -142,6 +140,17 @@ def solve_triangular(
         return a, b, torch.where(selected.unsqueeze(-1), known.unsqueeze(-2), x)
 
     return repeat(n, body, (a, b, torch.zeros_like(b)))[2]
+
+
+def _solve_triangular(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> torch.Tensor:
+    return solve_triangular(a, b, upper=upper, left=left, unit=unitriangular)
 
 
 def _triangular_solve(

@@ -22,19 +22,25 @@ def repeat(count: int, body: Body, carried: Carried) -> Carried:
         importer knows only the carried ones.
       carried: initial values.
     """
+    return repeat_while(lambda k, _: k < count, body, carried)
+
+
+def repeat_while(
+    more: Callable[[torch.Tensor, Carried], torch.Tensor], body: Body, carried: Carried
+) -> Carried:
+    """Calls `body(k, carried)` as long as `more(k, carried)`, a boolean scalar, is true."""
     import torch
     from torch._higher_order_ops.while_loop import while_loop_op
 
-    def more(k: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
-        return k < count
+    def condition(k: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        return more(k, values)
 
     def step(k: torch.Tensor, *values: torch.Tensor) -> Carried:
-        results = body(k, values)
         # A result that is an argument itself is refused.
         return k + 1, *(
-            new.clone() if new is old else new for new, old in zip(results, values, strict=True)
+            new.clone() if any(new is old for old in values) else new for new in body(k, values)
         )
 
     start = torch.zeros((), dtype=torch.int64, device=carried[0].device)
-    found: Carried = while_loop_op(more, step, (start, *(x.clone() for x in carried)), ())[1:]
-    return found
+    found: Carried = while_loop_op(condition, step, (start, *(x.clone() for x in carried)), ())
+    return found[1:]

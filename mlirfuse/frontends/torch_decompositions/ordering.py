@@ -104,6 +104,11 @@ def _at(rank: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     return torch.where(hit, index, 0).sum(-1, dtype=torch.int32).to(torch.int64)
 
 
+def ordered(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
+    """Indices that sort the last axis."""
+    return _sort(x, -1, descending)[1]
+
+
 def _sort(x: torch.Tensor, dim: int, descending: bool) -> tuple[torch.Tensor, torch.Tensor]:
     size = x.shape[dim] if x.dim() else 1
     return _first(x, size, dim, descending=descending)
