@@ -30,7 +30,7 @@ _LOWER = (
     "--emit-mlir-bytecode",
     # Functions on tensors: no fences, and no second function that wraps the first.
     "--iree-torch-emit-async-entry-points=false",
-    # The target decides, in the next phase.
+    # The next phase decides: for some targets f64 becomes f32.
     "--iree-input-demote-f64-to-f32=false",
 )
 _ERROR = re.compile(
@@ -114,6 +114,7 @@ def lower(
         source=source,
         frontend=frontend,
         workdir=workdir,
+        keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
     )
 
 
