@@ -15,6 +15,7 @@ from mlirfuse.core import Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
+from mlirfuse.support.signature import demoted
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:
@@ -214,11 +215,16 @@ class Compilation:
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
+        demotes = self.compiler.target.demotes_f64 and not imported.normalized
+        inputs, outputs = (
+            tuple(map(demoted, specs)) if demotes else specs
+            for specs in (imported.inputs, imported.outputs)
+        )
         manifest = Manifest(
             device=self.compiler.target.device,
             function=imported.function,
-            inputs=imported.inputs,
-            outputs=imported.outputs,
+            inputs=inputs,
+            outputs=outputs,
             structure=pytree.describe(imported.unflatten, len(imported.outputs)),
             source=imported.source,
             report=report,

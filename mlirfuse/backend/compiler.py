@@ -23,6 +23,10 @@ _QUIET = "--mlir-print-op-on-diagnostic=false"
 
 CONTINUE = "--compile-from=global-optimization"
 
+_KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
+
+_FAST_MIN_MAX = "--iree-llvmcpu-use-fast-min-max-ops"
+
 _UNKNOWN_CPU = "is not a recognized processor for this target"
 
 
@@ -59,13 +63,21 @@ class Compiler:
                     f"--disable-feature={feature} is not available for target {self.target}, "
                     f"whose code generator has no such switch (known: {', '.join(sorted(known))})"
                 )
+        chosen = self.target.flags
+        if not self.target.demotes_f64:
+            chosen = (*chosen, _KEEP_F64)
         if not fused:
-            return self.target.flags
+            return chosen
         off = {name for name in known if not self.options.feature(name)}
         off |= set() if data_tiling else {"data_tiling"}
         left_out = {flag for name in off for flag in known[name]}
         added = (flag for flag in self.target.codegen_flags if flag not in left_out)
-        return (*self.target.flags, *added)
+        return (*chosen, *added, *self._fast_min_max())
+
+    def _fast_min_max(self) -> tuple[str, ...]:
+        """The flag for maximum and minimum without regard to NaN, which `numerics=any` allows."""
+        fast = self.target.name == "cpu" and self.options.numerics == "any"
+        return (_FAST_MIN_MAX,) if fast else ()
 
     def normalize(self, source: Path, output: Path, *, input_type: str) -> None:
         """Compiles up to and including IREE's global optimization, into bytecode.
