@@ -67,6 +67,8 @@ def import_file(
       ImportFailedError: the file is damaged, or IREE has no lowering for an operator.
       CompileFailedError: the lowering crashed or ran out of time.
     """
+    import onnx
+
     function = function or "main"
     weights = Weights()
     model, arrays = _load(path)
@@ -86,6 +88,10 @@ def import_file(
         function=function,
         weights=weights,
         timeout=timeout,
+    )
+    imported.keeps_f64 |= any(
+        kind.tensor_type.elem_type in (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX128)
+        for kind in _types(model.graph).values()
     )
     imported.inputs = name_specs(imported.inputs, inputs)
     imported.outputs = name_specs(imported.outputs, outputs)
