@@ -43,6 +43,7 @@ from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.plugins import registry
 from mlirfuse.structured.ir import analysis_cache, marks, ops
+from mlirfuse.support.dense_elements import make_readable
 from mlirfuse.targets.base import Target
 
 Listener = Callable[[PassRun], None]
@@ -75,6 +76,7 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
+    make_readable()
     try:
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
