@@ -116,7 +116,7 @@ def _svd(
 def _eigh(
     a: torch.Tensor,
     UPLO: str = "L",
-    compute_v: bool = True,  # noqa: N803
+    compute_v: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The singular values of `a + shift`, which has no negative eigenvalue, minus the shift."""
     import torch
