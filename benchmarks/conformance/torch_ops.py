@@ -51,7 +51,7 @@ MAX_ELEMENTS = 100_000
 """Elements of all arguments of a sample; larger samples are left out."""
 
 MAX_EXTREMES = 1000
-"""Elements of a tensor with special values: PyTorch orders equal ones in large tensors at random."""
+"""Elements of a tensor with special values: in large ones PyTorch orders equal ones at random."""
 
 RTOL = {
     torch.float32: 1e-4,

@@ -34,9 +34,12 @@ def drop_checks(program: torch.export.ExportedProgram) -> None:
                     user.replace_all_uses_with(token)
                     graph.erase_node(user)
             graph.erase_node(node)
-        elif isinstance(node.target, torch._ops.OpOverload) and not node.users:
-            if node.target.overloadpacket.__name__ in _CHECKS:
-                graph.erase_node(node)
+        elif (
+            isinstance(node.target, torch._ops.OpOverload)
+            and node.target.overloadpacket.__name__ in _CHECKS
+            and not node.users
+        ):
+            graph.erase_node(node)
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
     tokens = [spec for spec in signature.input_specs if spec.kind == InputKind.TOKEN]
     if any(user.op != "output" for spec in tokens for user in placeholders[spec.arg.name].users):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -89,6 +90,7 @@ def _fx_module(
     from iree.compiler import ir
     from iree.compiler.extras import fx_importer
 
+    _add_unsigned_types()
     attributes: dict[tuple[Any, ...], ir.Attribute] = {}
 
     class Hooks(fx_importer.FxImporterHooks):  # type: ignore[misc]
@@ -148,6 +150,23 @@ def _fx_module(
             with _without_devices(program.graph_module):
                 importer.import_program(program, func_name=function)
     return importer.module
+
+
+def _add_unsigned_types() -> None:
+    """Adds the unsigned types that the tables of IREE 3.13's importer lack."""
+    import numpy as np
+    import torch
+    from iree.compiler import ir
+    from iree.compiler.extras import fx_importer
+
+    for bits, code in ((16, 27), (32, 28), (64, 29)):
+        dtype = getattr(torch, f"uint{bits}")
+        fx_importer.TORCH_DTYPE_TO_INT.setdefault(dtype, code)
+        fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM.setdefault(dtype, f"ui{bits}")
+        fx_importer.TORCH_DTYPE_TO_NPY_TYPE.setdefault(dtype, getattr(np, f"uint{bits}"))
+        fx_importer.TORCH_DTYPE_TO_MLIR_TYPE.setdefault(
+            dtype, functools.partial(ir.IntegerType.get_unsigned, bits)
+        )
 
 
 @contextlib.contextmanager

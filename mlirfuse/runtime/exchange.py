@@ -160,7 +160,10 @@ class Exchange:
             exported = _DlpackView(self.device, view, self.dlpack, self._device_index())
             return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
         capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
-        tensor = sys.modules["torch"].utils.dlpack.from_dlpack(capsule)
+        torch = sys.modules["torch"]
+        tensor = torch.utils.dlpack.from_dlpack(capsule)
+        if spec is not None and spec.dtype.startswith("ui"):
+            tensor = tensor.view(getattr(torch, numpy_dtype(spec.dtype).name))
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)

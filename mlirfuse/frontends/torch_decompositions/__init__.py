@@ -83,7 +83,7 @@ def _table() -> Table:
     ):
         table.update(plain.table())
     for around in (accumulation, pooling, recurrent):
-        table.update(around.table(default))
+        table.update(around.table(table))
     return table
 
 

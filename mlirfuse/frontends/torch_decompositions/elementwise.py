@@ -29,6 +29,8 @@ def table() -> Table:
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in shifts},
+        aten.log10.default: _log10,
+        aten.asinh.default: _asinh,
         aten.copysign.Tensor: _copysign,
         aten.copysign.Scalar: _copysign,
         aten.signbit.default: _signbit,
@@ -116,7 +118,9 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
     """The representation of floating-point numbers as signed integers."""
     import torch
 
-    return x.view(getattr(torch, _BITS[x.dtype.itemsize * 8]))
+    dtype = getattr(torch, _BITS[x.dtype.itemsize * 8])
+    # IREE's importer crashes on the view of a scalar.
+    return x.view(dtype) if x.dim() else x.view(1).view(dtype).view(())
 
 
 def _signbit(x: torch.Tensor) -> torch.Tensor:
@@ -234,3 +238,27 @@ def _ignoring_nan(a: torch.Tensor, b: torch.Tensor, *, largest: bool) -> torch.T
     if not dtype.is_floating_point:
         return best
     return torch.where(a != a, b, torch.where(b != b, a, best))
+
+
+def _log10(x: torch.Tensor) -> torch.Tensor:
+    """IREE's CPU code for log10 calls a function that is not there."""
+    import torch
+
+    wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
+    return torch.log2(wide) * math.log10(2)
+
+
+def _asinh(x: torch.Tensor) -> torch.Tensor:
+    """Odd, without the cancellation of `log(x + sqrt(x^2 + 1))` for large negative numbers."""
+    import torch
+
+    if x.dtype.is_complex:
+        return NotImplemented
+    wide = x.to(torch.float32 if is_half(x.dtype) else torch.result_type(x, 1.0))
+    size = wide.abs()
+    # x^2 may overflow, and for large x the one is lost.
+    root = torch.sqrt(size * size + 1)
+    small = torch.log1p(size + size * (size / (1 + root)))
+    found = torch.where(size > 1e8, torch.log(size) + math.log(2), small)
+    found = torch.where(wide < 0, -found, found)
+    return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)

@@ -155,7 +155,10 @@ def _as_strided_scatter(
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         shape = [count if a == axis else 1 for a in range(len(size))]
         place = place + (torch.arange(count, device=x.device) * step).view(shape)
-    return torch.index_put(x.reshape(-1), [place], source).view(x.shape)
+    if not source.numel():
+        return x.clone()
+    flat = torch.index_put(x.reshape(-1), [place.view(-1)], source.reshape(-1))
+    return flat.view(x.shape)
 
 
 def _zeros(size: Sequence[int], physical_layout: Sequence[int], **kwargs: Any) -> torch.Tensor:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fractions
 import itertools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
 
@@ -20,10 +22,52 @@ def table() -> Table:
     return {
         aten.grid_sampler_2d.default: _grid_sampler,
         aten.grid_sampler_3d.default: _grid_sampler,
+        **{op: _nearest(rank, exact, vec) for op, rank, exact, vec in _nearest_ops()},
         aten._upsample_bilinear2d_aa.default: _bilinear_antialiased,
         aten._cdist_forward.default: _cdist,
         aten._pdist_forward.default: _pdist,
     }
+
+
+def _nearest_ops() -> list[tuple[Any, int, bool, bool]]:
+    import torch
+
+    found = []
+    for rank in (1, 2, 3):
+        for name, exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
+            packet = getattr(torch.ops.aten, f"{name}{rank}d")
+            found += [(packet.default, rank, exact, False), (packet.vec, rank, exact, True)]
+    return found
+
+
+def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
+    """The nearest elements, at indices of integers: IREE rounds a product with the scale down."""
+
+    def decomposition(x: torch.Tensor, output_size: Sequence[int] | None, *scales: Any) -> Any:
+        import torch
+
+        sizes = x.shape[-rank:]
+        if not all(isinstance(n, int) for n in sizes):
+            return NotImplemented
+        given = scales[0] if vec else scales
+        factors = list(given or ()) or [None] * rank
+        counts = output_size or [int(n * f) for n, f in zip(sizes, factors, strict=True)]
+        for axis, (size, count, factor) in enumerate(zip(sizes, counts, factors, strict=True)):
+            step = fractions.Fraction(size, count)
+            if factor:
+                step = (1 / fractions.Fraction(factor)).limit_denominator(1 << 12)
+            place = torch.arange(count, device=x.device)
+            if exact:
+                place = (2 * place + 1) * step.numerator
+                step = fractions.Fraction(1, 2 * step.denominator)
+            else:
+                place = place * step.numerator
+                step = fractions.Fraction(1, step.denominator)
+            place = torch.div(place, step.denominator, rounding_mode="floor")
+            x = x.index_select(axis - rank, place.clamp(max=size - 1))
+        return x
+
+    return decomposition
 
 
 def _unnormalized(x: torch.Tensor, size: int, align: bool) -> torch.Tensor:

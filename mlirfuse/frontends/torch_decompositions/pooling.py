@@ -26,6 +26,9 @@ def table(default: Table) -> Table:
 
     aten = torch.ops.aten
     return {
+        aten.avg_pool1d.default: _average_pool(1, aten.avg_pool1d.default, default),
+        aten.avg_pool2d.default: _average_pool(2, aten.avg_pool2d.default, default),
+        aten.avg_pool3d.default: _average_pool(3, aten.avg_pool3d.default, default),
         aten.max_pool1d.default: _max_pool(1),
         aten.max_pool2d.default: _max_pool(2),
         aten.max_pool3d.default: _max_pool(3),
@@ -103,6 +106,27 @@ class _Windows:
             pads = [p, (count - 1) * s + d * (k - 1) + 1 - n - p, *pads]
         return functional.pad(x, pads, value=fill) if any(pads) else x
 
+    @property
+    def fits(self) -> bool:
+        """Whether the last windows end with the input, or its padding."""
+        return not self.static or all(
+            (count - 1) * s + d * (k - 1) + 1 == n + 2 * p
+            for (n, k, s, p, d), count in zip(self._axes(), self.sizes, strict=True)
+        )
+
+    def counts(self, include_padding: bool, like: torch.Tensor) -> torch.Tensor:
+        """The number of elements of each window."""
+        import torch
+
+        total = torch.ones((), dtype=like.dtype, device=like.device)
+        for axis, ((n, k, s, p, _), count) in enumerate(zip(self._axes(), self.sizes, strict=True)):
+            start = torch.arange(count, device=like.device) * s - p
+            end = (start + k).clamp(max=n + (p if include_padding else 0))
+            start = start if include_padding else start.clamp(min=0)
+            shape = [-1 if a == axis else 1 for a in range(self.rank)]
+            total = total * (end - start).to(like.dtype).view(shape)
+        return total
+
     def taps(self, x: torch.Tensor) -> list[torch.Tensor]:
         """For each place in the kernel, the elements that all windows have there."""
         found = []
@@ -121,6 +145,33 @@ def _lowest(x: torch.Tensor) -> Any:
     import torch
 
     return -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+
+
+def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Tensor]:
+    """The mean of padded windows, scaled to the number of elements of each."""
+    otherwise = default.get(op)
+
+    def decomposition(
+        x: torch.Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: int | Sequence[int] = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> torch.Tensor:
+        windows = _Windows(x, rank, kernel, stride, padding, 1, ceil_mode)
+        if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
+            args = (x, kernel, stride, padding, ceil_mode, count_include_pad)
+            if divisor_override is not None:
+                args = (*args, divisor_override)
+            return otherwise(*args) if otherwise else NotImplemented
+        wide = x.float() if is_half(x.dtype) else x
+        mean = op(windows.fitted(wide, 0.0), windows.kernel, windows.stride)
+        count: Any = divisor_override or windows.counts(count_include_pad, mean)
+        return (mean * (math.prod(windows.kernel) / count)).to(x.dtype)
+
+    return decomposition
 
 
 _exact: contextvars.ContextVar[bool] = contextvars.ContextVar("exact", default=False)
