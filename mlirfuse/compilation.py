@@ -116,7 +116,7 @@ class Compilation:
 
     def dump(self, folder: Path) -> None:
         """Writes the IR before and after each pass that changes it, by a run for that alone."""
-        from mlirfuse.backend.grouping import group
+        from mlirfuse.backend.grouping_process import group
 
         group(
             self.normalized,

@@ -15,6 +15,7 @@ from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import containment
+from mlirfuse.pipelines.engine import Starting
 from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, Faults, attempt
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
@@ -80,6 +81,7 @@ def group(
     observer: Observer | None = None,
     dump_dir: Path | None = None,
     faults: Faults | None = None,
+    starting: Starting | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
 
@@ -92,6 +94,7 @@ def group(
       dump_dir: existing directory for the IR before and after each pass that changed something.
       faults: parts of our own code that are left out since they raised; those that raise now are
         added. Without the feature `fallback` whatever raises is an error.
+      starting: called with the name of each pass before it runs.
 
     Raises:
       UsageError, PassFailedError, MustFuseError: as `containment.run`.
@@ -106,6 +109,7 @@ def group(
             faults=faults,
             observer=observer,
             dump_dir=dump_dir,
+            starting=starting,
         )
         groups: list[Group] = []
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)

@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mlirfuse.backend import cache
-from mlirfuse.backend.grouping import Grouped, group
+from mlirfuse.backend.grouping import Grouped
+from mlirfuse.backend.grouping_process import group
 from mlirfuse.compilation import Compilation
 from mlirfuse.core import Decision, MlirfuseError, UsageError
 from mlirfuse.debug import compare

@@ -19,6 +19,7 @@ from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
 from mlirfuse.runtime.session import Session
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.signature import TensorSpec
 
 _MAX_ARGUMENTS_LISTED = 8
@@ -169,7 +170,14 @@ class FusedModule:
         """The groups made, the fusions refused and the reasons, as text."""
         from mlirfuse import explain
 
-        return explain.text(self.report)
+        try:
+            return explain.text(self.report)
+        except Exception as error:
+            if "fallback" in self.report.options.get("disable_feature", ()):
+                raise
+            trace(error)
+            LOG.warning("%s: no explanation: %s", self.source, described(error))
+            return f"no explanation: {described(error)}\n"
 
     def on(
         self,

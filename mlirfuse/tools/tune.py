@@ -217,7 +217,7 @@ def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
     """The groups that a model has for a target."""
     from iree.compiler import ir
 
-    from mlirfuse.backend.grouping import group
+    from mlirfuse.backend.grouping_process import group
     from mlirfuse.compilation import open_model
 
     for model in models:
