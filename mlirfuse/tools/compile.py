@@ -166,6 +166,8 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     outputs = [str(Path(f).resolve()) for f in named if f]
     if len(set(outputs)) < len(outputs):
         raise UsageError("-o, --report, --decisions and --graph have to name different files")
+    written = [(flag(n), getattr(args, n)) for n in ("output", "report", "decisions", "graph")]
+    files.keep_inputs([args.model, *options.load_pass], written, args.dump_ir_dir)
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
     for switch in ("verify", "measure", "dump_ir_dir"):

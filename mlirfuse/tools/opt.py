@@ -104,6 +104,8 @@ def _work(argv: Sequence[str]) -> int:
             "--graph draws one module; give it without --split-input-file and --verify-diagnostics"
         )
     name = required(args.input, "IN.mlir", PROG)
+    written = [("--output", args.output), ("--graph", args.graph)]
+    files.keep_inputs([name, *options.load_pass], written, args.dump_ir_dir)
     silent = args.verify_diagnostics or answers.wants_stdout(args)
     target = args.output or (None if silent else files.STANDARD)
     with contextlib.ExitStack() as stack:

@@ -15,7 +15,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.support import json_file
 from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
-from mlirfuse.tools import arguments
+from mlirfuse.tools import arguments, files
 from mlirfuse.tools import compile as compiling
 from mlirfuse.tools.diagnostics import guard
 
@@ -116,6 +116,7 @@ def _work(argv: Sequence[str]) -> int:
     table = None if args.table is None else Path(args.table)
     if table is not None and not args.kernels and args.measured is None:
         raise UsageError("--table goes with --kernels or --measured")
+    files.keep_inputs([*args.model, args.measured], [("--table", table)])
     if args.reset:
         _reset(targets.parse(args.target))
         return 0
