@@ -23,6 +23,10 @@ _QUIET = "--mlir-print-op-on-diagnostic=false"
 
 CONTINUE = "--compile-from=global-optimization"
 
+_KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
+
+_FAST_MIN_MAX = "--iree-llvmcpu-use-fast-min-max-ops"
+
 _UNKNOWN_CPU = "is not a recognized processor for this target"
 
 
@@ -65,15 +69,28 @@ class Compiler:
         off |= set() if data_tiling else {"data_tiling"}
         left_out = {flag for name in off for flag in known[name]}
         added = (flag for flag in self.target.codegen_flags if flag not in left_out)
-        return (*self.target.flags, *added)
+        return (*self.target.flags, *added, *self._fast_min_max())
 
-    def normalize(self, source: Path, output: Path, *, input_type: str) -> None:
+    def _fast_min_max(self) -> tuple[str, ...]:
+        """The flag for maximum and minimum without regard to NaN, which `numerics=any` allows."""
+        fast = self.target.name == "cpu" and self.options.numerics == "any"
+        return (_FAST_MIN_MAX,) if fast else ()
+
+    def _input(self, input_type: str, *, keeps_f64: bool) -> tuple[str, ...]:
+        """The arguments of the input phase."""
+        start = f"--iree-input-type={input_type}"
+        return (start, _KEEP_F64) if keeps_f64 and not self.target.demotes_f64 else (start,)
+
+    def normalize(
+        self, source: Path, output: Path, *, input_type: str, keeps_f64: bool = False
+    ) -> None:
         """Compiles up to and including IREE's global optimization, into bytecode.
 
         Args:
           source: the imported model.
           output: the file for the bytecode.
           input_type: value of `--iree-input-type`.
+          keeps_f64: whether f64 stays f64 where the target has it.
 
         Raises:
           CompileFailedError: the compiler refused, died or ran out of time.
@@ -84,7 +101,7 @@ class Compiler:
             "global-optimization",
             source,
             output,
-            f"--iree-input-type={input_type}",
+            *self._input(input_type, keeps_f64=keeps_f64),
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
@@ -99,6 +116,7 @@ class Compiler:
         fused: bool,
         data_tiling: bool = True,
         input_type: str | None = None,
+        keeps_f64: bool = False,
     ) -> int:
         """Compiles a module into a program.
 
@@ -110,6 +128,7 @@ class Compiler:
           data_tiling: whether IREE may pack operands; without a marked contraction in the module it
             chooses by a rule of its own, which makes attention slow.
           input_type: value of `--iree-input-type`, to run all phases.
+          keeps_f64: as for `normalize`.
 
         Returns:
           The number of dispatches of a call.
@@ -120,8 +139,8 @@ class Compiler:
         if not fused and input_type is None and not self.target.bf16_instructions:
             source = _without_bf16_conversions(source, output.with_suffix(".mlirbc"))
         statistics = output.with_suffix(".csv")
-        start = f"--iree-input-type={input_type}" if input_type else CONTINUE
-        arguments = (start, *_statistics_flags(statistics))
+        start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
+        arguments = (*start, *_statistics_flags(statistics))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         self._run("codegen", source, output, *arguments, *flags)
         return _count(statistics)

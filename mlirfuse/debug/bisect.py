@@ -155,6 +155,7 @@ class Bisect:
             options=self.options.to_dict(),
             stock=False,
             input_type=model.input_type,
+            keeps_f64=model.keeps_f64,
             normalized=model.normalized,
         )
         given = hashlib.sha256(b"".join(a.tobytes() for a in inputs or ())).hexdigest()

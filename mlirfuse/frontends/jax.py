@@ -239,7 +239,7 @@ def _import_module(
         raise ImportFailedError(
             f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"
         ) from error
-    return lower(
+    imported = lower(
         workdir,
         unlowered,
         input_type="stablehlo",
@@ -249,6 +249,8 @@ def _import_module(
         weights=weights,
         timeout=timeout,
     )
+    imported.keeps_f64 |= re.search(r"tensor<[^>]*f64>", text) is not None
+    return imported
 
 
 def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -> list[str]:

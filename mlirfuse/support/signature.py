@@ -45,3 +45,8 @@ class DynamicSize:
         if self.max is None:
             return f"at least {self.min}"
         return f"{self.min} to {self.max}"
+
+
+def demoted(spec: TensorSpec) -> TensorSpec:
+    """The spec of a tensor whose f64 elements IREE converts to f32; others are unchanged."""
+    return dataclasses.replace(spec, dtype=spec.dtype.replace("f64", "f32"))

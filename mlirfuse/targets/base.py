@@ -119,6 +119,7 @@ class Target:
       arch: `host`, `sm_90`, `gfx942`, `ampere`, ...
       device: the URI of IREE's runtime driver, e.g. `local-task`, `cuda`, `hip`, `vulkan`.
       flags: arguments of `iree-compile` that choose this target, for both phases.
+      demotes_f64: whether f64 becomes f32, for a device without it; then arguments and results do.
       codegen_flags: arguments for the code generation phase of a program fused by us only.
       feature_flags: code generation feature -> those of `codegen_flags` that are left out when it
         is off; a feature that is missing here cannot be switched off on this target.
@@ -164,6 +165,7 @@ class Target:
     arch: str
     device: str
     flags: tuple[str, ...]
+    demotes_f64: bool = False
     codegen_flags: tuple[str, ...] = ()
     feature_flags: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     bandwidth: float

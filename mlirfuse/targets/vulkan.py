@@ -99,6 +99,7 @@ def create(arch: str) -> Target:
             f"--iree-vulkan-target={arch}",
             _DECOMPOSE_ATTENTION,
         ),
+        demotes_f64=True,
         feature_flags={"data_tiling": ()},
         bandwidth=rates.bandwidth,
         matmul_rate={"f32": rates.single, "f16": rates.half, "bf16": rates.half},
