@@ -237,6 +237,7 @@ class Compilation:
             source=imported.source,
             report=report,
             sizes=imported.sizes,
+            parameters=imported.parameters,
             measured=measured or {},
         )
         return FusedModule(

@@ -84,7 +84,9 @@ def import_program(
         dynamic_sizes,
         has_f64_tensors,
         lower_fx,
+        parameters,
         share_sizes,
+        take_constant_results,
         tensor_names,
     )
 
@@ -96,13 +98,15 @@ def import_program(
     if attention == "whole":
         zero_masked_rows(program)
     share_sizes(program)
+    constants = take_constant_results(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
     imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
     imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))
     imported.sizes = dynamic_sizes(program)
     imported.keeps_f64 = has_f64_tensors(program.graph)
-    imported.flatten, imported.unflatten = calling_convention(program, source)
+    imported.flatten, imported.unflatten = calling_convention(program, source, constants)
+    imported.parameters = parameters(program)
     return imported
 
 

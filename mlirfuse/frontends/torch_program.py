@@ -14,6 +14,7 @@ from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
+from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
@@ -279,10 +280,42 @@ def share_sizes(program: torch.export.ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def take_constant_results(program: torch.export.ExportedProgram) -> dict[int, Any]:
+    """Takes results that are no tensors, as None, out of the graph; IREE's importer has no type.
+
+    Returns:
+      Index among the results of the model -> constant.
+    """
+    from torch.export.graph_signature import ConstantArgument, OutputKind
+
+    specs = program.graph_signature.output_specs
+    others = sum(spec.kind != OutputKind.USER_OUTPUT for spec in specs)
+    constants = {
+        index - others: spec.arg.value
+        for index, spec in enumerate(specs)
+        if isinstance(spec.arg, ConstantArgument) and spec.kind == OutputKind.USER_OUTPUT
+    }
+    # A program without any tensor among its results stays as it is: the importer names the cause.
+    if not constants or len(constants) == len(specs):
+        return {}
+    output = next(node for node in program.graph.nodes if node.op == "output")
+    kept = [index for index in range(len(specs)) if index - others not in constants]
+    output.args = (tuple(output.args[0][index] for index in kept),)
+    specs[:] = [specs[index] for index in kept]
+    program.graph_module.recompile()
+    return constants
+
+
 def calling_convention(
-    program: torch.export.ExportedProgram, source: str
+    program: torch.export.ExportedProgram, source: str, constant_results: Mapping[int, Any]
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
-    """`flatten` and `unflatten` of the imported model."""
+    """`flatten` and `unflatten` of the imported model.
+
+    Args:
+      program: the program.
+      source: name of the model, for errors.
+      constant_results: results that the imported model does not have, by index.
+    """
     from torch.export.graph_signature import ConstantArgument, InputKind
     from torch.utils import _pytree
 
@@ -316,9 +349,33 @@ def calling_convention(
         return flat
 
     def unflatten(results: Sequence[Any]) -> Any:
-        return _pytree.tree_unflatten(list(results), out_spec)
+        made = iter(results)
+        count = len(results) + len(constant_results)
+        leaves = [
+            constant_results[i] if i in constant_results else next(made) for i in range(count)
+        ]
+        return _pytree.tree_unflatten(leaves, out_spec)
 
     return flatten, unflatten
+
+
+def parameters(program: torch.export.ExportedProgram) -> tuple[Parameter, ...]:
+    """The parameters of the imported model; none where a container is of a class of its own."""
+    from torch.export.graph_signature import ConstantArgument, InputKind
+    from torch.utils import _pytree
+
+    count, leaves = 0, []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind != InputKind.USER_INPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            leaves.append(spec.arg.value)
+        else:
+            leaves.append(Leaf(count))
+            count += 1
+    args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    entry = program.module_call_graph[0].signature
+    return describe(args, kwargs, (entry and entry.forward_arg_names) or ())
 
 
 def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
