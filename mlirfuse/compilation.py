@@ -15,6 +15,7 @@ from mlirfuse.core import Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
+from mlirfuse.support.contained import LOG
 from mlirfuse.support.signature import demoted
 from mlirfuse.targets.base import Target
 
@@ -38,7 +39,11 @@ def resolved(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
         raise UsageError(
             f"options= and {next(iter(switches))}= are both given; put the switch into the options"
         )
-    return FusionOptions.of(options if options is not None else switches)
+    made = FusionOptions.of(options if options is not None else switches)
+    if made is not options:  # the command lines show the notes of options that they have resolved
+        for note in made.notes:
+            LOG.warning("%s", note)
+    return made
 
 
 @contextlib.contextmanager

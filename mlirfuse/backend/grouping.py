@@ -14,9 +14,9 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines import containment
+from mlirfuse.pipelines import containment, unmatched
 from mlirfuse.pipelines.engine import Starting
-from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, Faults, attempt
+from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, REQUEST, Faults, attempt
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
@@ -115,6 +115,9 @@ def group(
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
+        report.notes = attempt(
+            faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
+        )
         if faults is not None:
             faults.record(report)
         with output.open("wb") as file:

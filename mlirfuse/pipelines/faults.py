@@ -31,6 +31,9 @@ GROUPS = "groups"
 DATA_TILING = "data_tiling"
 """The hints of functions without one."""
 
+REQUEST = "request"
+"""The warnings about switches that nothing matches."""
+
 FALLBACK = "fallback"
 """The search for rewrites that IREE cannot compile: the program is the one without passes."""
 

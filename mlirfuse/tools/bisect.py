@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import UsageError
 from mlirfuse.tools import arguments, files
-from mlirfuse.tools.diagnostics import guard, required
+from mlirfuse.tools.diagnostics import guard, required, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -141,6 +141,8 @@ def _work(argv: Sequence[str]) -> int:
             log=_log if args.verbose or sys.stderr.isatty() else lambda text: None,
         )
         found = search.find()
+        for note in search.notes:
+            warn(PROG, note)
         _report(args, options, search, found, folder)
     return 0
 

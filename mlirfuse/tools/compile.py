@@ -220,6 +220,8 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         sys.stderr.write(found.text())
         if not found.ok:
             raise MlirfuseError(f"--verify: {found.failure()}")
+        for note in found.report.notes:
+            warn(PROG, note)
         return work.module(Image(work.program), found.report)
 
 

@@ -21,6 +21,7 @@ from mlirfuse.tools.diagnostics import (
     located,
     refused,
     required,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class _Opt:
         from iree.compiler import ir
 
         from mlirfuse.explain import graph
-        from mlirfuse.pipelines import engine
+        from mlirfuse.pipelines import engine, unmatched
 
         found: list[Diagnostic] = []
 
@@ -200,6 +201,8 @@ class _Opt:
                     dump_dir=dump,
                     listener=answers.log_pass if self.args.verbose else None,
                 )
+                for note in unmatched.warnings(module, report, self.options):
+                    warn(PROG, note)
                 if self.args.graph is not None:
                     report.graph = graph.of_module(fused).to_dict()
             except DiagnosedError as error:
