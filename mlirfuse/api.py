@@ -190,7 +190,8 @@ def candidates(
 ) -> list[Candidate]:
     """Every fusion that was considered, taken or not, by rank: the most profitable first.
 
-    Arguments and errors are those of `fuse`.
+    Arguments and errors are those of `fuse`. For a model that is to be imported the report of
+    `mlirfuse.compile` has them.
     """
     from mlirfuse.explain.plain import ranked
 
@@ -209,6 +210,11 @@ def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
 
     if isinstance(module, ir.Module):
         return module
+    if not isinstance(module, str | bytes | os.PathLike):
+        raise UsageError(
+            f"takes MLIR: a module, text, bytecode or a path, not {type(module).__name__}; for a"
+            " model call mlirfuse.compile, and mlirfuse.explain.candidates_text with its report"
+        )
     if isinstance(module, str) and ("\n" in module or "{" in module):
         module = module.encode()
     name = "<text>"

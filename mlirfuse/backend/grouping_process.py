@@ -12,7 +12,6 @@ import os
 import pickle
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
+from mlirfuse.support import temporary
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -82,7 +82,7 @@ def group(
         "dump_dir": dump_dir,
         "faults": faults,
     }
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-passes-") as name:
+    with temporary.folder("mlirfuse-passes-") as name:
         folder = Path(name)
         (folder / _REQUEST).write_bytes(pickle.dumps((sys.path, request)))
         result = _run(folder, foreign)

@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.support import temporary
 from mlirfuse.support.calling import Parameter
 from mlirfuse.support.signature import DynamicSize, TensorSpec
 
@@ -21,7 +22,7 @@ class WorkDirectory:
     """
 
     def __init__(self) -> None:
-        self.name = tempfile.mkdtemp(prefix="mlirfuse-import-")
+        self.name = tempfile.mkdtemp(prefix="mlirfuse-import-", dir=temporary.place())
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
     def __enter__(self) -> str:

@@ -50,7 +50,10 @@ def lower_fx(
     split_views(program.graph)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
-    except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+    except (
+        *(AssertionError, LookupError, NotImplementedError),
+        *(RuntimeError, TypeError, ValueError),
+    ) as error:
         raise ImportFailedError(
             f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
         ) from error

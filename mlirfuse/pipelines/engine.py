@@ -86,7 +86,7 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
-    make_readable()
+    make_readable(module.context)
     try:
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:

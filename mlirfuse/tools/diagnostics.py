@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.support import temporary
 from mlirfuse.support.atomic_file import FULL
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
     except OSError as error:
         if _NO_TEMPORARY in str(error):
-            text = "no directory can be written for temporary files; TMPDIR names another"
-            return _fail(f"{prog}: error: {text}", 1, debug)
+            return _fail(f"{prog}: error: {temporary.NONE}", 1, debug)
         if error.errno not in FULL:
             return _internal(prog, error, debug)
         where = error.filename or "an output"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.support import json_file
+from mlirfuse.support import json_file, temporary
 from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments, files
@@ -190,7 +189,7 @@ def _kernels(request: _Request, *, verbose: bool) -> int:
             f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
         )
     say = _say(verbose)
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
+    with temporary.folder("mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
         place.mkdir(parents=True, exist_ok=True)
         count = kernel_search.build(_modules(request), target, place, say)
