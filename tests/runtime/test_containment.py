@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import mlirfuse
 from helpers import planted
@@ -20,6 +21,7 @@ from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.ir import data_tiling, ops
 from mlirfuse.tools import compile as compiling
+from mlirfuse.torch_compile import backend
 
 MESSAGE = "planted"
 
@@ -329,3 +331,20 @@ def test_an_explanation_in_python_is_a_line(monkeypatch, caplog):
     program.report.options["disable_feature"] = ["fallback"]
     with pytest.raises(Planted):
         program.explain()
+
+
+def test_a_model_of_torch_compile_runs_here(monkeypatch, caplog):
+    """And not in PyTorch, as a graph that cannot be compiled would."""
+    monkeypatch.setitem(
+        PASSES, "softmax_fusion", dataclasses.replace(PASSES["softmax_fusion"], where=fail)
+    )
+    torch._dynamo.reset()
+    model = torch.compile(
+        lambda x: torch.softmax(x, -1) + 1, backend=backend, options={"cache": False}
+    )
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), torch.softmax(x, -1) + 1)
+    messages = [r.getMessage() for r in caplog.records if r.name == "mlirfuse"]
+    assert len(messages) == 1
+    assert messages[0].startswith("pass 'softmax_fusion' is left out of @")
