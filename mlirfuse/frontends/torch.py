@@ -86,6 +86,7 @@ def import_program(
         dynamic_sizes,
         has_f64_tensors,
         lower_fx,
+        parameters,
         share_sizes,
         tensor_names,
     )
@@ -97,7 +98,7 @@ def import_program(
     _refuse_random(program, source)
     if attention == "whole":
         zero_masked_rows(program)
-    convention = calling_convention(program, source)
+    convention, taken = calling_convention(program, source), parameters(program)
     boundary = expose(program)
     share_sizes(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
@@ -112,6 +113,7 @@ def import_program(
     imported.sizes = dynamic_sizes(program)
     imported.keeps_f64 = has_f64_tensors(program.graph)
     imported.flatten, imported.unflatten = boundary.wrap(*convention)
+    imported.parameters = () if boundary.state else taken
     return imported
 
 

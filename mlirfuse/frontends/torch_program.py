@@ -16,6 +16,7 @@ from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
+from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def lower_fx(
     split_views(program.graph)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
-    except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+    except (
+        *(AssertionError, LookupError, NotImplementedError),
+        *(RuntimeError, TypeError, ValueError),
+    ) as error:
         raise ImportFailedError(
             f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
         ) from error
@@ -340,6 +344,25 @@ def calling_convention(
         return _pytree.tree_unflatten(list(results), out_spec)
 
     return flatten, unflatten
+
+
+def parameters(program: torch.export.ExportedProgram) -> tuple[Parameter, ...]:
+    """The parameters of the imported model; none where a container is of a class of its own."""
+    from torch.export.graph_signature import ConstantArgument, InputKind
+    from torch.utils import _pytree
+
+    count, leaves = 0, []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind != InputKind.USER_INPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            leaves.append(spec.arg.value)
+        else:
+            leaves.append(Leaf(count))
+            count += 1
+    args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    entry = program.module_call_graph[0].signature
+    return describe(args, kwargs, (entry and entry.forward_arg_names) or ())
 
 
 def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import CallError
-from mlirfuse.runtime.arrays import ALIGNMENT, Kind, kind_of, numpy_dtype, numpy_of, torch_of
+from mlirfuse.runtime.arrays import (
+    ALIGNMENT,
+    Kind,
+    dtype_name,
+    kind_of,
+    numpy_dtype,
+    numpy_of,
+    torch_of,
+)
 from mlirfuse.support.signature import TensorSpec
 
 _HOST, _CUDA, _ROCM = 1, 2, 10
@@ -71,6 +79,8 @@ class Exchange:
         return self._send_numpy(np.asarray(value))
 
     def _send_torch(self, tensor: Any) -> Any:
+        import iree.runtime as rt
+
         torch = sys.modules["torch"]
         if tensor.requires_grad:
             tensor = tensor.detach()
@@ -95,12 +105,21 @@ class Exchange:
             address = tensor.data_ptr()
         self.shared.append((address, tensor.nbytes))
         self.owners.append(tensor)
-        return self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(tensor))
+        # iree-runtime 3.13 takes no DLPack tensor of eight-bit floats: bytes go, and the type.
+        bytewise = _is_float8(dtype_name(tensor))
+        raw = tensor.view(torch.uint8) if bytewise else tensor
+        view = self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
+        if not bytewise:
+            return view
+        element_type = _element_type(numpy_dtype(dtype_name(tensor)))
+        return rt.HalBufferView(view.get_buffer(), tuple(tensor.shape), element_type)
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
             self.home = next(iter(array.devices()))
         devices = array.devices()
+        if _is_float8(dtype_name(array)):
+            return self._send_numpy(np.asarray(array))
         if len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
@@ -147,7 +166,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if self.kind == "numpy" or self.dlpack is None:
+        if self.kind == "numpy" or self.dlpack is None or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -216,6 +235,15 @@ class Exchange:
             return True
         self.shared.append((address, size))
         return False
+
+
+def _is_float8(mlir: str) -> bool:
+    return mlir.startswith("f8")
+
+
+@functools.cache
+def _holds_float8(element_type: int) -> bool:
+    return _dtype(element_type).name.startswith("float8")
 
 
 class _DlpackView:
