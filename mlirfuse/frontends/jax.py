@@ -189,7 +189,10 @@ def _take_weights(module: Any, weights: Weights) -> None:
     for op in operations(module):
         if op.name != "stablehlo.constant":
             continue
-        value = op.attributes["value"]
+        try:
+            value = op.attributes["value"]
+        except TypeError:
+            continue  # JAX's bindings have no attribute of complex numbers
         if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
             continue
         element = str(jax_ir.ShapedType(value.type).element_type)
