@@ -142,7 +142,8 @@ def _jitted(function: Callable[..., Any]) -> Any:
 def _merged(cases: Sequence[Case]) -> Callable[..., tuple[Any, ...]]:
     def merged(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
         results = [
-            case.call(*arrays) if case.call else () for case, arrays in zip(cases, groups, strict=True)
+            case.call(*arrays) if case.call else ()
+            for case, arrays in zip(cases, groups, strict=True)
         ]
         return tuple(jax.tree_util.tree_leaves(results))
 

@@ -64,8 +64,12 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "randint": _draw("randint", (6,), 0, 10),
     "categorical": _draw("categorical", jnp.arange(8.0).reshape(2, 4) / 4),
     "permutation": _draw("permutation", 9),
-    "split_key": lambda data: jax.random.key_data(jax.random.split(jax.random.wrap_key_data(data), 3)),
-    "fold_in": lambda data: jax.random.key_data(jax.random.fold_in(jax.random.wrap_key_data(data), 7)),
+    "split_key": lambda data: jax.random.key_data(
+        jax.random.split(jax.random.wrap_key_data(data), 3)
+    ),
+    "fold_in": lambda data: jax.random.key_data(
+        jax.random.fold_in(jax.random.wrap_key_data(data), 7)
+    ),
     "gamma": _draw("gamma", 2.0, (4,)),
     "truncated_normal": _draw("truncated_normal", -1.0, 1.0, (6,)),
     "choice": _draw("choice", 9, (4,), replace=False),

@@ -189,16 +189,14 @@ def _take_weights(module: Any, weights: Weights) -> None:
     for op in operations(module):
         if op.name != "stablehlo.constant":
             continue
-        try:
-            value = op.attributes["value"]
-        except TypeError:
-            continue  # JAX's bindings have no attribute of complex numbers
-        if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
-            continue
-        element = str(jax_ir.ShapedType(value.type).element_type)
+        # The type is read first: jaxlib has no class for dense elements of complex numbers.
+        element = str(jax_ir.ShapedType(op.results[0].type).element_type)
         bits = re.fullmatch(r"(?:u?i|b?f)(\d+)(?:E\w+)?", element)
         # Not float64: IREE converts its data to float32, and needs it inline for that.
         if not bits or int(bits[1]) % 8 or element == "f64":
+            continue
+        value = op.attributes["value"]
+        if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
             continue
         if len(value) * int(bits[1]) // 8 < INLINE_BYTES:
             continue

@@ -15,6 +15,7 @@ from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.support.subprocess import run_tool
@@ -97,6 +98,7 @@ def lower(
         module = parse_module(lowered, source)
         name, inputs, outputs = read_signature(module, function, source)
         changed = input_type in ("torch", "onnx") and propagate_nan(module)
+        changed |= frontend != "mlir" and split_index_reductions(module)
         changed |= keep_arguments(module)
         if weights is not None:
             weights.attach(module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support.signature import TensorSpec
 
 if TYPE_CHECKING:
     import onnx
@@ -28,26 +29,6 @@ _DATA_FIELDS = (
     "uint64_data",
 )
 """Fields of a `TensorProto` that hold its elements."""
-
-_ACCUMULATING = frozenset(
-    {
-        "AveragePool",
-        "CumSum",
-        "GlobalAveragePool",
-        "InstanceNormalization",
-        "LogSoftmax",
-        "LpNormalization",
-        "MeanVarianceNormalization",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceSumSquare",
-    }
-)
-"""Operators that IREE's lowering accumulates in the element type."""
 
 OPSET = 17
 """Version of the operator set that older models are converted to: the oldest that IREE supports."""
@@ -72,9 +53,7 @@ def import_file(
     function = function or "main"
     weights = Weights()
     model, arrays = _load(path)
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value.name for value in model.graph.input if value.name not in initializers]
-    outputs = [value.name for value in model.graph.output]
+    inputs, outputs = list(model.graph.input), list(model.graph.output)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     model.graph.name = function
@@ -90,18 +69,37 @@ def import_file(
         timeout=timeout,
     )
     imported.keeps_f64 |= any(
-        kind.tensor_type.elem_type in (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX128)
-        for kind in _types(model.graph).values()
+        value.type.tensor_type.elem_type in (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX128)
+        for value in (*inputs, *outputs, *model.graph.value_info)
     )
-    imported.inputs = name_specs(imported.inputs, inputs)
-    imported.outputs = name_specs(imported.outputs, outputs)
+    imported.inputs = _stated(imported.inputs, inputs)
+    imported.outputs = _stated(imported.outputs, outputs)
     return imported
 
 
+def _stated(
+    specs: Sequence[TensorSpec], values: Sequence[onnx.ValueInfoProto]
+) -> tuple[TensorSpec, ...]:
+    """The specs with the model's names, and with the signs that the lowering drops."""
+    from mlirfuse.frontends.onnx_repairs.values import UNSIGNED
+
+    named = name_specs(specs, [value.name for value in values])
+    return tuple(
+        dataclasses.replace(spec, dtype=f"u{spec.dtype}")
+        if value.type.tensor_type.elem_type in UNSIGNED
+        else spec
+        for spec, value in zip(named, values, strict=True)
+    )
+
+
 def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The checked model at `OPSET` with inferred shapes, and its large initializers by name."""
+    """The checked model at `OPSET` or later, repaired, and its large initializers by name."""
     import onnx
+    import onnx.inliner
     import onnx.version_converter
+
+    from mlirfuse.frontends.onnx_repairs import REPAIRS
+    from mlirfuse.frontends.onnx_repairs.rewrite import rewrite
 
     try:
         # From the file: the checker takes models of any size this way.
@@ -109,25 +107,27 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         model = onnx.load(str(path))
     except Exception as error:
         raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
-    model, arrays = _without_weights(model)
-    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
-    failure = f"cannot convert it from operator set {version} to {OPSET}"
+    arrays = _take_weights(model)
+    failure = "cannot inline its functions"
     try:
-        if version < OPSET:
+        # A copy: the memory of removed data is not freed otherwise.
+        model = onnx.inliner.inline_local_functions(model)
+        version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+        if version is None:
+            model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
+        elif version < OPSET:
+            failure = f"cannot convert it from operator set {version} to {OPSET}"
             model = onnx.version_converter.convert_version(model, OPSET)
         failure = "cannot infer its shapes"
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
-    _accumulate_in_float32(model.graph)
-    _flatten_dynamic_sizes(model.graph)
-    return model, arrays
+    rewrite(model, REPAIRS, arrays)
+    return model, arrays | _take_weights(model)
 
 
-def _without_weights(
-    model: onnx.ModelProto,
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A copy without the data of its large initializers, and the data by name.
+def _take_weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Removes the data of large initializers, and returns it by name.
 
     Conversion and shape inference copy the model several times.
     """
@@ -150,7 +150,7 @@ def _without_weights(
     }
     arrays = {}
     for tensor in model.graph.initializer:
-        if tensor.data_type not in whole_bytes:
+        if tensor.data_type not in whole_bytes or not _has_data(tensor):
             continue
         array = onnx.numpy_helper.to_array(tensor)
         if array.nbytes >= INLINE_BYTES:
@@ -160,103 +160,11 @@ def _without_weights(
         elif not tensor.raw_data and tensor.data_type in (types.FLOAT16, types.BFLOAT16):
             # IREE's importer accepts half precision only as raw data.
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-    light = onnx.ModelProto()
-    light.CopyFrom(model)
-    return light, arrays
+    return arrays
 
 
-def _accumulate_in_float32(graph: onnx.GraphProto) -> None:
-    """Casts half precision tensors to float32 for accumulation, as ONNX runtimes do.
-
-    In float16 a mean over 4096 elements is 2 % off, and a norm 5 %.
-    """
-    import onnx
-
-    half = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-    types = _types(graph)
-    nodes = []
-
-    def cast(source: str, result: str, name: str, kind: int) -> None:
-        nodes.append(onnx.helper.make_node("Cast", [source], [result], name, to=kind))
-
-    def widened(name: str) -> str:
-        wide = f"{name}.float32"
-        if wide not in types:
-            types[wide] = onnx.TypeProto()
-            types[wide].CopyFrom(types[name])
-            types[wide].tensor_type.elem_type = onnx.TensorProto.FLOAT
-            graph.value_info.add(name=wide, type=types[wide])
-        return wide
-
-    for node in graph.node:
-        floats = [
-            i
-            for i, name in enumerate(node.input)
-            if name in types and types[name].tensor_type.elem_type in half
-        ]
-        if node.op_type not in _ACCUMULATING or 0 not in floats or node.output[0] not in types:
-            nodes.append(node)
-            continue
-        kind = types[node.output[0]].tensor_type.elem_type
-        for i in floats:
-            name = node.input[i]
-            node.input[i] = widened(name)
-            cast(name, node.input[i], node.name, onnx.TensorProto.FLOAT)
-        result = node.output[0]
-        node.output[0] = widened(result)
-        nodes += [node]
-        cast(node.output[0], result, node.name, kind)
-    _replace_nodes(graph, nodes)
-
-
-def _flatten_dynamic_sizes(graph: onnx.GraphProto) -> None:
-    """Adds a Flatten before each Reshape that collapses all dynamic sizes into dimension 0.
-
-    Where the Reshape also collapses others, as `[b, t, 2, 4]` to `[b * t, 8]`, IREE's importer
-    takes one dynamic size for that of the result and the others for 1.
-    """
-    import onnx
-
-    known = {tensor.name: tensor for tensor in graph.initializer}
-    constants = (node for node in graph.node if node.op_type == "Constant")
-    known |= {n.output[0]: a.t for n in constants for a in n.attribute if a.name == "value"}
-    types, nodes = _types(graph), []
-    for node in graph.node:
-        if node.op_type == "Reshape" and node.input[0] in types and node.input[1] in known:
-            target = onnx.numpy_helper.to_array(known[node.input[1]]).tolist()
-            kind = types[node.input[0]].tensor_type
-            dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
-            count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
-            collapses = target[:1] == [-1] and all(size > 0 for size in target[1:])
-            if collapses and dims.count(None) > 1:
-                flat = f"{node.output[0]}.flat"
-                nodes.append(
-                    onnx.helper.make_node("Flatten", [node.input[0]], [flat], node.name, axis=count)
-                )
-                sizes = [None, math.prod(size or 1 for size in dims[count:])]
-                made = onnx.helper.make_tensor_value_info(flat, kind.elem_type, sizes)
-                graph.value_info.append(made)
-                node.input[0] = flat
-        nodes.append(node)
-    _replace_nodes(graph, nodes)
-
-
-def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """The known types of tensors, by name."""
-    import onnx
-
-    types = {
-        tensor.name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-        for tensor in graph.initializer
-    }
-    return types | {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
-
-
-def _replace_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    """Replaces the nodes of a graph by copies of other nodes, which may be its own."""
-    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+def _has_data(tensor: onnx.TensorProto) -> bool:
+    return any(getattr(tensor, field) for field in _DATA_FIELDS)
 
 
 def _write(
@@ -272,7 +180,7 @@ def _write(
 
     class Cache(onnx_importer.ContextCache):  # type: ignore[misc]
         def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
-            if tensor.name not in arrays or any(getattr(tensor, field) for field in _DATA_FIELDS):
+            if tensor.name not in arrays or _has_data(tensor):
                 return super().tensor_proto_to_attr(tensor)
             tensor_type = str(self.tensor_proto_to_builtin_type(tensor))
             text = weights.add(tensor.name, arrays[tensor.name], tensor_type)

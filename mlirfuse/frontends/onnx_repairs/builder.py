@@ -1,0 +1,408 @@
+"""Construction of an ONNX graph: types are inferred, constants folded, and nodes repaired."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from mlirfuse.frontends.onnx_repairs.values import Operand, Shape, Unsupported, Value, shape_of
+
+FOLDED_ELEMENTS = 4096
+"""Largest constant that is computed during the import, in elements."""
+
+KNOWN_ELEMENTS = 1 << 16
+"""Largest constant whose elements are known to repairs."""
+
+_NOT_FOLDED = frozenset({"Bernoulli", "Dropout", "Multinomial", "Optional"})
+
+_REDUCTION_AXES = {"ReduceSum": 13}
+"""First operator set in which the axes of a reduction are an operand; 18 for others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Node:
+    """An operator of the given graph whose operands are built already.
+
+    Attributes:
+      builder: the graph under construction.
+      proto: the operator; names of operands and results are those of the given graph.
+      inputs: operands; None for an omitted one.
+      results: known types of the results, by ordinal.
+    """
+
+    builder: Builder
+    proto: onnx.NodeProto
+    inputs: tuple[Value | None, ...]
+    results: tuple[onnx.TypeProto | None, ...]
+
+    @property
+    def kind(self) -> str:
+        """Name of the operator."""
+        return str(self.proto.op_type)
+
+    def input(self, index: int) -> Value | None:
+        """An operand; None for an omitted one."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def operand(self, index: int) -> Value:
+        """An operand that must be there."""
+        value = self.input(index)
+        if value is None:
+            raise Unsupported(f"operand {index} is omitted")
+        return value
+
+    def known(self, index: int) -> np.ndarray | None:
+        """The elements of an operand.
+
+        Raises:
+          Unsupported: they are not known; None is an omitted operand.
+        """
+        value = self.input(index)
+        if value is None:
+            return None
+        if value.array is None:
+            raise Unsupported(f"operand {index} is not a constant")
+        return value.array
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute."""
+        for attribute in self.proto.attribute:
+            if attribute.name == name:
+                value = onnx.helper.get_attribute_value(attribute)
+                return value.decode() if isinstance(value, bytes) else value
+        return default
+
+    def result_shape(self, index: int = 0) -> Shape | None:
+        """The shape of a result; None for an unknown rank."""
+        proto = self.results[index]
+        return None if proto is None else shape_of(proto)
+
+    def wants(self, index: int) -> bool:
+        """Whether a result is used."""
+        return index < len(self.proto.output) and self.proto.output[index] != ""
+
+    def again(self, *inputs: Value | None, **attributes: Any) -> Any:
+        """The same operator on other operands; attributes of the value None are left out."""
+        kept = {
+            a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute
+        } | attributes
+        return self.builder.add(
+            self.kind,
+            *inputs,
+            outputs=len(self.proto.output),
+            **{name: value for name, value in kept.items() if value is not None},
+        )
+
+
+Repair = Callable[[Node], "Value | Sequence[Value | None] | None"]
+"""Builds other operators for a node and returns its results; None leaves the node as it is."""
+
+
+class Builder:
+    """A graph under construction.
+
+    Attributes:
+      opset: version of the operator set of the default domain.
+      nodes: the nodes so far, in order.
+      constants: elements of small constants, by name.
+      initializers: the constants that were made.
+      values: all tensors, by name.
+      location: name that new nodes get.
+    """
+
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        repairs: Mapping[str, Sequence[Repair]],
+        parent: Builder | None = None,
+    ) -> None:
+        """Creates an empty graph.
+
+        Args:
+          opsets: version of each domain's operator set.
+          repairs: repairs by operator, in the order in which they are tried.
+          parent: the graph that holds this one.
+        """
+        self.opsets = dict(opsets)
+        self.opset = self.opsets[""]
+        self.repairs = repairs
+        self.parent = parent
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[TensorProto] = parent.initializers if parent else []
+        self.constants: dict[str, np.ndarray] = parent.constants if parent else {}
+        self.values: dict[str, Value] = (
+            {n: dataclasses.replace(v, builder=self) for n, v in parent.values.items()}
+            if parent
+            else {}
+        )
+        self.made: dict[str, onnx.TypeProto] = {}
+        self.location = parent.location if parent else ""
+        self._numbers: Any = parent._numbers if parent else itertools.count()
+        self._imports = [onnx.helper.make_opsetid(d, v) for d, v in self.opsets.items()]
+
+    def fresh(self, kind: str) -> str:
+        """A name that no tensor has."""
+        return f"{self.location or kind}.{kind}.{next(self._numbers)}"
+
+    def declare(self, name: str, proto: onnx.TypeProto) -> Value:
+        """Makes a tensor known by name and type."""
+        tensor = proto.tensor_type
+        value = Value(self, name, tensor.elem_type, shape_of(proto))
+        self.values[name] = value
+        return value
+
+    def refine(self, value: Value, shape: Shape | None) -> Value:
+        """The value with the sizes that are known too."""
+        made = self.made.get(value.name)
+        if made is None or shape is None:
+            return value
+        merged = merged_type(made, type_proto(value.dtype, shape))
+        assert merged is not None
+        if shape_of(merged) == value.shape:
+            return value
+        self.made[value.name] = merged
+        return self.declare(value.name, merged)
+
+    def constant(self, array: np.ndarray, name: str | None = None) -> Value:
+        """A constant tensor."""
+        name = name or self.fresh("constant")
+        array = np.asarray(array)
+        tensor = constant_proto(array, name)
+        self.initializers.append(tensor)
+        self.constants[name] = array
+        proto = onnx.helper.make_tensor_type_proto(tensor.data_type, array.shape)
+        return self.declare(name, proto)
+
+    def add(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
+        """Builds an operator, with repairs, and returns its result or a list of results."""
+        made = self._node(kind, inputs, outputs, attributes)
+        results = self.build(*made)
+        return results[0] if outputs == 1 else results
+
+    def emit(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
+        """Builds an operator as it is, without repairs, as `add` does."""
+        made = self._node(kind, inputs, outputs, attributes)
+        results = self._emit(*made, [None] * outputs)
+        return results[0] if outputs == 1 else results
+
+    def reduce(self, kind: str, value: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
+        """A reduction such as `ReduceSum` over axes."""
+        if self.opset >= _REDUCTION_AXES.get(kind, 18):
+            result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
+        else:
+            result = self.add(kind, value, axes=list(axes), keepdims=int(keep))
+        assert isinstance(result, Value)
+        return result
+
+    def _node(
+        self,
+        kind: str,
+        inputs: Sequence[Operand | None],
+        outputs: int,
+        attributes: Mapping[str, Any],
+    ) -> tuple[onnx.NodeProto, list[Value | None]]:
+        operands = [
+            value if value is None or isinstance(value, Value) else self.constant(np.asarray(value))
+            for value in inputs
+        ]
+        names = ["" if value is None else value.name for value in operands]
+        results = [self.fresh(kind) for _ in range(outputs)]
+        node = onnx.helper.make_node(kind, names, results, self.location, **attributes)
+        return node, operands
+
+    def build(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        declared: Sequence[onnx.TypeProto | None] | None = None,
+    ) -> list[Value | None]:
+        """Builds a node, with repairs, and returns its results.
+
+        Args:
+          node: the operator; the names of its operands are not used.
+          inputs: its operands; None for an omitted one.
+          declared: known types of its results.
+        """
+        declared = declared or [None] * len(node.output)
+        if (folded := self._folded(node, inputs)) is not None:
+            return folded
+        operands = tuple(inputs)
+        while operands and operands[-1] is None:
+            operands = operands[:-1]
+        view = Node(self, node, operands, tuple(self._types(node, operands, declared)))
+        for repair in self.repairs.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ():
+            before = len(self.nodes)
+            try:
+                results = repair(view)
+            except Unsupported:
+                del self.nodes[before:]
+                continue
+            if results is not None:
+                found = [results] if isinstance(results, Value) else list(results)
+                return [*found, *[None] * (len(node.output) - len(found))]
+        return self._emit(node, operands, view.results)
+
+    def _emit(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        types: Sequence[onnx.TypeProto | None],
+    ) -> list[Value | None]:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        del copy.input[:]
+        copy.input.extend("" if value is None else value.name for value in inputs)
+        names = [
+            name and (name if name not in self.values else self.fresh(node.op_type))
+            for name in node.output
+        ]
+        del copy.output[:]
+        copy.output.extend(names)
+        if any(proto is None for proto in types):
+            types = self._types(node, inputs, types)
+        self.nodes.append(copy)
+        results: list[Value | None] = []
+        for name, proto in zip(names, types, strict=True):
+            if not name:
+                results.append(None)
+                continue
+            self.made[name] = proto or onnx.TypeProto()
+            results.append(self.declare(name, self.made[name]))
+        return results
+
+    def _types(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        declared: Sequence[onnx.TypeProto | None],
+    ) -> list[onnx.TypeProto | None]:
+        """The types of a node's results: inferred, and those that the model states."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        subgraphs = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+        if subgraphs or not onnx.defs.has(node.op_type, domain):
+            return list(declared)
+        version = self.opsets.get(domain, self.opset)
+        probe = onnx.NodeProto()
+        probe.CopyFrom(node)
+        del probe.input[:]
+        probe.input.extend("" if value is None else f"i{i}" for i, value in enumerate(inputs))
+        types, data = {}, {}
+        for i, value in enumerate(inputs):
+            if value is not None:
+                types[f"i{i}"] = type_proto(value.dtype, value.shape)
+                if value.array is not None and value.array.size <= FOLDED_ELEMENTS:
+                    data[f"i{i}"] = numpy_helper.from_array(value.array, f"i{i}")
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
+        try:
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, probe, types, data, opset_imports=self._imports
+            )
+        except Exception:  # inference is a help, and the types may be stated
+            found = {}
+        return [
+            merged_type(found.get(name), proto)
+            for name, proto in zip(node.output, declared, strict=True)
+        ]
+
+    def _folded(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None]
+    ) -> list[Value | None] | None:
+        """The results as constants; None where they are not known or not small."""
+        if node.domain not in ("", "ai.onnx") or node.op_type in _NOT_FOLDED:
+            return None
+        if node.op_type == "Shape" and inputs[0] is not None and inputs[0].shape is not None:
+            attributes = {a.name: a.i for a in node.attribute}
+            sizes = inputs[0].shape[attributes.get("start", 0) : attributes.get("end")]
+            if None in sizes:
+                return None
+            return [self.constant(np.array(sizes, np.int64))]
+        if node.op_type == "Constant":
+            return [self.constant(_constant_array(node))] if _is_numeric(node) else None
+        subgraphs = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+        if not inputs or subgraphs or node.op_type.startswith("Random"):
+            return None
+        arrays = [None if value is None else value.array for value in inputs]
+        if any(v is not None and a is None for v, a in zip(inputs, arrays, strict=True)):
+            return None
+        if sum(0 if a is None else a.size for a in arrays) > FOLDED_ELEMENTS:
+            return None
+        try:
+            results = _evaluated(node, arrays, self._imports)
+        except Exception:  # the reference does not know every operator
+            return None
+        if sum(np.size(array) for array in results) > FOLDED_ELEMENTS:
+            return None
+        return [self.constant(np.asarray(array)) for array in results]
+
+
+def _evaluated(
+    node: onnx.NodeProto,
+    arrays: Sequence[np.ndarray | None],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+) -> list[np.ndarray]:
+    """The results of a node of constants, by ONNX's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    del copy.input[:]
+    copy.input.extend("" if array is None else f"i{i}" for i, array in enumerate(arrays))
+    feeds = {f"i{i}": array for i, array in enumerate(arrays) if array is not None}
+    names = [name for name in copy.output if name]
+    graph = onnx.helper.make_graph(
+        [copy],
+        "folded",
+        [onnx.helper.make_empty_tensor_value_info(name) for name in feeds],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in names],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=list(opsets))
+    results: list[np.ndarray] = ReferenceEvaluator(model).run(None, feeds)
+    if len(names) != len(copy.output):
+        raise Unsupported("a result is omitted")
+    return results
+
+
+def _is_numeric(node: onnx.NodeProto) -> bool:
+    names = {a.name for a in node.attribute}
+    if "value" in names:
+        return all(a.t.data_type != TensorProto.STRING for a in node.attribute)
+    return bool(names & {"value_float", "value_floats", "value_int", "value_ints"})
+
+
+def _constant_array(node: onnx.NodeProto) -> np.ndarray:
+    attribute = next(a for a in node.attribute if a.name.startswith("value"))
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        return numpy_helper.to_array(value)
+    return np.array(value, np.float32 if "float" in attribute.name else np.int64)
+
+
+def constant_proto(array: np.ndarray, name: str) -> TensorProto:
+    """The elements as ONNX's message."""
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def type_proto(dtype: int, shape: Shape | None) -> onnx.TypeProto:
+    """A tensor type."""
+    return onnx.helper.make_tensor_type_proto(dtype, shape)
+
+
+def merged_type(
+    inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None
+) -> onnx.TypeProto | None:
+    """The type with every size that one of the two knows."""
+    if inferred is None or not inferred.tensor_type.elem_type:
+        return declared
+    if declared is None or not declared.tensor_type.elem_type:
+        return inferred
+    mine, theirs = shape_of(inferred), shape_of(declared)
+    if mine is None or theirs is None or len(mine) != len(theirs):
+        return declared if mine is None else inferred
+    sizes = tuple(b if a is None else a for a, b in zip(mine, theirs, strict=True))
+    return type_proto(inferred.tensor_type.elem_type, sizes)

@@ -1,0 +1,44 @@
+"""Operators whose result's shape is an operand or decides about the form that IREE takes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+
+
+def reshape(node: Node) -> Value | None:
+    """A Reshape to a static shape, or in two steps.
+
+    Where a Reshape collapses all dynamic sizes into dimension 0 and others too, as `[b, t, 2, 4]`
+    to `[b * t, 8]`, IREE's importer takes one dynamic size for that of the result and the others
+    for 1: a Flatten goes before it.
+    """
+    builder, value, target = node.builder, node.operand(0), node.operand(1)
+    shape = node.result_shape()
+    if target.array is None:
+        if shape is None or None in shape:
+            return None
+        result: Value = builder.emit("Reshape", value, np.array(shape, np.int64))
+        return result
+    sizes, dims = target.array.tolist(), value.sizes
+    count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
+    collapses = sizes[:1] == [-1] and all(size > 0 for size in sizes[1:])
+    if not collapses or dims.count(None) < 2:
+        return None
+    flat = builder.emit("Flatten", value, axis=count)
+    flat = builder.refine(flat, (None, math.prod(size or 1 for size in dims[count:])))
+    result = builder.emit("Reshape", flat, target)
+    return result
+
+
+def expand(node: Node) -> Value:
+    """An Expand to a shape that only the result's type knows."""
+    shape = node.result_shape()
+    if node.operand(1).array is not None or shape is None or None in shape:
+        raise Unsupported("the shape is known, or is not known")
+    result: Value = node.builder.emit("Expand", node.operand(0), np.array(shape, np.int64))
+    return result
