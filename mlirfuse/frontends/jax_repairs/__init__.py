@@ -104,6 +104,7 @@ _DEFINITIONS: _Repairs = {
 
 _REWRITES: _Repairs = {
     "chlo.erf": _keep_erf,
+    "chlo.top_k": sorting.lower_top_k,
     "stablehlo.convolution": contractions.accumulate_in_float32,
     "stablehlo.dot_general": contractions.dot_general,
     "stablehlo.dynamic_broadcast_in_dim": dynamic_shapes.broadcast,

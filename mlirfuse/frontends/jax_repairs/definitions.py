@@ -50,7 +50,7 @@ def define(op: ir.Operation, function: Function) -> bool:
     wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
     with jax.enable_x64(wide):
         lowered = jax.jit(function, keep_unused=True).lower(*shapes)
-        text = lowered.compiler_ir("stablehlo").operation.get_asm(print_generic_op_form=True)
+        text = portable_text(lowered.compiler_ir("stablehlo"))
     module = ir.Module.parse(text, op.context)
     functions = {_symbol(part.operation): part.operation for part in module.body.operations}
     with op.location:
@@ -62,6 +62,25 @@ def define(op: ir.Operation, function: Function) -> bool:
         old.replace_all_uses_with(new)
     op.erase()
     return True
+
+
+def portable_text(module: Any, *, locations: bool = False) -> str:
+    """A module of JAX's own MLIR as text that IREE's parser reads; the module is changed.
+
+    Gathers and scatters lose their batching dimensions, for which IREE has no lowering. The generic
+    form has no custom syntax, in which JAX's version and IREE's could differ.
+    """
+    from jaxlib.mlir import passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    stablehlo.register_stablehlo_passes()
+    with module.context:
+        passes = "builtin.module(stablehlo-compatibility-expander{target=1.0.0})"
+        passmanager.PassManager.parse(passes).run(module.operation)
+    text: str = module.operation.get_asm(
+        enable_debug_info=locations, print_generic_op_form=True
+    )
+    return text
 
 
 def _shape(declared: ir.Type) -> Any:

@@ -1,7 +1,7 @@
 """Elementwise ops that IREE 3.13 computes wrong at infinities, zeros or out of range.
 
   stablehlo.power, of a negative base: NaN, whatever the exponent
-  stablehlo.atan2 of two infinities, stablehlo.cbrt of an infinity: NaN
+  stablehlo.atan2 of two infinities or -0, stablehlo.cbrt of an infinity: NaN
   stablehlo.convert to an integer that cannot hold the number: wraps, or is undefined; XLA takes the
   nearest integer that can, and zero for NaN
 """
@@ -52,7 +52,7 @@ def _negative(x: Array) -> Array:
 
 
 def atan2(op: ir.Operation) -> None:
-    """The quadrants' diagonals for two infinities."""
+    """The quadrants' diagonals for two infinities, and the sign of zeros."""
     import numpy as np
 
     def function(y: Array, x: Array) -> Array:
@@ -63,7 +63,9 @@ def atan2(op: ir.Operation) -> None:
         one = jnp.ones((), x.dtype)
         first = jnp.where(both, jnp.where(y > 0, one, -one), y)
         second = jnp.where(both, jnp.where(x > 0, one, -one), x)
-        return lax.atan2(first, second)
+        # The sign of a zero is the result's.
+        angle = lax.atan2(jnp.where(y == 0, lax.abs(y), first), second)
+        return jnp.where(y == 0, jnp.copysign(angle, y), angle)
 
     if numpy_type(_element(op.operands[0])) in (np.dtype("float32"), np.dtype("float64")):
         define(op, function)
