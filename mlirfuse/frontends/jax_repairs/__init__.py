@@ -13,6 +13,8 @@ from mlirfuse.frontends.jax_repairs import (
     custom_calls,
     dynamic_shapes,
     elementwise,
+    loops,
+    scatters,
     sorting,
     windows,
 )
@@ -32,6 +34,7 @@ def repair(module: ir.Module) -> None:
     _apply(module, _DEFINITIONS)
     # The definitions' own ops need these too.
     _apply(module, _REWRITES)
+    loops.keep_loops(module)
 
 
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
@@ -97,6 +100,7 @@ _DEFINITIONS: _Repairs = {
     "stablehlo.custom_call": custom_calls.repair_custom_call,
     "stablehlo.fft": _fft,
     "stablehlo.power": elementwise.power,
+    "stablehlo.scatter": scatters.scatter,
     "stablehlo.select_and_scatter": windows.select_and_scatter,
     "stablehlo.triangular_solve": _triangular_solve,
 }
