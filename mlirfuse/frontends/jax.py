@@ -16,6 +16,7 @@ from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
+from mlirfuse.frontends.jax_repairs.definitions import portable_text
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
@@ -229,8 +230,7 @@ def _import_module(
 
     weights = Weights()
     _take_weights(module.operation, weights)
-    # The generic form has no custom syntax, in which JAX's version and IREE's could differ.
-    text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    text = portable_text(module, locations=True)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
