@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,16 +14,13 @@ from onnx import TensorProto, numpy_helper
 
 from mlirfuse.frontends.onnx_repairs.values import Operand, Shape, Unsupported, Value, shape_of
 
-FOLDED_ELEMENTS = 4096
+FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
 
 KNOWN_ELEMENTS = 1 << 16
 """Largest constant whose elements are known to repairs."""
 
 _NOT_FOLDED = frozenset({"Bernoulli", "Dropout", "Multinomial", "Optional"})
-
-_REDUCTION_AXES = {"ReduceSum": 13}
-"""First operator set in which the axes of a reduction are an operand; 18 for others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,12 +189,18 @@ class Builder:
         results = self._emit(*made, [None] * outputs)
         return results[0] if outputs == 1 else results
 
+    def bitcast(self, value: Value, dtype: int) -> Value:
+        """The bits of each element as another type of the same size; in any operator set."""
+        if value.dtype == dtype:
+            return value
+        node, operands = self._node("BitCast", [value], 1, {"to": dtype})
+        (result,) = self._emit(node, operands, [type_proto(dtype, value.shape)])
+        assert result is not None
+        return result
+
     def reduce(self, kind: str, value: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-        """A reduction such as `ReduceSum` over axes."""
-        if self.opset >= _REDUCTION_AXES.get(kind, 18):
-            result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
-        else:
-            result = self.add(kind, value, axes=list(axes), keepdims=int(keep))
+        """A reduction such as `ReduceSum` over axes; its repair knows the operator set's form."""
+        result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
         assert isinstance(result, Value)
         return result
 
@@ -236,7 +240,7 @@ class Builder:
         while operands and operands[-1] is None:
             operands = operands[:-1]
         view = Node(self, node, operands, tuple(self._types(node, operands, declared)))
-        for repair in self.repairs.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ():
+        for repair in self.repairs.get(qualified(node), ()):
             before = len(self.nodes)
             try:
                 results = repair(view)
@@ -245,7 +249,8 @@ class Builder:
                 continue
             if results is not None:
                 found = [results] if isinstance(results, Value) else list(results)
-                return [*found, *[None] * (len(node.output) - len(found))]
+                count = len(node.output)
+                return [*found, *[None] * count][:count]
         return self._emit(node, operands, view.results)
 
     def _emit(
@@ -298,8 +303,8 @@ class Builder:
                 types[f"i{i}"] = type_proto(value.dtype, value.shape)
                 if value.array is not None and value.array.size <= FOLDED_ELEMENTS:
                     data[f"i{i}"] = numpy_helper.from_array(value.array, f"i{i}")
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
         try:
+            schema = onnx.defs.get_schema(node.op_type, version, domain)
             found = onnx.shape_inference.infer_node_outputs(
                 schema, probe, types, data, opset_imports=self._imports
             )
@@ -322,6 +327,10 @@ class Builder:
             if None in sizes:
                 return None
             return [self.constant(np.array(sizes, np.int64))]
+        if node.op_type == "Size" and inputs[0] is not None and inputs[0].shape is not None:
+            if None in inputs[0].shape:
+                return None
+            return [self.constant(np.array(math.prod(inputs[0].static), np.int64))]
         if node.op_type == "Constant":
             return [self.constant(_constant_array(node))] if _is_numeric(node) else None
         subgraphs = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
@@ -339,6 +348,11 @@ class Builder:
         if sum(np.size(array) for array in results) > FOLDED_ELEMENTS:
             return None
         return [self.constant(np.asarray(array)) for array in results]
+
+
+def qualified(node: onnx.NodeProto) -> str:
+    """The operator's name, with its domain where it is not the default one."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
 def _evaluated(

@@ -77,13 +77,32 @@ def walk(
     """
     for node in nodes:
         builder.location = node.name or builder.location
-        inputs = [scope[name] if name else None for name in node.input]
+        # A function's body may hold a subgraph of its caller, which reads the built graph.
+        inputs = [
+            (scope[name] if name in scope else builder.values[name]) if name else None
+            for name in node.input
+        ]
+        if node.op_type == "If" and inputs[0] is not None and inputs[0].array is not None:
+            _inline(builder, node, bool(inputs[0].array), scope)
+            continue
         declared = [types.get(name) for name in node.output]
         node = _with_subgraphs(builder, node, inputs, scope)
         results = builder.build(node, inputs, declared)
         for name, value, proto in zip(node.output, results, declared, strict=True):
             if name:
                 scope[name] = value and builder.refine(value, proto and shape_of(proto))
+
+
+def _inline(builder: Builder, node: onnx.NodeProto, condition: bool, scope: Scope) -> None:
+    """Builds the branch of an If that a constant selects."""
+    name = "then_branch" if condition else "else_branch"
+    branch = next(a.g for a in node.attribute if a.name == name)
+    inner = dict(scope)
+    for tensor in branch.initializer:
+        inner[tensor.name] = builder.constant(numpy_helper.to_array(tensor))
+    walk(builder, branch.node, inner, {v.name: v.type for v in branch.value_info})
+    for outer, value in zip(node.output, branch.output, strict=True):
+        scope[outer] = inner[value.name]
 
 
 def _rebuild(graph: onnx.GraphProto, builder: Builder, scope: Scope) -> None:

@@ -83,6 +83,8 @@ class Value:
     @property
     def array(self) -> np.ndarray | None:
         """The elements, where they are known."""
+        if self.shape is not None and 0 in self.shape and None not in self.shape:
+            return np.zeros(self.static, numpy_type(self.dtype))
         return self.builder.constants.get(self.name)
 
     @property
