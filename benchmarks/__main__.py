@@ -1,6 +1,6 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks gpu` and `python -m benchmarks gpu_check` have switches of their own.
+`python -m benchmarks gpu`, `gpu_check` and `conformance` have switches of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ GPU = "gpu"
 
 GPU_CHECK = "gpu_check"
 
+CONFORMANCE = "conformance"
+
 _log = logging.getLogger("benchmarks")
 
 
@@ -33,8 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.gpu.check import run
 
         return run.main(arguments[1:])
+    if arguments[:1] == [CONFORMANCE]:
+        from benchmarks.conformance import run as conformance
+
+        return conformance.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=[*dict.fromkeys((*SUITES, GPU, GPU_CHECK)), "docs"])
+    parser.add_argument(
+        "suite", choices=[*dict.fromkeys((*SUITES, GPU, GPU_CHECK, CONFORMANCE)), "docs"]
+    )
     parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(
         "--only",

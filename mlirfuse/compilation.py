@@ -73,6 +73,12 @@ def open_model(
         attention=attention,
         timeout=timeout,
     )
+    if compiler.target.demotes_f64 and not imported.normalized:
+        imported = dataclasses.replace(
+            imported,
+            inputs=tuple(map(demoted, imported.inputs)),
+            outputs=tuple(map(demoted, imported.outputs)),
+        )
     with (
         imported.workdir or contextlib.nullcontext(),
         tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder,
@@ -112,7 +118,12 @@ class Compilation:
             return self.imported.path
         path = self.folder / "normalized.mlirbc"
         if not path.exists():
-            self.compiler.normalize(self.imported.path, path, input_type=self.imported.input_type)
+            self.compiler.normalize(
+                self.imported.path,
+                path,
+                input_type=self.imported.input_type,
+                keeps_f64=self.imported.keeps_f64,
+            )
         return path
 
     def dump(self, folder: Path) -> None:
@@ -144,6 +155,7 @@ class Compilation:
             self.program,
             fused=False,
             input_type=self.imported.input_type if whole else None,
+            keeps_f64=self.imported.keeps_f64,
         )
         return Report(
             target=str(self.compiler.target),
@@ -173,6 +185,7 @@ class Compilation:
             options=self.compiler.options.to_dict(),
             stock=self.stock,
             input_type=self.imported.input_type,
+            keeps_f64=self.imported.keeps_f64,
             normalized=self.imported.normalized,
         )
         found = self._find(store, key)
@@ -215,16 +228,11 @@ class Compilation:
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
-        demotes = self.compiler.target.demotes_f64 and not imported.normalized
-        inputs, outputs = (
-            tuple(map(demoted, specs)) if demotes else specs
-            for specs in (imported.inputs, imported.outputs)
-        )
         manifest = Manifest(
             device=self.compiler.target.device,
             function=imported.function,
-            inputs=inputs,
-            outputs=outputs,
+            inputs=imported.inputs,
+            outputs=imported.outputs,
             structure=pytree.describe(imported.unflatten, len(imported.outputs)),
             source=imported.source,
             report=report,

@@ -45,7 +45,17 @@ class CompileFailedError(MlirfuseError):
 
 
 class PassFailedError(MlirfuseError):
-    """A pass raised, or left IR that does not verify; the caller's module is untouched."""
+    """A pass raised, or left IR that does not verify; the caller's module is untouched.
+
+    Attributes:
+      pass_name: the pass; empty when it is not known.
+      function: symbol name of the function that it was at work in; empty when it is not known.
+    """
+
+    def __init__(self, message: str, *, pass_name: str = "", function: str = "") -> None:
+        super().__init__(message)
+        self.pass_name = pass_name
+        self.function = function
 
 
 class MustFuseError(MlirfuseError):

@@ -77,11 +77,13 @@ class PassContext:
       target: capabilities and rates of the target machine.
       options: an instance of the pass's `Options`.
       single_op_groups: whether a group of one op is allowed.
+      contains: whether a kernel whose planning or building raises is a refusal, and no error.
     """
 
     target: Target
     options: Any
     single_op_groups: bool = False
+    contains: bool = False
 
 
 def _no_pattern(root: ir.Operation, ctx: PassContext) -> None:

@@ -150,8 +150,9 @@ class Reason(enum.Enum):
     )
     FELL_BACK = (
         "fell_back",
-        "IREE's code generation failed on the program with this rewrite, so it was undone",
-        "see IREE's message in the detail; --disable-feature=fallback makes it an error",
+        "IREE's code generation failed on the program with this rewrite, or our own code raised, so"
+        " it was left out",
+        "see the message in the detail; --disable-feature=fallback makes it an error",
     )
 
     def __init__(self, code: str, text: str, hint: str) -> None:

@@ -63,29 +63,34 @@ class Compiler:
                     f"--disable-feature={feature} is not available for target {self.target}, "
                     f"whose code generator has no such switch (known: {', '.join(sorted(known))})"
                 )
-        chosen = self.target.flags
-        if not self.target.demotes_f64:
-            chosen = (*chosen, _KEEP_F64)
         if not fused:
-            return chosen
+            return self.target.flags
         off = {name for name in known if not self.options.feature(name)}
         off |= set() if data_tiling else {"data_tiling"}
         left_out = {flag for name in off for flag in known[name]}
         added = (flag for flag in self.target.codegen_flags if flag not in left_out)
-        return (*chosen, *added, *self._fast_min_max())
+        return (*self.target.flags, *added, *self._fast_min_max())
 
     def _fast_min_max(self) -> tuple[str, ...]:
         """The flag for maximum and minimum without regard to NaN, which `numerics=any` allows."""
         fast = self.target.name == "cpu" and self.options.numerics == "any"
         return (_FAST_MIN_MAX,) if fast else ()
 
-    def normalize(self, source: Path, output: Path, *, input_type: str) -> None:
+    def _input(self, input_type: str, *, keeps_f64: bool) -> tuple[str, ...]:
+        """The arguments of the input phase."""
+        start = f"--iree-input-type={input_type}"
+        return (start, _KEEP_F64) if keeps_f64 and not self.target.demotes_f64 else (start,)
+
+    def normalize(
+        self, source: Path, output: Path, *, input_type: str, keeps_f64: bool = False
+    ) -> None:
         """Compiles up to and including IREE's global optimization, into bytecode.
 
         Args:
           source: the imported model.
           output: the file for the bytecode.
           input_type: value of `--iree-input-type`.
+          keeps_f64: whether f64 stays f64 where the target has it.
 
         Raises:
           CompileFailedError: the compiler refused, died or ran out of time.
@@ -96,7 +101,7 @@ class Compiler:
             "global-optimization",
             source,
             output,
-            f"--iree-input-type={input_type}",
+            *self._input(input_type, keeps_f64=keeps_f64),
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
@@ -111,6 +116,7 @@ class Compiler:
         fused: bool,
         data_tiling: bool = True,
         input_type: str | None = None,
+        keeps_f64: bool = False,
     ) -> int:
         """Compiles a module into a program.
 
@@ -122,6 +128,7 @@ class Compiler:
           data_tiling: whether IREE may pack operands; without a marked contraction in the module it
             chooses by a rule of its own, which makes attention slow.
           input_type: value of `--iree-input-type`, to run all phases.
+          keeps_f64: as for `normalize`.
 
         Returns:
           The number of dispatches of a call.
@@ -132,8 +139,8 @@ class Compiler:
         if not fused and input_type is None and not self.target.bf16_instructions:
             source = _without_bf16_conversions(source, output.with_suffix(".mlirbc"))
         statistics = output.with_suffix(".csv")
-        start = f"--iree-input-type={input_type}" if input_type else CONTINUE
-        arguments = (start, *_statistics_flags(statistics))
+        start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
+        arguments = (*start, *_statistics_flags(statistics))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         self._run("codegen", source, output, *arguments, *flags)
         return _count(statistics)

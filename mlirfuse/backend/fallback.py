@@ -21,12 +21,22 @@ import logging
 import re
 import signal
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches, group
-from mlirfuse.core import CompileFailedError, Decision, MustFuseError, NoMatch, Reason, Report
+from mlirfuse.core import (
+    CompileFailedError,
+    Decision,
+    MlirfuseError,
+    MustFuseError,
+    NoMatch,
+    Reason,
+    Report,
+)
 from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines.faults import FALLBACK, Faults
 from mlirfuse.plugins import registry
 
 MAX_COMPILES = 16
@@ -70,6 +80,7 @@ class Fallback:
       source: the module at global-optimization level.
       folder: private directory for files between the phases.
       transient: whether a compile ran out of time or was killed, which may not happen again.
+      faults: parts of our own code that raised, and are left out.
       switches: the options of the last grouping: `compiler.options`, and the rewrites undone.
     """
 
@@ -77,6 +88,7 @@ class Fallback:
     source: Path
     folder: Path
     transient: bool = False
+    faults: Faults = dataclasses.field(default_factory=Faults)
     switches: FusionOptions = dataclasses.field(init=False)
     _undone: dict[Key, str] = dataclasses.field(default_factory=dict)
     _unfused: dict[str, NoMatch] = dataclasses.field(default_factory=dict)
@@ -94,14 +106,35 @@ class Fallback:
           CompileFailedError: stock IREE cannot compile the module either, or the feature
             `fallback` is off.
         """
-        grouped = self._group()
         if not self.compiler.options.feature("fallback"):
-            return self._generated(grouped, program)
+            return self._generated(self._group(), program)
+        try:
+            return self._built(program)
+        except (MlirfuseError, OSError):
+            raise
+        except Exception as error:
+            self.faults.leave_part_out(FALLBACK, error)
+            return self._without_passes(program)
+
+    def _built(self, program: Path) -> Report:
+        grouped = self._group()
         made = self._attempt(grouped, program)
         if isinstance(made, Report):
             return made
         self._require_stock(made)
         return self._recovered(grouped, made, program)
+
+    def _without_passes(self, program: Path) -> Report:
+        """The stock program, where the search itself failed."""
+        count = self.compiler.generate(self.source, program, fused=False)
+        report = Report(
+            target=str(self.compiler.target),
+            iree=version("iree-base-compiler"),
+            options=self.compiler.options.to_dict(),
+            dispatches={"stock": count, "fused": count},
+        )
+        self.faults.record(report)
+        return report
 
     def _recovered(self, grouped: Grouped, error: CompileFailedError, program: Path) -> Report:
         while self._compiles < MAX_COMPILES:
@@ -193,7 +226,13 @@ class Fallback:
         """
         place = self.folder / "grouped.mlirbc"
         try:
-            return group(self.source, place, target=self.compiler.target, options=self.switches)
+            return group(
+                self.source,
+                place,
+                target=self.compiler.target,
+                options=self.switches,
+                faults=self.faults,
+            )
         except MustFuseError as error:
             if not self._undone:
                 raise

@@ -14,7 +14,8 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines import engine
+from mlirfuse.pipelines import containment
+from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, Faults, attempt
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
@@ -78,6 +79,7 @@ def group(
     options: FusionOptions,
     observer: Observer | None = None,
     dump_dir: Path | None = None,
+    faults: Faults | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
 
@@ -88,25 +90,36 @@ def group(
       options: every switch.
       observer: called around each rewrite.
       dump_dir: existing directory for the IR before and after each pass that changed something.
+      faults: parts of our own code that are left out since they raised; those that raise now are
+        added. Without the feature `fallback` whatever raises is an error.
 
     Raises:
-      UsageError, PassFailedError: as `engine.run`.
+      UsageError, PassFailedError, MustFuseError: as `containment.run`.
     """
+    faults = (faults or Faults()) if options.feature("fallback") else None
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(source))
-        fused, report = engine.run(
-            module, target=target, options=options, observer=observer, dump_dir=dump_dir
+        fused, report = containment.run(
+            module,
+            target=target,
+            options=options,
+            faults=faults,
+            observer=observer,
+            dump_dir=dump_dir,
         )
-        report.graph = graph.of_module(fused).to_dict()
-        groups = tuple(_groups(fused))
-        hinted = data_tiling.complete_hints(fused)
+        groups: list[Group] = []
+        report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
+        attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
+        hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
+        if faults is not None:
+            faults.record(report)
         with output.open("wb") as file:
             fused.operation.write_bytecode(file)
         return Grouped(
             output,
             report,
             hinted,
-            groups,
+            tuple(groups),
             tuple(ops.symbol_name(f) for f in ops.functions(fused)),
             bool(options.must_fuse or marks.must_fuse(fused)),
         )
@@ -125,8 +138,8 @@ def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None
         MustFuse(compiler.options.must_fuse, marked=True).check(module, grouped.report)
 
 
-def _groups(module: ir.Module) -> Iterator[Group]:
-    """The groups in order; marks their ops."""
+def _mark_groups(module: ir.Module, groups: list[Group]) -> None:
+    """Adds the groups in order, and marks their ops."""
     found = [
         op
         for function in ops.functions(module)
@@ -138,12 +151,13 @@ def _groups(module: ir.Module) -> Iterator[Group]:
         for member in (op, *ops.nested_ops(op)):
             places.setdefault(member.location.attr, []).append(member)
         locations = {p: ir.Location.from_attr(p, module.context) for p in places}
-        yield Group(
+        found_group = Group(
             op.attributes[marks.PASS_ATTRIBUTE].value,
             op.attributes[marks.MATCH_ATTRIBUTE].value,
             frozenset(p for location in locations.values() for p in _innermost(location)),
             _form(op),
         )
+        groups.append(found_group)
         mark = [ir.Location.file(MARK, index, 1, context=module.context)]
         for place, members in places.items():
             marked = ir.Location.callsite(locations[place], mark)

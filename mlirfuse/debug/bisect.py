@@ -26,6 +26,7 @@ from mlirfuse.debug.oracle import Failure, Oracle, Subject, Verdict
 from mlirfuse.debug.outline import OutlinedRewrite, Outliner
 from mlirfuse.debug.reproducer import Reproducer
 from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
@@ -146,12 +147,14 @@ class Bisect:
         self.compiles = 0
         self._trials = itertools.count()
         self._lock = threading.Lock()
+        self._faults = Faults()
         key = cache.key(
             model.path,
             target=compilation.compiler.target,
             options=self.options.to_dict(),
             stock=False,
             input_type=model.input_type,
+            keeps_f64=model.keeps_f64,
             normalized=model.normalized,
         )
         given = hashlib.sha256(b"".join(a.tobytes() for a in inputs or ())).hexdigest()
@@ -245,7 +248,14 @@ class Bisect:
         path = self.compilation.folder / f"trial{next(self._trials)}.mlirbc"
         with self._lock:
             target = self.compilation.compiler.target
-            return group(source, path, target=target, options=options, observer=observer)
+            return group(
+                source,
+                path,
+                target=target,
+                options=options,
+                observer=observer,
+                faults=self._faults,
+            )
 
     # --- state of interrupted runs --------------------------------------------------------------
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mlirfuse.debug.compare import Difference
     from mlirfuse.debug.outline import OutlinedRewrite
     from mlirfuse.options import FusionOptions
+    from mlirfuse.pipelines.faults import Faults
     from mlirfuse.runtime.inputs import Array
     from mlirfuse.runtime.isolated import Signature
     from mlirfuse.targets.base import Target
@@ -190,7 +191,7 @@ class _Verifier:
             numerics=compare.loosest(report),
             tolerance=self.tolerance,
         )
-        checked = self._groups(compiled.switches) if groups else ()
+        checked = self._groups(compiled.switches, compiled.faults) if groups else ()
         return Verification(tuple(outputs), checked, report, note)
 
     def _call(self, program: Path, inputs: Sequence[Array], signature: Signature) -> list[Array]:
@@ -216,7 +217,7 @@ class _Verifier:
         except MlirfuseError as error:
             return None, str(error)
 
-    def _groups(self, options: FusionOptions) -> tuple[GroupCheck, ...]:
+    def _groups(self, options: FusionOptions, faults: Faults) -> tuple[GroupCheck, ...]:
         from mlirfuse.backend.grouping import group
         from mlirfuse.debug.outline import Outliner
         from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
@@ -228,7 +229,12 @@ class _Verifier:
         output = self.compilation.folder / "grouped.mlirbc"
         target = self.compilation.compiler.target
         grouped = group(
-            self.compilation.normalized, output, target=target, options=options, observer=outliner
+            self.compilation.normalized,
+            output,
+            target=target,
+            options=options,
+            observer=outliner,
+            faults=faults,
         )
         groups = {found.name for found in grouped.groups}
         by_match = {(o.pass_name, o.match): o for o in outliner.outlined}

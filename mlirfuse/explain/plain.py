@@ -166,7 +166,7 @@ def text(report: Report) -> str:
         of_function = [d for d in report.decisions if d.function == function]
         taken = [d for d in of_function if is_group(d)]
         refused = [d for d in of_function if not d.taken]
-        lines.append(f"function @{printable(function)}")
+        lines.append(f"function @{printable(function)}" if function else "the whole module")
         lines.append(f"  groups ({len(taken)})")
         lines.extend(_group_lines(taken))
         lines.append(f"  not fused ({len(refused)})")

@@ -51,6 +51,8 @@ class ImportedModel:
       unflatten: turns the list of flat results into the containers that the model returns; None
         for one result alone, or several in a tuple.
       workdir: the directory that holds `path`; removed with the object.
+      keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
+        f32 too, for variances: there it becomes f32.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -65,5 +67,6 @@ class ImportedModel:
     flatten: Any = None
     unflatten: Any = None
     workdir: WorkDirectory | None = None
+    keeps_f64: bool = False
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()

@@ -189,13 +189,14 @@ def _take_weights(module: Any, weights: Weights) -> None:
     for op in operations(module):
         if op.name != "stablehlo.constant":
             continue
-        value = op.attributes["value"]
-        if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
-            continue
-        element = str(jax_ir.ShapedType(value.type).element_type)
+        # The type is read first: jaxlib has no class for dense elements of complex numbers.
+        element = str(jax_ir.ShapedType(op.results[0].type).element_type)
         bits = re.fullmatch(r"(?:u?i|b?f)(\d+)(?:E\w+)?", element)
         # Not float64: IREE converts its data to float32, and needs it inline for that.
         if not bits or int(bits[1]) % 8 or element == "f64":
+            continue
+        value = op.attributes["value"]
+        if not isinstance(value, jax_ir.DenseElementsAttr) or value.is_splat:
             continue
         if len(value) * int(bits[1]) // 8 < INLINE_BYTES:
             continue
@@ -238,7 +239,7 @@ def _import_module(
         raise ImportFailedError(
             f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"
         ) from error
-    return lower(
+    imported = lower(
         workdir,
         unlowered,
         input_type="stablehlo",
@@ -248,6 +249,8 @@ def _import_module(
         weights=weights,
         timeout=timeout,
     )
+    imported.keeps_f64 |= re.search(r"tensor<[^>]*f64>", text) is not None
+    return imported
 
 
 def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -> list[str]:

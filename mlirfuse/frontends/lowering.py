@@ -15,6 +15,7 @@ from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.support.subprocess import run_tool
@@ -30,7 +31,7 @@ _LOWER = (
     "--emit-mlir-bytecode",
     # Functions on tensors: no fences, and no second function that wraps the first.
     "--iree-torch-emit-async-entry-points=false",
-    # The target decides, in the next phase.
+    # The next phase decides: for some targets f64 becomes f32.
     "--iree-input-demote-f64-to-f32=false",
 )
 _ERROR = re.compile(
@@ -97,6 +98,7 @@ def lower(
         module = parse_module(lowered, source)
         name, inputs, outputs = read_signature(module, function, source)
         changed = input_type in ("torch", "onnx") and propagate_nan(module)
+        changed |= frontend != "mlir" and split_index_reductions(module)
         changed |= keep_arguments(module)
         if weights is not None:
             weights.attach(module)
@@ -114,6 +116,7 @@ def lower(
         source=source,
         frontend=frontend,
         workdir=workdir,
+        keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
     )
 
 

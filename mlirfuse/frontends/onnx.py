@@ -48,6 +48,8 @@ def import_file(
       ImportFailedError: the file is damaged, or IREE has no lowering for an operator.
       CompileFailedError: the lowering crashed or ran out of time.
     """
+    import onnx
+
     from mlirfuse.frontends.onnx_repairs.casts import store
 
     function = function or "main"
@@ -68,6 +70,10 @@ def import_file(
         function=function,
         weights=weights,
         timeout=timeout,
+    )
+    imported.keeps_f64 |= any(
+        value.type.tensor_type.elem_type in (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX128)
+        for value in (*inputs, *outputs, *model.graph.value_info)
     )
     imported.inputs = _stated(imported.inputs, inputs)
     imported.outputs = _stated(imported.outputs, outputs)

@@ -82,6 +82,7 @@ def import_program(
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
+        has_f64_tensors,
         lower_fx,
         share_sizes,
         tensor_names,
@@ -100,6 +101,7 @@ def import_program(
     imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
     imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))
     imported.sizes = dynamic_sizes(program)
+    imported.keeps_f64 = has_f64_tensors(program.graph)
     imported.flatten, imported.unflatten = calling_convention(program, source)
     return imported
 

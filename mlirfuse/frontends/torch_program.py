@@ -226,6 +226,19 @@ def dynamic_sizes(program: torch.export.ExportedProgram) -> tuple[DynamicSize, .
     return tuple(found)
 
 
+def has_f64_tensors(graph: torch.fx.Graph) -> bool:
+    """Whether a graph computes with tensors of f64 or complex128; scalars do not count."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    wide = (torch.float64, torch.complex128)
+    return any(
+        isinstance(part, torch.Tensor) and part.dtype in wide and part.dim() > 0
+        for node in graph.nodes
+        for part in pytree.tree_leaves(node.meta.get("val"))
+    )
+
+
 def share_sizes(program: torch.export.ExportedProgram) -> None:
     """Gives arguments of equal sizes the same sizes in the graph: those of the first argument.
 

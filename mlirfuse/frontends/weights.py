@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mlirfuse.support.dense_elements import make_readable
+
 if TYPE_CHECKING:
     from iree.compiler import ir
 
@@ -60,6 +62,7 @@ class Weights:
 
         if not self._arrays:
             return
+        make_readable()
         filled: dict[str, ir.Attribute] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:

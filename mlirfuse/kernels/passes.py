@@ -20,6 +20,7 @@ from mlirfuse.core import (
 from mlirfuse.kernels import extern_dispatch, triton_compiler
 from mlirfuse.kernels.plan import Kernel, Plan
 from mlirfuse.structured.ir import ops
+from mlirfuse.support.contained import described, trace
 from mlirfuse.targets.base import Target
 
 Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
@@ -62,7 +63,10 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     """
     if not triton_compiler.supports(ctx.target) or not region.results:
         return None
-    plan = supports(region, ctx.target)
+    try:
+        plan = supports(region, ctx.target)
+    except Exception as error:
+        return _refusal(error, ctx)
     if not isinstance(plan, Plan):
         return plan
     if len(set(region.operands)) > max(1, len(plan.sizes)):
@@ -95,6 +99,8 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
         kernels = _built(match.data, ctx)
     except CompileFailedError as error:
         return NoMatch(Reason.FELL_BACK, str(error))
+    except Exception as error:
+        return _refusal(error, ctx)
     limit = ctx.target.shared_memory
     used = max(kernel.workgroup_memory for kernel in kernels)
     if limit is not None and used > limit:
@@ -102,6 +108,18 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
             Reason.TARGET_UNSUPPORTED, f"{used} bytes of shared memory, the limit is {limit}"
         )
     return None
+
+
+def _refusal(error: Exception, ctx: PassContext) -> NoMatch:
+    """The refusal of a region whose kernel our own code cannot plan or build.
+
+    Raises:
+      Exception: `error`, where it is not to be contained.
+    """
+    if not ctx.contains:
+        raise error
+    trace(error)
+    return NoMatch(Reason.FELL_BACK, described(error))
 
 
 def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:

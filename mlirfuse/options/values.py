@@ -19,7 +19,7 @@ NUMERICS_LIMITS = ("exact", "reassociating", "any")
 FEATURES: Mapping[str, tuple[bool, str]] = {
     "fma": (True, "contract a multiply and an add into one rounding"),
     "data_tiling": (True, "lay matmul operands out in the target's tiles"),
-    "fallback": (True, "undo the rewrites that IREE's code generation fails on; compile again"),
+    "fallback": (True, "leave out what IREE's code generation or our own code fails on"),
     "guard": (True, "check shapes, types and sizes of the arguments of a call"),
     "kernels": (False, "replace groups by kernels of a provider"),
 }

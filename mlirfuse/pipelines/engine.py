@@ -20,6 +20,7 @@ from iree.compiler import ir
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
+    CompileFailedError,
     FusionPass,
     MlirfuseError,
     NoMatch,
@@ -31,6 +32,7 @@ from mlirfuse.core import (
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import mlir_passes, op_index
+from mlirfuse.pipelines.faults import REPEATED_LAYERS, Faults, attempt
 from mlirfuse.pipelines.ir_dump import IrDump
 from mlirfuse.pipelines.mlir_passes import error_line
 from mlirfuse.pipelines.must_fuse import MustFuse
@@ -43,9 +45,13 @@ from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.plugins import registry
 from mlirfuse.structured.ir import analysis_cache, marks, ops
+from mlirfuse.support.dense_elements import make_readable
 from mlirfuse.targets.base import Target
 
 Listener = Callable[[PassRun], None]
+
+Starting = Callable[[str], None]
+"""Called with the name of a pass before it runs."""
 
 
 def run(
@@ -56,6 +62,8 @@ def run(
     dump_dir: Path | None = None,
     listener: Listener | None = None,
     observer: Observer | None = None,
+    faults: Faults | None = None,
+    starting: Starting | None = None,
 ) -> tuple[ir.Module, Report]:
     """Runs the pipeline that the options name.
 
@@ -66,6 +74,9 @@ def run(
       dump_dir: existing directory for the IR before and after each pass that changed something.
       listener: called after each pass.
       observer: called around each rewrite.
+      faults: parts of our own code that are left out since they raised; kernels and the
+        deduplication of layers that raise are added. None: whatever raises is an error.
+      starting: called with the name of each pass before it runs.
 
     Returns:
       The rewritten module, in the same context, and the report.
@@ -75,25 +86,34 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
+    make_readable()
     try:
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
                 done = None
                 if dump_dir is None and observer is None:
-                    done = run_on_representatives(module, target, options, listener)
+                    done = run_on_representatives(module, target, options, listener, faults)
                 if done is not None:
                     return done
-                return PipelineRun.of(module, target, options, dump_dir, observer).passes(listener)
+                work = PipelineRun.of(module, target, options, dump_dir, observer, faults=faults)
+                return work.passes(listener, starting)
             except PassFailedError:
                 # Verification after each pass takes a tenth of all time, and names the pass.
-                PipelineRun.of(module, target, options, None, None, checked=True).passes(None)
+                work = PipelineRun.of(
+                    module, target, options, None, None, faults=faults, checked=True
+                )
+                work.passes(None)
                 raise
     finally:
         ops.clear_caches()
 
 
 def run_on_representatives(
-    module: ir.Module, target: Target, options: FusionOptions, listener: Listener | None
+    module: ir.Module,
+    target: Target,
+    options: FusionOptions,
+    listener: Listener | None,
+    faults: Faults | None = None,
 ) -> tuple[ir.Module, Report] | None:
     """A run on representatives of repeated layers, replicated for all of them.
 
@@ -105,12 +125,19 @@ def run_on_representatives(
         return None
     with analysis_cache.run_scope():
         marked = marks.any_in(module)
-    short = None if marked else shorten(module, clone)
+    if marked:
+        return None
+    short = attempt(faults, REPEATED_LAYERS, lambda: shorten(module, clone), None)
     if short is None:
         return None
-    work = PipelineRun.of(short.module, target, options, None, None)
+    work = PipelineRun.of(short.module, target, options, None, None, faults=faults)
     grouped, report = work.passes(None)
-    if not replicate(short, grouped, report, work.state.records):
+    if not attempt(
+        faults,
+        REPEATED_LAYERS,
+        lambda: replicate(short, grouped, report, work.state.records),
+        False,
+    ):
         return None
     if listener is not None:
         for done in report.passes:
@@ -182,24 +209,28 @@ class PipelineRun:
         dump_dir: Path | None,
         observer: Observer | None,
         *,
+        faults: Faults | None = None,
         checked: bool = False,
     ) -> PipelineRun:
         """A run before its first pass; arguments are those of `run` and the attributes."""
-        iree = version("iree-base-compiler")
         target = dataclasses.replace(target, kernels=options.feature("kernels"))
-        report = Report(target=str(target), iree=iree, options=options.to_dict())
+        report = _report(target, options)
         with analysis_cache.run_scope():
             marked = marks.any_in(module)
         must_fuse = MustFuse.of(module, options, marked=marked)
-        state = RunState(target, options, report, must_fuse, marked, observer)
+        state = RunState(target, options, report, must_fuse, marked, observer, faults)
         return cls(clone(module), state, IrDump(dump_dir), checked)
 
-    def passes(self, listener: Listener | None) -> tuple[ir.Module, Report]:
+    def passes(
+        self, listener: Listener | None, starting: Starting | None = None
+    ) -> tuple[ir.Module, Report]:
         """Runs all passes of the pipeline."""
         known, report = registry.passes(), self.state.report
         with analysis_cache.run_scope():
             for item in resolve(self.state.options.pipeline):
                 began = time.perf_counter()
+                if starting is not None:
+                    starting(item.name)
                 if item.name in known:
                     done = self._fusion_pass(known[item.name], item)
                 else:
@@ -210,7 +241,7 @@ class PipelineRun:
                     listener(done)
             if any(p.rewrites for p in report.passes):
                 drop_equal_results(self.module)
-                self._verify("the last pass")
+                self._verify("")
             if not self.state.target.bf16_instructions:
                 round_integers_to_bf16(self.module)
             self.state.must_fuse.check(self.module, report)
@@ -237,12 +268,15 @@ class PipelineRun:
                 self.functions = op_index.functions(self.module)
             for function in self.functions:
                 runner.function(function)
-        except MlirfuseError:
-            raise
         except Exception as error:
+            # A kernel that cannot be built for a rewrite is a fault of the pass.
+            if isinstance(error, MlirfuseError) and not isinstance(error, CompileFailedError):
+                raise
             raise PassFailedError(
                 f"pass '{fusion.name}' failed at {runner.place()}: {type(error).__name__}: "
-                f"{error_line(error)}"
+                f"{error_line(error)}",
+                pass_name=fusion.name,
+                function=runner.symbol,
             ) from error
         if runner.rewrites:
             if not runner.contained or any(len(f.blocks) > 1 for f in self.functions):
@@ -270,7 +304,40 @@ class PipelineRun:
         return None
 
     def _verify(self, name: str) -> None:
+        """Checks the IR after a pass, or after the last one where it has no name."""
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
-            raise PassFailedError(f"pass '{name}' left invalid IR: {error_line(error)}") from error
+            raise PassFailedError(
+                f"pass '{name or 'the last pass'}' left invalid IR: {error_line(error)}",
+                pass_name=name,
+                function=self._invalid_function(),
+            ) from error
+
+    def _invalid_function(self) -> str:
+        """The one function that does not verify; empty where there is another number of them."""
+        invalid = [f for f in ops.functions(self.module) if not _is_valid(f)]
+        return ops.symbol_name(invalid[0]) if len(invalid) == 1 else ""
+
+
+def _is_valid(op: ir.Operation) -> bool:
+    try:
+        return bool(op.verify())
+    except ir.MLIRError:
+        return False
+
+
+def _report(target: Target, options: FusionOptions) -> Report:
+    iree = version("iree-base-compiler")
+    return Report(target=str(target), iree=iree, options=options.to_dict())
+
+
+def untouched(
+    module: ir.Module, target: Target, options: FusionOptions
+) -> tuple[ir.Module, Report]:
+    """A copy of the module that no pass has changed, and the report of that."""
+    with module.context:
+        copy = clone(module)
+        if not target.bf16_instructions:
+            round_integers_to_bf16(copy)
+    return copy, _report(target, options)

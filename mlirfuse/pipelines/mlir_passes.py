@@ -28,7 +28,9 @@ def run(item: PipelineItem, module: ir.Module) -> None:
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:
-        raise PassFailedError(f"pass '{item}' failed: {error_line(error)}") from error
+        raise PassFailedError(
+            f"pass '{item}' failed: {error_line(error)}", pass_name=str(item)
+        ) from error
 
 
 def _manager(item: PipelineItem, module: ir.Module) -> passmanager.PassManager:

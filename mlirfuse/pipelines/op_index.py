@@ -39,6 +39,9 @@ class Block:
         self._named: dict[str, list[Entry]] = {}
         self._found: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
         for place, op in enumerate(held):
+            # One of assertions alone computes nothing: ONNX's losses have it.
+            if op.name == "linalg.generic" and not op.results:
+                continue
             self._named.setdefault(op.name, []).append((place, ops.identity(op), op))
 
     def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:

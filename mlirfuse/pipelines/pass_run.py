@@ -20,6 +20,7 @@ from mlirfuse.core import (
 )
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
+from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.op_index import Block, Function
 from mlirfuse.pipelines.repeated_layers.decisions import DecisionRecord
@@ -42,6 +43,8 @@ class RunState:
       must_fuse: groups of ops that have to end in one dispatch each.
       has_marks: whether ops of the module are marked by `mlirfuse.region`.
       observer: called around each rewrite.
+      faults: passes that are left out of functions since they raised, and the log of kernels that
+        raise; None where an exception is an error.
       records: the decisions with the locations of their ops.
       applied: number of rewrites of all passes.
     """
@@ -52,6 +55,7 @@ class RunState:
     must_fuse: MustFuse
     has_marks: bool
     observer: Observer | None = None
+    faults: Faults | None = None
     records: list[DecisionRecord] = dataclasses.field(default_factory=list)
     applied: int = 0
 
@@ -60,6 +64,7 @@ class PassRunner:
     """One pass on its way through a module.
 
     Attributes:
+      symbol: name of the function that it is in; empty before the first one.
       contained: whether a rewrite leaves analyses of ops outside its match valid.
       matches: number of matches so far; the index of the next one.
       rewrites: number of rewrites so far.
@@ -85,23 +90,28 @@ class PassRunner:
         self.contained = ours and (fusion.contained or fusion.groups)
         self.matches = 0
         self.rewrites = 0
+        self.symbol = ""
         self._root: ir.Operation | None = None
-        self._symbol = ""
 
     def place(self) -> str:
         """Location of the op at which the pass is at work, for messages."""
         try:
             return "-" if self._root is None else ops.location_name(self._root.location)
         except RuntimeError:
-            return f"an op that it erased in {self._symbol}"
+            return f"an op that it erased in {self.symbol}"
 
     def function(self, function: Function) -> None:
         """Runs the pass on a function."""
-        self._symbol = function.symbol
+        self.symbol = function.symbol
+        faults = self._run.faults
+        if faults is not None and (self._fusion.name, self.symbol) in faults.passes:
+            self._record_left_out(function, faults.passes[self._fusion.name, self.symbol])
+            return
         context = PassContext(
             target=self._run.target,
             options=self._settings,
             single_op_groups=self._run.options.single_op_groups,
+            contains=faults is not None,
         )
         for known in function.blocks:
             # A wrapper of an op that a rewrite in another block has erased dangles.
@@ -231,8 +241,8 @@ class PassRunner:
         options = self._run.options
         if self._refusal is not None:
             return self._refusal
-        if not options.allows(self._fusion.name, self._symbol, index):
-            return NoMatch(Reason.DISABLED, f"match {index} in {self._symbol}")
+        if not options.allows(self._fusion.name, self.symbol, index):
+            return NoMatch(Reason.DISABLED, f"match {index} in {self.symbol}")
         if options.fusion_limit is not None and self._run.applied >= options.fusion_limit:
             return NoMatch(Reason.FUSION_LIMIT, str(options.fusion_limit))
         return None
@@ -249,9 +259,38 @@ class PassRunner:
         self.rewrites += 1
         self._run.applied += 1
 
+    def _record_left_out(self, function: Function, message: str) -> None:
+        """Records that the pass is left out of the function."""
+        if not function.blocks:
+            return
+        owner = function.blocks[0].block.owner.operation
+        while owner.parent is not None and owner.parent.operation.name != "builtin.module":
+            owner = owner.parent.operation
+        decision = Decision(
+            pass_name=self._fusion.name,
+            match=None,
+            kind=self._fusion.kind,
+            function=self.symbol,
+            ops=(ops.location_name(owner.location),),
+            op_names=(owner.name,),
+            taken=False,
+            reason=Reason.FELL_BACK,
+            detail=message,
+            forms_group=self._fusion.groups,
+        )
+        report = self._run.report
+        report.decisions.append(decision)
+        places = (owner.location,)
+        self._run.records.append(
+            DecisionRecord(len(report.passes), decision, places, owner.location, False)
+        )
+
     def _record(
         self, group: list[ir.Operation], verdict: NoMatch | None, index: int | None
     ) -> None:
+        faults = self._run.faults
+        if faults is not None and verdict is not None and verdict.reason is Reason.FELL_BACK:
+            faults.log(f"pass '{self._fusion.name}' left to IREE: {verdict.detail}")
         shown = [op for op in group if not slices.is_clonable(op)]
         gain = cost.gain(group, self._run.target)
         places = tuple(op.location for op in shown)
@@ -259,7 +298,7 @@ class PassRunner:
             pass_name=self._fusion.name,
             match=index,
             kind=self._fusion.kind,
-            function=self._symbol,
+            function=self.symbol,
             ops=tuple(map(ops.location_name, places)),
             op_names=tuple(op.name for op in shown),
             taken=verdict is None,

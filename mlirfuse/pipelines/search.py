@@ -126,7 +126,7 @@ class _Search:
         self.units = len(self.ops)
         for index, op in enumerate(self.ops):
             self.order.add(index, self._producers(op))
-            if op.name not in rules.roots or ops.in_region(op):
+            if op.name not in rules.roots or not op.results or ops.in_region(op):
                 continue
             taken = rules.takes(op)
             if isinstance(taken, NoMatch):

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import CallError
-from mlirfuse.runtime.arrays import ALIGNMENT, Kind, kind_of, numpy_dtype, numpy_of, torch_of
+from mlirfuse.runtime.arrays import (
+    ALIGNMENT,
+    STORED,
+    Kind,
+    dtype_spelling,
+    kind_of,
+    numpy_dtype,
+    numpy_of,
+    torch_of,
+)
 from mlirfuse.support.signature import TensorSpec
 
 _HOST, _CUDA, _ROCM = 1, 2, 10
@@ -177,7 +186,7 @@ class Exchange:
         # memory; numpy drops it from the bases of slices, which then read freed memory.
         raw = source.map().asarray([source.byte_length()], _BYTE)
         array = raw[:size].view(dtype).reshape(shape)
-        if spec is not None and spec.dtype.startswith("ui"):
+        if spec is not None and (spec.dtype.startswith("ui") or spec.dtype in STORED):
             array = array.view(numpy_dtype(spec.dtype))
         return array.copy() if self._is_shared(_address(raw), size) else array
 
@@ -271,6 +280,8 @@ def _dtype(element_type: int) -> np.dtype[Any]:
 def _element_type(dtype: np.dtype[Any]) -> Any:
     from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
+    if dtype_spelling(dtype) in STORED:
+        dtype = _BYTE
     found = map_dtype_to_hal_element_type(dtype)
     if found is None:
         raise CallError(f"element type {dtype} has no counterpart in iree-runtime")

@@ -76,6 +76,49 @@ def model(stages, *, sliced=False, first=0, name="main"):
     )
 
 
+ADD_RMS_NORM = """
+#row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
+#all = affine_map<(i, j) -> (i, j)>
+func.func @main(%x: tensor<8x64xf32>, %r: tensor<8x64xf32>, %g: tensor<64xf32>)
+    -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %n = arith.constant 64.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %e = tensor.empty() : tensor<8x64xf32>
+  %h = linalg.generic {indexing_maps = [#all, #all, #all],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%x, %r : tensor<8x64xf32>, tensor<8x64xf32>) outs(%e : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.addf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<8x64xf32>
+  %t = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%t : tensor<8xf32>) -> tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%h : tensor<8x64xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.mulf %a, %a : f32
+    %1 = arith.addf %0, %o : f32
+    linalg.yield %1 : f32
+  } -> tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #column, #all],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%h, %s, %g : tensor<8x64xf32>, tensor<8xf32>, tensor<64xf32>)
+      outs(%e : tensor<8x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %0 = arith.divf %b, %n : f32
+    %1 = arith.addf %0, %eps : f32
+    %2 = math.rsqrt %1 : f32
+    %3 = arith.mulf %a, %2 : f32
+    %4 = arith.mulf %3, %c : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x64xf32>
+  return %h, %y : tensor<8x64xf32>, tensor<8x64xf32>
+}
+"""
+
+
 # --- mistakes ------------------------------------------------------------------------------------
 
 

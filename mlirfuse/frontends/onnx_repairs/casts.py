@@ -48,8 +48,15 @@ _SIGNED = {
     TensorProto.UINT64: TensorProto.INT64,
 }
 
-_F4_STEPS = ((0.25, False), (0.75, True), (1.25, False), (1.75, True), (2.5, False), (3.5, True),
-             (5.0, False))
+_F4_STEPS = (
+    (0.25, False),
+    (0.75, True),
+    (1.25, False),
+    (1.75, True),
+    (2.5, False),
+    (3.5, True),
+    (5.0, False),
+)
 """Magnitudes between two floats of 4 bits, and whether they round up: to an even mantissa."""
 
 
@@ -162,5 +169,3 @@ def store(model: onnx.ModelProto) -> None:
         if tensor.data_type in STORED:
             codes = numpy_helper.to_array(tensor).view(np.uint8)
             tensor.CopyFrom(numpy_helper.from_array(codes, tensor.name))
-
-

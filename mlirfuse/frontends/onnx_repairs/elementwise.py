@@ -42,7 +42,9 @@ def _shift_64(node: Node, value: Value, count: Value) -> Value:
         powers = (np.uint64(1) << np.arange(64, dtype=np.uint64)).view(np.int64)
         return (signed * builder.constant(powers).take(steps, 0)).cast(value.dtype)
     # Half of the value has no sign; its lowest bit falls out of all shifts by 1 or more.
-    half = builder.emit("BitShift", value, value.lifted(1), direction="RIGHT").cast(TensorProto.INT64)
+    half = builder.emit("BitShift", value, value.lifted(1), direction="RIGHT").cast(
+        TensorProto.INT64
+    )
     half = (half < 0).where(half + np.iinfo(np.int64).min, half)
     powers = np.left_shift(1, np.minimum(np.arange(64) - 1, 62).clip(0), dtype=np.int64)
     moved = half / builder.constant(powers).take(steps, 0)

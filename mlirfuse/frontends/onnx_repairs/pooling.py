@@ -247,5 +247,3 @@ def max_unpool(node: Node) -> Value:
     for axis, (size, found) in enumerate(zip(sizes[2:], natural, strict=True)):
         result = result.pad(axis + 2, 0, size - found)
     return result
-
-

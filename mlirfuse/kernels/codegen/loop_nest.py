@@ -150,8 +150,11 @@ class Nest:
             ):
                 if value in written or not list(argument.uses) or not ops.shape(value):
                     continue
-                found = tuple(None if loop is None else axes[loop] for loop in index_map or ())
-                yield _read(value, found)
+                if index_map is None:
+                    raise Unsupported(f"an indexing map of {op.name}")
+                yield _read(
+                    value, tuple(None if loop is None else axes[loop] for loop in index_map)
+                )
             for view in ops.body(op).operations:
                 if view.operation.name == "tensor.extract":
                     tensor, *indices = view.operation.operands

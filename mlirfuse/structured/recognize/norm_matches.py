@@ -49,7 +49,7 @@ _LAST = frozenset({"arith.mulf", "arith.addf", "arith.divf", "arith.truncf", "ar
 @analysis_cache.per_op
 def last_scalar_op(op: ir.Operation) -> str:
     """Name of the scalar op whose result the body yields; empty without one."""
-    if not ops.is_generic(op):
+    if not ops.is_generic(op) or not op.results:
         return ""
     scalars = ops.body(op).operations
     yielded = ops.defining_op(scalars[len(scalars) - 1].operation.operands[0])

@@ -1,0 +1,187 @@
+"""Compiles the cases of a group, calls the programs and compares their results.
+
+The cases of a group are one program where that compiles. A program that does not is halved until
+single cases remain: each failure has its case.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pickle
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlirfuse
+from benchmarks.conformance.compare import difference, flat
+from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Suite
+from mlirfuse import targets
+from mlirfuse.backend.compiler import Compiler
+from mlirfuse.core import ImportFailedError, MlirfuseError, Reason, UsageError
+from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import arrays
+
+TIMEOUT = 120.0
+"""Seconds for one step of the compiler."""
+
+MAX_MERGED = 48
+"""Most cases of one program."""
+
+_MESSAGE_CHARS = 240
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a case.
+
+    Attributes:
+      case: name of the case.
+      outcome: one of `Outcome`.
+      detail: message of the failure, or the first difference.
+      contained: whether a part of mlirfuse failed and was left out.
+    """
+
+    case: str
+    outcome: Outcome
+    detail: str = ""
+    contained: bool = False
+
+
+class Checker:
+    """Checks cases of a suite for one target."""
+
+    def __init__(self, suite: Suite, target: str, programs: Path | None = None) -> None:
+        """Checks nothing yet.
+
+        Args:
+          suite: the suite that the cases are from.
+          target: the machine to compile for.
+          programs: folder for the programs and their arguments, which another machine runs; None to
+            run them here.
+        """
+        self._suite = suite
+        self._target = target
+        self._programs = programs
+        switches = {"enable_feature": ["kernels"]} if target.startswith("cuda") else {}
+        self._options = FusionOptions.of(switches)
+        logging.getLogger("mlirfuse").setLevel(logging.ERROR)
+
+    def group(self, name: str, *, merged: bool = True) -> list[Result]:
+        """Checks a group; a crash of a program ends the process."""
+        cases = self._suite.cases(name)
+        size = MAX_MERGED if merged and self._suite.merges else 1
+        return [
+            result
+            for start in range(0, len(cases), size)
+            for result in self.check(cases[start : start + size])
+        ]
+
+    def check(self, cases: Sequence[Case]) -> list[Result]:
+        """Checks cases as one program, or halves of them."""
+        try:
+            program = self._suite.program(cases)
+            fused = self._compiled(program.model, program.example_inputs)
+        except Exception as error:
+            if len(cases) > 1:
+                half = len(cases) // 2
+                return [*self.check(cases[:half]), *self.check(cases[half:])]
+            return [self._failure(cases[0], error)]
+        contained = any(
+            d.reason is Reason.FELL_BACK for d in fused.report.decisions if d.reason is not None
+        )
+        arguments = program.arguments if program.example_inputs is None else program.example_inputs
+        if self._programs is not None:
+            self._keep(fused, arguments, cases)
+            return [Result(case.name, Outcome.RIGHT, "compiled", contained) for case in cases]
+        try:
+            results = flat(fused(*arguments))
+        except Exception as error:
+            if len(cases) > 1:
+                half = len(cases) // 2
+                return [*self.check(cases[:half]), *self.check(cases[half:])]
+            return [Result(cases[0].name, Outcome.FAILED, _message(error), contained)]
+        return judged(cases, results, contained)
+
+    def _compiled(self, model: Any, example_inputs: Any) -> mlirfuse.FusedModule:
+        return mlirfuse.compile(
+            model,
+            example_inputs,
+            target=self._target,
+            options=self._options,
+            cache=False,
+            timeout=TIMEOUT,
+        )
+
+    def _failure(self, case: Case, error: Exception) -> Result:
+        message = _message(error)
+        if isinstance(error, NotExportedError) or (
+            isinstance(error, ImportFailedError) and "cannot export" in message
+        ):
+            return Result(case.name, Outcome.NOT_EXPORTED, message)
+        stock = self._stock_failure(case)
+        if stock is None:
+            return Result(case.name, Outcome.FAILED, message)
+        return Result(case.name, Outcome.NO_LOWERING, f"{message} | stock: {stock}")
+
+    def _stock_failure(self, case: Case) -> str | None:
+        """Why IREE and its own importer cannot compile a case; None where they can."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                path, input_type = self._suite.stock([case], Path(folder))
+                compiler = Compiler(targets.parse(self._target), FusionOptions(), TIMEOUT)
+                compiler.generate(
+                    path, Path(folder, "stock.vmfb"), fused=False, input_type=input_type
+                )
+            except Exception as error:
+                return _message(error)
+        return None
+
+    def _keep(
+        self, fused: mlirfuse.FusedModule, arguments: Sequence[Any], cases: Sequence[Case]
+    ) -> None:
+        """Writes a program, its flat arguments and the cases for a run on another machine."""
+        assert self._programs is not None
+        self._programs.mkdir(parents=True, exist_ok=True)
+        index = len(list(self._programs.glob(f"{self._suite.name}-*.vmfb")))
+        name = f"{self._suite.name}-{cases[0].group.replace('/', '_')}-{index}"
+        fused.save(self._programs / f"{name}.vmfb")
+        flattened = fused._flat_arguments(tuple(arguments), {})
+        kept = {
+            "arguments": [np_array(value) for value in flattened],
+            "cases": [
+                {
+                    "name": case.name,
+                    "expected": [np_array(value) for value in case.expected],
+                    "rtol": case.rtol,
+                    "atol": case.atol,
+                }
+                for case in cases
+            ],
+        }
+        (self._programs / f"{name}.pickle").write_bytes(pickle.dumps(kept))
+
+
+def np_array(value: Any) -> Any:
+    """An array of a framework as one of numpy; scalars and None unchanged."""
+    return value if arrays.kind_of(value) is None else arrays.numpy_of(value)
+
+
+def judged(cases: Sequence[Case], results: Sequence[Any], contained: bool) -> list[Result]:
+    """The outcomes of cases whose flat results are concatenated."""
+    found = []
+    start = 0
+    for case in cases:
+        part = results[start : start + len(case.expected)]
+        start += len(case.expected)
+        different = difference(part, case.expected, case.rtol, case.atol)
+        outcome = Outcome.WRONG if different else Outcome.RIGHT
+        found.append(Result(case.name, outcome, different, contained))
+    return found
+
+
+def _message(error: Exception) -> str:
+    kind = "" if isinstance(error, MlirfuseError | UsageError) else f"{type(error).__name__}: "
+    text = " ".join(f"{kind}{error}".split())
+    return text if len(text) <= _MESSAGE_CHARS else f"{text[:_MESSAGE_CHARS]}..."

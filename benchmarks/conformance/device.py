@@ -1,0 +1,110 @@
+"""Runs programs that `--programs` compiled, on a machine that needs no compiler."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+CHUNK = 40
+"""Programs of one process; one that dies makes the others of its process start again."""
+
+
+def run(folder: Path, results: Path) -> int:
+    """Runs all programs of a folder in processes of their own, and saves the counts."""
+    from benchmarks.conformance.run import save, summary
+    from benchmarks.conformance.suite import Outcome
+
+    programs = sorted(folder.glob("*.vmfb"))
+    began = time.monotonic()
+    found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    target = (folder / "target").read_text().strip() if (folder / "target").exists() else "cuda"
+    while programs:
+        chunk = programs[:CHUNK]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.conformance.device", *map(str, chunk)],
+            stdout=subprocess.PIPE,
+        )
+        data, _ = process.communicate()
+        answers = _pickles(data)
+        for path, outcome in zip(chunk, answers, strict=False):
+            found[path.name.partition("-")[0]] += outcome
+        if len(answers) < len(chunk):
+            path = chunk[len(answers)]
+            cases = pickle.loads(path.with_suffix(".pickle").read_bytes())["cases"]
+            found[path.name.partition("-")[0]] += [
+                {
+                    "case": case["name"],
+                    "outcome": Outcome.FAILED,
+                    "detail": f"the process ended with {process.returncode} in {path.name}",
+                    "contained": False,
+                }
+                for case in cases
+            ]
+            answers.append([])
+        programs = programs[len(answers) :]
+    results.mkdir(parents=True, exist_ok=True)
+    bad = 0
+    for suite, outcomes in found.items():
+        record = summary(outcomes, len(outcomes), time.monotonic() - began, whole=True)
+        save(results, suite, target, record)
+        print(suite, record["counts"], flush=True)
+        for problem in record["problems"][:200]:
+            print(*problem, flush=True)
+        bad += len(record["problems"])
+    return 1 if bad else 0
+
+
+def _pickles(data: bytes) -> list[list[dict[str, Any]]]:
+    """The answers of a process, one for each program that it ended."""
+    import io
+
+    stream, found = io.BytesIO(data), []
+    while True:
+        try:
+            found.append(pickle.load(stream))
+        except (EOFError, pickle.UnpicklingError):
+            return found
+
+
+def main(paths: list[str]) -> int:
+    """Runs programs in this process; writes an answer for each one to stdout."""
+    import dataclasses
+
+    import mlirfuse
+    from benchmarks.conformance.check import Result, judged
+    from benchmarks.conformance.compare import flat
+    from benchmarks.conformance.suite import Case, Outcome
+
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for path in map(Path, paths):
+        kept = pickle.loads(path.with_suffix(".pickle").read_bytes())
+        cases = [
+            Case(
+                name=c["name"],
+                arguments=(),
+                expected=tuple(c["expected"]),
+                rtol=c["rtol"],
+                atol=c["atol"],
+            )
+            for c in kept["cases"]
+        ]
+        try:
+            results = flat(mlirfuse.load(path)(*kept["arguments"]))
+            found = judged(cases, results, False)
+        except Exception as error:
+            detail = f"{type(error).__name__}: {error}"[:240]
+            found = [Result(case.name, Outcome.FAILED, detail) for case in cases]
+        pickle.dump([dataclasses.asdict(r) for r in found], out)
+        out.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
