@@ -60,6 +60,8 @@ def left_out(model: onnx.ModelProto, name: str) -> str | None:
         if kind in kinds:
             return kind
     operators = {node.op_type for node in graph.node}
+    if any("Sequence" in kind for kind in operators - {"ReverseSequence"}):
+        return "sequence"
     if any(kind.startswith("Optional") for kind in operators):
         return "optional"
     if any("training" in opset.domain for opset in model.opset_import):

@@ -30,6 +30,9 @@ _DATA_FIELDS = (
 )
 """Fields of a `TensorProto` that hold its elements."""
 
+_FIRST_SCAN = 9
+"""Operator set that changed Scan, which ONNX's conversion does not know."""
+
 OPSET = 17
 """Version of the operator set that older models are converted to: the oldest that IREE supports."""
 
@@ -127,6 +130,8 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
             model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
         elif version < OPSET:
             failure = f"cannot convert it from operator set {version} to {OPSET}"
+            if version < _FIRST_SCAN and any(n.op_type == "Scan" for n in model.graph.node):
+                raise ValueError("Scan has other operands since operator set 9")
             model = onnx.version_converter.convert_version(model, OPSET)
         failure = "cannot infer its shapes"
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)

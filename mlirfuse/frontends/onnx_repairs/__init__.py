@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlirfuse.frontends.onnx_repairs import (
+    indexing,
     casts,
-    pooling,
+    convolution,
     elementwise,
+    loops,
+    pooling,
     quantization,
+    recurrent,
     reductions,
     resize,
     sampling,
@@ -30,12 +34,33 @@ _REDUCTIONS = (
 
 _TABLE: dict[str, Sequence[Repair]] = {
     "AffineGrid": (sampling.affine_grid,),
+    "BitCast": (elementwise.bit_cast,),
     "BitShift": (elementwise.bit_shift,),
     "AveragePool": (pooling.average_pool,),
     "Cast": (casts.cast,),
     "LpPool": (pooling.lp_pool,),
     "MaxPool": (pooling.max_pool,),
     "MaxUnpool": (pooling.max_unpool,),
+    "Col2Im": (convolution.col2im,),
+    "ConvTranspose": (convolution.conv_transpose,),
+    "Loop": (loops.loop,),
+    "RNN": (recurrent.recurrent,),
+    "GRU": (recurrent.recurrent,),
+    "LSTM": (recurrent.recurrent,),
+    "Scan": (loops.scan,),
+    "Compress": (indexing.compress,),
+    "LpNormalization": (indexing.lp_normalization,),
+    "PRelu": (indexing.prelu,),
+    "Pad": (indexing.pad,),
+    "ScatterElements": (indexing.scatter_elements,),
+    "Slice": (indexing.slice_,),
+    "SpaceToDepth": (shapes.space_to_depth,),
+    "Squeeze": (shapes.view,),
+    "TensorScatter": (indexing.tensor_scatter,),
+    "Tile": (shapes.tile,),
+    "Unsqueeze": (shapes.view,),
+    "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
+    "ai.onnx.ml.Binarizer": (indexing.binarizer,),
     "CastLike": (elementwise.cast_like,),
     "ConvInteger": (quantization.conv_integer,),
     "CumProd": (reductions.scan,),
@@ -61,7 +86,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
 
 _FUNCTIONS = (
     *("Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad"),
-    *("ai.onnx.preview.FlexAttention", "LinearAttention", "MeanVarianceNormalization"),
+    *("ai.onnx.preview.FlexAttention", "LinearAttention", "Gelu", "MeanVarianceNormalization"),
     *("NegativeLogLikelihoodLoss", "RMSNormalization", "RotaryEmbedding"),
     *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 )

@@ -32,12 +32,14 @@ class Node:
       proto: the operator; names of operands and results are those of the given graph.
       inputs: operands; None for an omitted one.
       results: known types of the results, by ordinal.
+      scope: the built tensors of the names that its subgraphs may read.
     """
 
     builder: Builder
     proto: onnx.NodeProto
     inputs: tuple[Value | None, ...]
     results: tuple[onnx.TypeProto | None, ...]
+    scope: Mapping[str, Value | None]
 
     @property
     def kind(self) -> str:
@@ -175,6 +177,10 @@ class Builder:
         self.initializers.append(tensor)
         self.constants[name] = array
         proto = onnx.helper.make_tensor_type_proto(tensor.data_type, array.shape)
+        holder = self.parent
+        while holder is not None:  # constants of a subgraph are in the main graph
+            holder.declare(name, proto)
+            holder = holder.parent
         return self.declare(name, proto)
 
     def add(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
@@ -186,15 +192,28 @@ class Builder:
     def emit(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
         """Builds an operator as it is, without repairs, as `add` does."""
         made = self._node(kind, inputs, outputs, attributes)
-        results = self._emit(*made, [None] * outputs)
+        results = self.emit_node(*made, [None] * outputs)
         return results[0] if outputs == 1 else results
+
+    def infos(self, graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+        """The types of the tensors inside of a graph."""
+        outputs = {value.name for value in graph.output}
+        return [
+            onnx.helper.make_value_info(name, self.made[name])
+            for node in graph.node
+            for name in node.output
+            if name and name not in outputs and name in self.made
+        ]
 
     def bitcast(self, value: Value, dtype: int) -> Value:
         """The bits of each element as another type of the same size; in any operator set."""
         if value.dtype == dtype:
             return value
+        if value.shape == ():
+            # IREE 3.13 crashes on a scalar.
+            return self.bitcast(value.unsqueeze(0), dtype).squeeze(0)
         node, operands = self._node("BitCast", [value], 1, {"to": dtype})
-        (result,) = self._emit(node, operands, [type_proto(dtype, value.shape)])
+        (result,) = self.emit_node(node, operands, [type_proto(dtype, value.shape)])
         assert result is not None
         return result
 
@@ -220,27 +239,43 @@ class Builder:
         node = onnx.helper.make_node(kind, names, results, self.location, **attributes)
         return node, operands
 
-    def build(
-        self,
-        node: onnx.NodeProto,
-        inputs: Sequence[Value | None],
-        declared: Sequence[onnx.TypeProto | None] | None = None,
-    ) -> list[Value | None]:
-        """Builds a node, with repairs, and returns its results.
+    def build(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """Builds a node without subgraphs, with repairs, and returns its results.
 
         Args:
           node: the operator; the names of its operands are not used.
           inputs: its operands; None for an omitted one.
-          declared: known types of its results.
         """
-        declared = declared or [None] * len(node.output)
+        unknown = [None] * len(node.output)
+        results = self.repaired(node, inputs, unknown, {})
+        return self.emit_node(node, inputs, unknown) if results is None else results
+
+    def repaired(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        declared: Sequence[onnx.TypeProto | None],
+        scope: Mapping[str, Value | None],
+    ) -> list[Value | None] | None:
+        """The results of a node as constants or by a repair; None where it has neither.
+
+        Args:
+          node: the operator, with its subgraphs as they are given.
+          inputs: its operands; None for an omitted one.
+          declared: known types of its results.
+          scope: the built tensors of the names that its subgraphs may read.
+        """
         if (folded := self._folded(node, inputs)) is not None:
             return folded
+        repairs = self.repairs.get(qualified(node), ())
+        if not repairs:
+            return None
         operands = tuple(inputs)
         while operands and operands[-1] is None:
             operands = operands[:-1]
-        view = Node(self, node, operands, tuple(self._types(node, operands, declared)))
-        for repair in self.repairs.get(qualified(node), ()):
+        types = tuple(self._types(node, operands, declared))
+        view = Node(self, node, operands, types, scope)
+        for repair in repairs:
             before = len(self.nodes)
             try:
                 results = repair(view)
@@ -251,14 +286,21 @@ class Builder:
                 found = [results] if isinstance(results, Value) else list(results)
                 count = len(node.output)
                 return [*found, *[None] * count][:count]
-        return self._emit(node, operands, view.results)
+        return None
 
-    def _emit(
+    def emit_node(
         self,
         node: onnx.NodeProto,
         inputs: Sequence[Value | None],
         types: Sequence[onnx.TypeProto | None],
     ) -> list[Value | None]:
+        """Appends a node as it is, and returns its results; None for an omitted one.
+
+        Args:
+          node: the operator; the names of its operands are not used.
+          inputs: its operands.
+          types: of its results; None for one to infer.
+        """
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         del copy.input[:]
@@ -269,8 +311,7 @@ class Builder:
         ]
         del copy.output[:]
         copy.output.extend(names)
-        if any(proto is None for proto in types):
-            types = self._types(node, inputs, types)
+        types = self._types(node, inputs, types)
         self.nodes.append(copy)
         results: list[Value | None] = []
         for name, proto in zip(names, types, strict=True):

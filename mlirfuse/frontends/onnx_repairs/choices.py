@@ -7,7 +7,7 @@ Where(axes == 0, ReduceSum(x, 0), ReduceSum(x, 1))
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -55,3 +55,28 @@ def over_axes(
         return key.equals(sum(1 << axis for axis in choice)).where(result, otherwise)
 
     return functools.reduce(chosen, keyed[1:], results[0])
+
+
+def by_value(
+    operand: Value, candidates: Sequence[np.ndarray], build: Callable[[np.ndarray], Value]
+) -> Value:
+    """The result for the elements of an operand.
+
+    Args:
+      operand: integers of one dimension.
+      candidates: possible elements of the operand.
+      build: builds the result for an operand; all results have one shape.
+
+    Raises:
+      Unsupported: there are too many candidates.
+    """
+    if operand.array is not None:
+        return build(operand.array)
+    if not 0 < len(candidates) <= MAX_CHOICES:
+        raise Unsupported(f"{len(candidates)} choices")
+    result = build(candidates[0])
+    for candidate in candidates[1:]:
+        same = operand.equals(candidate.astype(np.int64)).cast(TensorProto.INT32)
+        chosen = same.reduce("ReduceMin", [0]).equals(1)
+        result = chosen.where(build(candidate), result)
+    return result

@@ -51,6 +51,11 @@ def _shift_64(node: Node, value: Value, count: Value) -> Value:
     return (steps < 1).where(signed, moved).cast(value.dtype)
 
 
+def bit_cast(node: Node) -> Value:
+    """BitCast by the torch dialect's op."""
+    return node.builder.bitcast(node.operand(0), node.attribute("to"))
+
+
 def matmul(node: Node) -> Value:
     """MatMul of a vector and a tensor of more than two dimensions."""
     left, right = node.operand(0), node.operand(1)

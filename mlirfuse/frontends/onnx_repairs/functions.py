@@ -31,7 +31,8 @@ def expand(node: Node) -> Sequence[Value | None]:
         if name in given or attribute.default_value.type
     }
     inputs = [*node.inputs, *[None] * (len(body.input) - len(node.inputs))]
-    scope: Scope = dict(zip(body.input, inputs, strict=True))
+    # Subgraphs among the attributes read the caller's tensors.
+    scope: Scope = {**node.scope, **dict(zip(body.input, inputs, strict=True))}
     location = builder.location
     walk(builder, [_bound(inner, attributes) for inner in body.node], scope, {})
     builder.location = location
