@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +19,10 @@ import numpy as np
 from mlirfuse.core import CallError
 from mlirfuse.runtime.arrays import (
     ALIGNMENT,
+    STORED,
     Kind,
     dtype_name,
+    dtype_spelling,
     kind_of,
     numpy_dtype,
     numpy_of,
@@ -199,8 +202,8 @@ class Exchange:
         # memory; numpy drops it from the bases of slices, which then read freed memory.
         raw = source.map().asarray([source.byte_length()], _BYTE)
         array = raw[:size].view(dtype).reshape(shape)
-        if spec is not None and spec.dtype.startswith("ui"):
-            array = array.view(numpy_dtype(spec.dtype))
+        if spec is not None:
+            array = array.view(_stated_type(dtype, spec.dtype))
         return array.copy() if self._is_shared(_address(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:
@@ -261,6 +264,15 @@ class _DlpackView:
         return self._device.create_dlpack_capsule(self._view, *self._dlpack_device)
 
 
+@functools.lru_cache(maxsize=256)
+def _stated_type(found: np.dtype[Any], stated: str) -> np.dtype[Any]:
+    """The type of a result by the model, which knows signs and types that are stored as bytes."""
+    if found.kind not in "iu" or not (stated in STORED or re.fullmatch(r"u?i\d+", stated)):
+        return found
+    wanted = numpy_dtype(stated)
+    return wanted if wanted.itemsize == found.itemsize else found
+
+
 @functools.cache
 def _dlpack_type(uri: str) -> int | None:
     return _DLPACK.get(uri.partition(":")[0])
@@ -302,6 +314,8 @@ def _dtype(element_type: int) -> np.dtype[Any]:
 def _element_type(dtype: np.dtype[Any]) -> Any:
     from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
+    if dtype_spelling(dtype) in STORED:
+        dtype = _BYTE
     found = map_dtype_to_hal_element_type(dtype)
     if found is None:
         raise CallError(f"element type {dtype} has no counterpart in iree-runtime")

@@ -1,31 +1,96 @@
-"""Repairs of ONNX graphs before IREE's importer: operators that IREE 3.13 has no lowering for, or a
-wrong one, as operators that it has."""
+"""Repairs of ONNX graphs before IREE's importer.
+
+Operators that IREE 3.13 has no lowering for, or a wrong one, become operators that it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlirfuse.frontends.onnx_repairs import (
+    indexing,
+    casts,
+    convolution,
+    elementwise,
+    loops,
+    pooling,
+    quantization,
+    recurrent,
+    reductions,
+    resize,
+    sampling,
+    shapes,
+    spectral,
+)
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
 from mlirfuse.frontends.onnx_repairs.builder import Repair
 from mlirfuse.frontends.onnx_repairs.functions import expand
-from mlirfuse.frontends.onnx_repairs import shapes
 
 __all__ = ["REPAIRS"]
 
+_REDUCTIONS = (
+    *("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"),
+)
+
 _TABLE: dict[str, Sequence[Repair]] = {
+    "AffineGrid": (sampling.affine_grid,),
+    "BitCast": (elementwise.bit_cast,),
+    "BitShift": (elementwise.bit_shift,),
+    "AveragePool": (pooling.average_pool,),
+    "Cast": (casts.cast,),
+    "LpPool": (pooling.lp_pool,),
+    "MaxPool": (pooling.max_pool,),
+    "MaxUnpool": (pooling.max_unpool,),
+    "Col2Im": (convolution.col2im,),
+    "ConvTranspose": (convolution.conv_transpose,),
+    "Loop": (loops.loop,),
+    "RNN": (recurrent.recurrent,),
+    "GRU": (recurrent.recurrent,),
+    "LSTM": (recurrent.recurrent,),
+    "Scan": (loops.scan,),
+    "Compress": (indexing.compress,),
+    "LpNormalization": (indexing.lp_normalization,),
+    "PRelu": (indexing.prelu,),
+    "Pad": (indexing.pad,),
+    "ScatterElements": (indexing.scatter_elements,),
+    "Slice": (indexing.slice_,),
+    "SpaceToDepth": (shapes.space_to_depth,),
+    "Squeeze": (shapes.view,),
+    "TensorScatter": (indexing.tensor_scatter,),
+    "Tile": (shapes.tile,),
+    "Unsqueeze": (shapes.view,),
+    "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
+    "ai.onnx.ml.Binarizer": (indexing.binarizer,),
+    "CastLike": (elementwise.cast_like,),
+    "ConvInteger": (quantization.conv_integer,),
+    "CumProd": (reductions.scan,),
+    "CumSum": (reductions.scan,),
+    "DFT": (spectral.dft,),
+    "DeformConv": (sampling.deform_conv,),
+    "DequantizeLinear": (quantization.dequantize_linear,),
+    "Det": (elementwise.det,),
+    "Dropout": (elementwise.dropout,),
     "Expand": (shapes.expand,),
+    "GridSample": (sampling.grid_sample,),
+    "MatMul": (elementwise.matmul,),
+    "QLinearMatMul": (quantization.qlinear_matmul,),
+    "QuantizeLinear": (quantization.quantize_linear,),
+    "Range": (elementwise.range_,),
     "Reshape": (shapes.reshape,),
+    "Resize": (resize.resize,),
+    "RoiAlign": (sampling.roi_align,),
+    "STFT": (spectral.stft,),
+    "Upsample": (resize.upsample,),
+    **{f"Reduce{kind}": (reductions.reduction,) for kind in _REDUCTIONS},
 }
 
 _FUNCTIONS = (
-    "AffineGrid",
-    "Attention",
-    "BlackmanWindow",
-    "CausalConvWithState",
-    "CenterCropPad",
-    "FlexAttention",
-    "LinearAttention",
+    *("Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad"),
+    *("ai.onnx.preview.FlexAttention", "LinearAttention", "Gelu", "MeanVarianceNormalization"),
+    *("NegativeLogLikelihoodLoss", "RMSNormalization", "RotaryEmbedding"),
+    *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 )
+"""Operators that IREE has no lowering for, or an incomplete one, and ONNX a function."""
 
 REPAIRS: Mapping[str, Sequence[Repair]] = {
     kind: (

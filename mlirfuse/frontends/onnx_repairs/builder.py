@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,16 +14,13 @@ from onnx import TensorProto, numpy_helper
 
 from mlirfuse.frontends.onnx_repairs.values import Operand, Shape, Unsupported, Value, shape_of
 
-FOLDED_ELEMENTS = 4096
+FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
 
 KNOWN_ELEMENTS = 1 << 16
 """Largest constant whose elements are known to repairs."""
 
 _NOT_FOLDED = frozenset({"Bernoulli", "Dropout", "Multinomial", "Optional"})
-
-_REDUCTION_AXES = {"ReduceSum": 13}
-"""First operator set in which the axes of a reduction are an operand; 18 for others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,12 +32,14 @@ class Node:
       proto: the operator; names of operands and results are those of the given graph.
       inputs: operands; None for an omitted one.
       results: known types of the results, by ordinal.
+      scope: the built tensors of the names that its subgraphs may read.
     """
 
     builder: Builder
     proto: onnx.NodeProto
     inputs: tuple[Value | None, ...]
     results: tuple[onnx.TypeProto | None, ...]
+    scope: Mapping[str, Value | None]
 
     @property
     def kind(self) -> str:
@@ -177,6 +177,10 @@ class Builder:
         self.initializers.append(tensor)
         self.constants[name] = array
         proto = onnx.helper.make_tensor_type_proto(tensor.data_type, array.shape)
+        holder = self.parent
+        while holder is not None:  # constants of a subgraph are in the main graph
+            holder.declare(name, proto)
+            holder = holder.parent
         return self.declare(name, proto)
 
     def add(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
@@ -188,15 +192,34 @@ class Builder:
     def emit(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
         """Builds an operator as it is, without repairs, as `add` does."""
         made = self._node(kind, inputs, outputs, attributes)
-        results = self._emit(*made, [None] * outputs)
+        results = self.emit_node(*made, [None] * outputs)
         return results[0] if outputs == 1 else results
 
+    def infos(self, graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+        """The types of the tensors inside of a graph."""
+        outputs = {value.name for value in graph.output}
+        return [
+            onnx.helper.make_value_info(name, self.made[name])
+            for node in graph.node
+            for name in node.output
+            if name and name not in outputs and name in self.made
+        ]
+
+    def bitcast(self, value: Value, dtype: int) -> Value:
+        """The bits of each element as another type of the same size; in any operator set."""
+        if value.dtype == dtype:
+            return value
+        if value.shape == ():
+            # IREE 3.13 crashes on a scalar.
+            return self.bitcast(value.unsqueeze(0), dtype).squeeze(0)
+        node, operands = self._node("BitCast", [value], 1, {"to": dtype})
+        (result,) = self.emit_node(node, operands, [type_proto(dtype, value.shape)])
+        assert result is not None
+        return result
+
     def reduce(self, kind: str, value: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-        """A reduction such as `ReduceSum` over axes."""
-        if self.opset >= _REDUCTION_AXES.get(kind, 18):
-            result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
-        else:
-            result = self.add(kind, value, axes=list(axes), keepdims=int(keep))
+        """A reduction such as `ReduceSum` over axes; its repair knows the operator set's form."""
+        result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
         assert isinstance(result, Value)
         return result
 
@@ -216,27 +239,43 @@ class Builder:
         node = onnx.helper.make_node(kind, names, results, self.location, **attributes)
         return node, operands
 
-    def build(
-        self,
-        node: onnx.NodeProto,
-        inputs: Sequence[Value | None],
-        declared: Sequence[onnx.TypeProto | None] | None = None,
-    ) -> list[Value | None]:
-        """Builds a node, with repairs, and returns its results.
+    def build(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """Builds a node without subgraphs, with repairs, and returns its results.
 
         Args:
           node: the operator; the names of its operands are not used.
           inputs: its operands; None for an omitted one.
-          declared: known types of its results.
         """
-        declared = declared or [None] * len(node.output)
+        unknown = [None] * len(node.output)
+        results = self.repaired(node, inputs, unknown, {})
+        return self.emit_node(node, inputs, unknown) if results is None else results
+
+    def repaired(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        declared: Sequence[onnx.TypeProto | None],
+        scope: Mapping[str, Value | None],
+    ) -> list[Value | None] | None:
+        """The results of a node as constants or by a repair; None where it has neither.
+
+        Args:
+          node: the operator, with its subgraphs as they are given.
+          inputs: its operands; None for an omitted one.
+          declared: known types of its results.
+          scope: the built tensors of the names that its subgraphs may read.
+        """
         if (folded := self._folded(node, inputs)) is not None:
             return folded
+        repairs = self.repairs.get(qualified(node), ())
+        if not repairs:
+            return None
         operands = tuple(inputs)
         while operands and operands[-1] is None:
             operands = operands[:-1]
-        view = Node(self, node, operands, tuple(self._types(node, operands, declared)))
-        for repair in self.repairs.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ():
+        types = tuple(self._types(node, operands, declared))
+        view = Node(self, node, operands, types, scope)
+        for repair in repairs:
             before = len(self.nodes)
             try:
                 results = repair(view)
@@ -245,15 +284,23 @@ class Builder:
                 continue
             if results is not None:
                 found = [results] if isinstance(results, Value) else list(results)
-                return [*found, *[None] * (len(node.output) - len(found))]
-        return self._emit(node, operands, view.results)
+                count = len(node.output)
+                return [*found, *[None] * count][:count]
+        return None
 
-    def _emit(
+    def emit_node(
         self,
         node: onnx.NodeProto,
         inputs: Sequence[Value | None],
         types: Sequence[onnx.TypeProto | None],
     ) -> list[Value | None]:
+        """Appends a node as it is, and returns its results; None for an omitted one.
+
+        Args:
+          node: the operator; the names of its operands are not used.
+          inputs: its operands.
+          types: of its results; None for one to infer.
+        """
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         del copy.input[:]
@@ -264,8 +311,7 @@ class Builder:
         ]
         del copy.output[:]
         copy.output.extend(names)
-        if any(proto is None for proto in types):
-            types = self._types(node, inputs, types)
+        types = self._types(node, inputs, types)
         self.nodes.append(copy)
         results: list[Value | None] = []
         for name, proto in zip(names, types, strict=True):
@@ -298,8 +344,8 @@ class Builder:
                 types[f"i{i}"] = type_proto(value.dtype, value.shape)
                 if value.array is not None and value.array.size <= FOLDED_ELEMENTS:
                     data[f"i{i}"] = numpy_helper.from_array(value.array, f"i{i}")
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
         try:
+            schema = onnx.defs.get_schema(node.op_type, version, domain)
             found = onnx.shape_inference.infer_node_outputs(
                 schema, probe, types, data, opset_imports=self._imports
             )
@@ -322,6 +368,10 @@ class Builder:
             if None in sizes:
                 return None
             return [self.constant(np.array(sizes, np.int64))]
+        if node.op_type == "Size" and inputs[0] is not None and inputs[0].shape is not None:
+            if None in inputs[0].shape:
+                return None
+            return [self.constant(np.array(math.prod(inputs[0].static), np.int64))]
         if node.op_type == "Constant":
             return [self.constant(_constant_array(node))] if _is_numeric(node) else None
         subgraphs = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
@@ -339,6 +389,11 @@ class Builder:
         if sum(np.size(array) for array in results) > FOLDED_ELEMENTS:
             return None
         return [self.constant(np.asarray(array)) for array in results]
+
+
+def qualified(node: onnx.NodeProto) -> str:
+    """The operator's name, with its domain where it is not the default one."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
 def _evaluated(

@@ -22,7 +22,9 @@ def reshape(node: Node) -> Value | None:
     if target.array is None:
         if shape is None or None in shape:
             return None
-        result: Value = builder.emit("Reshape", value, np.array(shape, np.int64))
+        result: Value = builder.emit(
+            "Reshape", value, np.array(shape, np.int64), allowzero=int(0 in shape)
+        )
         return result
     sizes, dims = target.array.tolist(), value.sizes
     count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
@@ -42,3 +44,34 @@ def expand(node: Node) -> Value:
         raise Unsupported("the shape is known, or is not known")
     result: Value = node.builder.emit("Expand", node.operand(0), np.array(shape, np.int64))
     return result
+
+
+def view(node: Node) -> Value:
+    """Squeeze or Unsqueeze along axes that only the result's type tells."""
+    shape = node.result_shape()
+    axes = node.input(1)
+    if axes is None or axes.array is not None or shape is None or None in shape:
+        raise Unsupported("the axes are known, or the shape is not")
+    result: Value = node.builder.add("Reshape", node.operand(0), np.array(shape, np.int64))
+    return result
+
+
+def tile(node: Node) -> Value:
+    """A Tile whose repeats only the result's type tells."""
+    shape, value = node.result_shape(), node.operand(0)
+    if node.operand(1).array is not None or shape is None or None in shape:
+        raise Unsupported("the repeats are known, or the shape is not")
+    repeats = [int(b or 0) // max(a, 1) for a, b in zip(value.static, shape, strict=True)]
+    result: Value = node.builder.emit("Tile", value, np.array(repeats, np.int64))
+    return result
+
+
+def space_to_depth(node: Node) -> Value:
+    """SpaceToDepth with the channels outermost."""
+    if node.attribute("mode", "DCR") != "CRD":
+        raise Unsupported("IREE takes it")
+    value, block = node.operand(0), node.attribute("blocksize")
+    batch, channels, height, width = value.static
+    parts = value.reshape([batch, channels, height // block, block, width // block, block])
+    moved = parts.transpose([0, 1, 3, 5, 2, 4])
+    return moved.reshape([batch, channels * block * block, height // block, width // block])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import numpy as np
 import onnx
@@ -47,6 +47,7 @@ class Value:
     name: str
     dtype: int
     shape: Shape | None
+    __array_ufunc__: ClassVar[None] = None  # an array and a value make a value
 
     @property
     def rank(self) -> int:
@@ -83,6 +84,8 @@ class Value:
     @property
     def array(self) -> np.ndarray | None:
         """The elements, where they are known."""
+        if self.shape is not None and 0 in self.shape and None not in self.shape:
+            return np.zeros(self.static, numpy_type(self.dtype))
         return self.builder.constants.get(self.name)
 
     @property
