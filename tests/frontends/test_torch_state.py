@@ -57,3 +57,13 @@ def test_batch_norm_in_training(dtype):
         with torch.no_grad():
             expected = layer(x.to(dtype))
         torch.testing.assert_close(program(x.to(dtype)), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_arguments_that_require_gradients_warn_once():
+    program = mlirfuse.compile(torch.relu, (torch.zeros(2),))
+    x = torch.ones(2, requires_grad=True)
+    with torch.no_grad():
+        program(x)
+    with pytest.warns(UserWarning, match=r"requires a gradient.*torch.no_grad\(\)"):
+        assert not program(x).requires_grad
+    program(x)

@@ -29,6 +29,11 @@ def table() -> Table:
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in shifts},
+        aten.logsumexp.default: _logsumexp,
+        **{
+            op: _of_bytes(op)
+            for op in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)
+        },
         aten.isfinite.default: _isfinite,
         aten.tan.default: _tan,
         aten.angle.default: _angle,
@@ -268,6 +273,27 @@ def _asinh(x: torch.Tensor) -> torch.Tensor:
     found = torch.where(size > 1e8, torch.log(size) + math.log(2), small)
     found = torch.where(wide < 0, -found, found)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
+
+
+def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    """IREE's importer takes no axis of a scalar."""
+    if x.dim() or not x.dtype.is_floating_point:
+        return NotImplemented
+    return x.clone()
+
+
+def _of_bytes(op: Any) -> Callable[..., Any]:
+    """Integer division of bytes in 32 bits: IREE's importer cannot convert to bytes there."""
+
+    def decomposition(x: torch.Tensor, y: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if torch.result_type(x, y) != torch.uint8:
+            return NotImplemented
+        wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
+        return op(x.to(torch.int32), wide, **kwargs).to(torch.uint8)
+
+    return decomposition
 
 
 def _isfinite(x: torch.Tensor) -> torch.Tensor:
