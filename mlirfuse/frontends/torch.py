@@ -111,7 +111,7 @@ def import_program(
         name_specs(imported.outputs, tensor_names(signature.output_specs)), program
     )
     imported.sizes = dynamic_sizes(program)
-    imported.keeps_f64 = has_f64_tensors(program.graph)
+    imported.keeps_f64 |= has_f64_tensors(program.graph)
     imported.flatten, imported.unflatten = boundary.wrap(*convention)
     imported.parameters = () if boundary.state else taken
     return imported

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+from mlirfuse.builders import codegen_repairs
 from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
     CompileFailedError,
@@ -242,8 +242,7 @@ class PipelineRun:
             if any(p.rewrites for p in report.passes):
                 drop_equal_results(self.module)
                 self._verify("")
-            if not self.state.target.bf16_instructions:
-                round_integers_to_bf16(self.module)
+            codegen_repairs.repair(self.module, self.state.target)
             self.state.must_fuse.check(self.module, report)
         return self.module, report
 
@@ -340,6 +339,5 @@ def untouched(
     """A copy of the module that no pass has changed, and the report of that."""
     with module.context:
         copy = clone(module)
-        if not target.bf16_instructions:
-            round_integers_to_bf16(copy)
+        codegen_repairs.repair(copy, target)
     return copy, _report(target, options)

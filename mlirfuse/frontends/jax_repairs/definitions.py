@@ -77,9 +77,7 @@ def portable_text(module: Any, *, locations: bool = False) -> str:
     with module.context:
         passes = "builtin.module(stablehlo-compatibility-expander{target=1.0.0})"
         passmanager.PassManager.parse(passes).run(module.operation)
-    text: str = module.operation.get_asm(
-        enable_debug_info=locations, print_generic_op_form=True
-    )
+    text: str = module.operation.get_asm(enable_debug_info=locations, print_generic_op_form=True)
     return text
 
 

@@ -1,7 +1,7 @@
 """Broadcasts and reshapes to symbolic sizes.
 
-  stablehlo.dynamic_broadcast_in_dim  ->  linalg.generic, of known expanding dimensions
-  stablehlo.dynamic_reshape  ->  tensor.collapse_shape or tensor.expand_shape
+stablehlo.dynamic_broadcast_in_dim  ->  linalg.generic, of known expanding dimensions
+stablehlo.dynamic_reshape  ->  tensor.collapse_shape or tensor.expand_shape
 """
 
 from __future__ import annotations

@@ -132,9 +132,7 @@ def svd(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
     def sweep(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         index, b, v, _ = state
         none = jnp.zeros((), real)
-        b, v, largest = lax.fori_loop(
-            jnp.int32(0), jnp.int32(even - 1), one_round, (b, v, none)
-        )
+        b, v, largest = lax.fori_loop(jnp.int32(0), jnp.int32(even - 1), one_round, (b, v, none))
         return index + 1, b, v, largest
 
     one = jnp.ones((), real)

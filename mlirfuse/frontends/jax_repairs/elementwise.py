@@ -1,9 +1,9 @@
 """Elementwise ops that IREE 3.13 computes wrong at infinities, zeros or out of range.
 
-  stablehlo.power, of a negative base: NaN, whatever the exponent
-  stablehlo.atan2 of two infinities or -0, stablehlo.cbrt of an infinity: NaN
-  stablehlo.convert to an integer that cannot hold the number: wraps, or is undefined; XLA takes the
-  nearest integer that can, and zero for NaN
+stablehlo.power, of a negative base: NaN, whatever the exponent
+stablehlo.atan2 of two infinities or -0, stablehlo.cbrt of an infinity: NaN
+stablehlo.convert to an integer that cannot hold the number: wraps, or is undefined; XLA takes the
+nearest integer that can, and zero for NaN
 """
 
 from __future__ import annotations

@@ -33,9 +33,7 @@ def sort(op: ir.Operation) -> None:
             "stablehlo.xor", [true.type], [end.operands[0], constant.result]
         )
         end.operands[0] = negated.result
-    swapped = {
-        value: arguments[index ^ 1] for index, value in enumerate(arguments)
-    }
+    swapped = {value: arguments[index ^ 1] for index, value in enumerate(arguments)}
     for each in block.operations:
         for index, operand in enumerate(each.operands):
             if operand in swapped:

@@ -12,6 +12,7 @@ import functools
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
     attention,
+    complex_numbers,
     elementwise,
     fourier,
     histograms,
@@ -82,7 +83,7 @@ def _table() -> Table:
         spectral,
     ):
         table.update(plain.table())
-    for around in (accumulation, pooling, recurrent):
+    for around in (accumulation, pooling, recurrent, complex_numbers):
         table.update(around.table(table))
     return table
 

@@ -29,6 +29,15 @@ def table() -> Table:
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in shifts},
+        aten.logsumexp.default: _logsumexp,
+        **{
+            op: _of_bytes(op)
+            for op in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)
+        },
+        aten.isfinite.default: _isfinite,
+        aten.tan.default: _tan,
+        aten.angle.default: _angle,
+        aten.polar.default: _polar,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.copysign.Tensor: _copysign,
@@ -161,6 +170,8 @@ def _nextafter(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
     import torch
 
     x, to = torch.broadcast_tensors(x, to)
+    if not x.dim():
+        return _nextafter(x.view(1), to.view(1)).view(())
     bits = _bits(x)
     away = (to > x) == (x > 0)
     moved = torch.where(away, bits + 1, bits - 1).view(x.dtype)
@@ -262,3 +273,74 @@ def _asinh(x: torch.Tensor) -> torch.Tensor:
     found = torch.where(size > 1e8, torch.log(size) + math.log(2), small)
     found = torch.where(wide < 0, -found, found)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
+
+
+def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    """IREE's importer takes no axis of a scalar."""
+    if x.dim() or not x.dtype.is_floating_point:
+        return NotImplemented
+    return x.clone()
+
+
+def _of_bytes(op: Any) -> Callable[..., Any]:
+    """Integer division of bytes in 32 bits: IREE's importer cannot convert to bytes there."""
+
+    def decomposition(x: torch.Tensor, y: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if torch.result_type(x, y) != torch.uint8:
+            return NotImplemented
+        wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
+        return op(x.to(torch.int32), wide, **kwargs).to(torch.uint8)
+
+    return decomposition
+
+
+def _isfinite(x: torch.Tensor) -> torch.Tensor:
+    """IREE's importer takes NaN for finite."""
+    import torch
+
+    if x.dtype.is_complex:
+        return torch.isfinite(torch.real(x)) & torch.isfinite(torch.imag(x))
+    if not x.dtype.is_floating_point:
+        return torch.ones_like(x, dtype=torch.bool)
+    return x.abs() < math.inf
+
+
+_HALF_PI = (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8)
+"""Parts of pi / 2; products of the first two with small integers are exact in float32."""
+
+
+def _tan(x: torch.Tensor) -> torch.Tensor:
+    """From the angle to the nearest pole or zero: IREE's has an error of 3e-4 near the poles."""
+    import torch
+
+    if x.dtype.is_complex:
+        return NotImplemented
+    wide = x.to(torch.float32 if is_half(x.dtype) else torch.result_type(x, 1.0))
+    turns = torch.round(wide * (2 / math.pi))
+    rest = wide
+    for part in _HALF_PI:
+        rest = rest - turns * part
+    sine, cosine = torch.sin(rest), torch.cos(rest)
+    odd = turns - 2 * torch.floor(turns / 2) == 1
+    found = torch.where(odd, -cosine / sine, sine / cosine)
+    return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
+
+
+def _angle(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    if x.dtype.is_complex:
+        return torch.atan2(torch.imag(x), torch.real(x))
+    wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
+    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
+    return torch.where(wide != wide, wide, found)
+
+
+def _polar(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """IREE's importer does not broadcast the parts of a complex number."""
+    import torch
+
+    size, angle = torch.broadcast_tensors(size, angle)
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))

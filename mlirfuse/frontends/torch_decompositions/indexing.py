@@ -115,8 +115,11 @@ def _of_rank_one(op: Any) -> Callable[..., torch.Tensor]:
         import torch
 
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if x.dtype == torch.bool and op is torch.ops.aten.scatter_add.default:
+            return op(x.to(torch.int32), dim, args[0], args[1].to(torch.int32)) != 0
         if x.dim() and all(tensor.dim() for tensor in tensors):
-            return NotImplemented
+            # A negative axis crashes IREE's importer.
+            return NotImplemented if dim >= 0 else op(x, dim + x.dim(), *args, **kwargs)
         wide = [a.view(-1) if isinstance(a, torch.Tensor) else a for a in args]
         shape = tensors[0].shape if op is torch.ops.aten.gather.default else x.shape
         return op(x.view(-1), 0, *wide, **kwargs).view(shape)

@@ -203,32 +203,29 @@ def _mode(
 def _extremum(
     x: torch.Tensor, dim: int, keepdim: bool, *, largest: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest or smallest element and its first index; the first NaN where there is one."""
+    """The largest or smallest element and its index, of types and ranks that IREE gets wrong."""
     import torch
 
     row = x if x.dim() else x.unsqueeze(0)
     key = _comparable(row)
-    value = key.amax(dim, keepdim=True) if largest else key.amin(dim, keepdim=True)
-    hit = key == value
-    if (nan := _is_nan(key)) is not None:
-        hit = hit | nan
-    size = row.shape[dim]
-    shape = [size if axis == dim % row.dim() else 1 for axis in range(row.dim())]
-    index = torch.arange(size, device=x.device).view(shape)
-    first = torch.where(hit, index, size).amin(dim, keepdim=True)
-    value = value.to(x.dtype)
-    if not x.dim() or not keepdim:
-        return value.squeeze(dim), first.squeeze(dim)
-    return value, first
+    if key is x:
+        return NotImplemented  # type: ignore[return-value]
+    op = torch.max if largest else torch.min
+    value, first = op(key, dim, keepdim and x.dim() > 0)
+    return value.to(x.dtype), first
 
 
 def _index_of_extremum(
     x: torch.Tensor, dim: int | None, keepdim: bool, *, largest: bool
 ) -> torch.Tensor:
-    if dim is not None:
-        return _extremum(x, dim, keepdim, largest=largest)[1]
-    index = _extremum(x.flatten(), 0, False, largest=largest)[1]
-    return index.view([1] * x.dim()) if keepdim else index
+    row = x if x.dim() else x.unsqueeze(0)
+    key = _comparable(row)
+    if key is x:
+        return NotImplemented  # type: ignore[return-value]
+    import torch
+
+    op = torch.argmax if largest else torch.argmin
+    return op(key, dim if x.dim() else 0, keepdim and x.dim() > 0)
 
 
 def _searchsorted(

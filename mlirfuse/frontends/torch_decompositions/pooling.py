@@ -102,8 +102,12 @@ class _Windows:
         from torch.nn import functional
 
         pads: list[int] = []
-        for (n, k, s, p, d), count in zip(self._axes(), self.sizes, strict=True):
-            pads = [p, (count - 1) * s + d * (k - 1) + 1 - n - p, *pads]
+        axes = enumerate(zip(self._axes(), self.sizes, strict=True), start=-self.rank)
+        for axis, ((n, k, s, p, d), count) in axes:
+            end = (count - 1) * s + d * (k - 1) + 1 - p
+            if end < n:  # IREE 3.13 folds a negative padding into the pooling, which then fails
+                x = x.narrow(axis, 0, end)
+            pads = [p, max(0, end - n), *pads]
         return functional.pad(x, pads, value=fill) if any(pads) else x
 
     @property

@@ -27,6 +27,7 @@ def table() -> Table:
         aten.lgamma: lgamma,
         aten.digamma: digamma,
         aten.erfc: erfc,
+        aten.erfinv: erfinv,
         aten.special_erfcx: erfcx,
         aten.special_log_ndtr: _log_ndtr,
         aten.special_ndtri: _ndtri,
@@ -182,7 +183,7 @@ def zeta(s: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     total = torch.where(q == math.inf, 0.0, total)
     total = torch.where((q <= 0) & (s != torch.floor(s)), math.nan, total)
     total = torch.where((q <= 0) & whole, math.inf, total)
-    total = torch.where(s == 1, math.inf, total)
+    total = torch.where((s == 1) | (q == -math.inf), torch.where(s == 1, math.inf, math.nan), total)
     return torch.where(s < 1, math.nan, total)
 
 
@@ -237,6 +238,20 @@ def erfc(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x > 0.5, torch.exp(-x * x) * erfcx(x.clamp(min=0)), 1 - torch.erf(x))
 
 
+def erfinv(x: torch.Tensor) -> torch.Tensor:
+    """The inverse of erf."""
+    import torch
+
+    w = -torch.log1p(-x * x)
+    middle = chebyshev(series.ERFINV_MIDDLE, (w / 2.5 - 1).clamp(-1, 1))
+    low, high = math.sqrt(5), 4.2
+    root = torch.sqrt(w.clamp(min=5.0))
+    tail = chebyshev(series.ERFINV_TAIL, ((2 * root - (low + high)) / (high - low)).clamp(-1, 1))
+    found = x * torch.where(w < 5, middle, tail)
+    found = torch.where(x.abs() == 1, x * math.inf, found)
+    return torch.where(x.abs() <= 1, found, math.nan)
+
+
 def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
     import torch
 
@@ -254,7 +269,7 @@ def _ndtri(p: torch.Tensor) -> torch.Tensor:
     low, high = 1 / 14.7, 1 / 1.3
     t = (1 / r * 2 - (low + high)) / (high - low)
     outer = r - chebyshev(series.NDTRI_TAIL, t.clamp(-1, 1))
-    middle = math.sqrt(2) * torch.erfinv(2 * p - 1)
+    middle = math.sqrt(2) * erfinv(2 * p - 1)
     found = torch.where(tail > 0.1, middle, torch.where(p < 0.5, -outer, outer))
     found = torch.where(p == 0, -math.inf, torch.where(p == 1, math.inf, found))
     return torch.where((p < 0) | (p > 1), math.nan, found)
