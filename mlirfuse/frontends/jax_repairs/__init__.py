@@ -34,7 +34,6 @@ def repair(module: ir.Module) -> None:
     _apply(module, _DEFINITIONS)
     # The definitions' own ops need these too.
     _apply(module, _REWRITES)
-    loops.keep_loops(module)
 
 
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
@@ -114,4 +113,5 @@ _REWRITES: _Repairs = {
     "stablehlo.dynamic_broadcast_in_dim": dynamic_shapes.broadcast,
     "stablehlo.dynamic_reshape": dynamic_shapes.reshape,
     "stablehlo.sort": sorting.sort,
+    "stablehlo.while": loops.unroll,
 }

@@ -126,29 +126,50 @@ def _inlined(
     before: ir.Operation,
 ) -> list[ir.Value]:
     """Copies a function's body in front of an op, and its callees' bodies."""
+
+    def called(call: ir.Operation) -> list[ir.Value]:
+        return _inlined(functions, functions[_callee(call)], list(call.operands), call)
+
+    return copied(function.regions[0].blocks[0], operands, before, called)
+
+
+def copied(
+    block: ir.Block,
+    operands: Sequence[ir.Value],
+    before: ir.Operation,
+    called: Callable[[ir.Operation], list[ir.Value]] | None = None,
+) -> list[ir.Value]:
+    """Copies the ops of a block in front of an op.
+
+    Args:
+      block: ends in a return.
+      operands: values for the block's arguments.
+      before: the op.
+      called: makes the results of a call; None to keep calls.
+
+    Returns:
+      The values that the block returns.
+    """
     from iree.compiler import ir
 
-    block = function.regions[0].blocks[0]
     values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, operands, strict=True))
     point = ir.InsertionPoint(before)
-    for op in block.operations:
-        if op.operation.name == "func.return":
-            return [values[value] for value in op.operands]
-        copy = op.operation.clone(point)
-        for each in (copy, *operations(copy)):
+    *body, end = (op.operation for op in block.operations)
+    for op in body:
+        copy = op.clone(point)
+        inside = [copy, *operations(copy)]
+        for each in inside:
             for index, operand in enumerate(each.operands):
                 if (found := values.get(operand)) is not None:
                     each.operands[index] = found
+        for call in [each for each in inside[1:] if called and each.name == "func.call"]:
+            assert called is not None
+            for old, new in zip(call.results, called(call), strict=True):
+                old.replace_all_uses_with(new)
+            call.erase()
         results: Sequence[ir.Value] = list(copy.results)
-        if copy.name == "func.call":
-            results = _inlined(functions, functions[_callee(copy)], list(copy.operands), copy)
+        if called and copy.name == "func.call":
+            results = called(copy)
             copy.erase()
-        else:
-            for call in [each for each in operations(copy) if each.name == "func.call"]:
-                inner = _inlined(functions, functions[_callee(call)], list(call.operands), call)
-                for old, new in zip(call.results, inner, strict=True):
-                    old.replace_all_uses_with(new)
-                call.erase()
-        for old, new in zip(op.operation.results, results, strict=True):
-            values[old] = new
-    raise AssertionError("a function ends in a return")
+        values.update(zip(op.results, results, strict=True))
+    return [values.get(value, value) for value in end.operands]

@@ -1,82 +1,76 @@
-"""Loops that read constants only, such as the generation of a fixed `jax.random.key(0)`'s numbers.
+"""Unrolls short loops over integers: the rounds of JAX's random number generator.
 
-  %r = stablehlo.while(%c0, %c1)
-becomes
-  %b = stablehlo.optimization_barrier %c1
-  %r = stablehlo.while(%c0, %b)
-
-IREE 3.13 moves such a loop to the initialization of the program, with commands that refer to
-buffers which they do not declare: each call fails with `OUT_OF_RANGE`.
+IREE 3.13 moves such a loop of a fixed `jax.random.key(0)` to the initialization of the program, and
+issues copies of buffers that do not exist: each call fails with `OUT_OF_RANGE`. For devices other
+than the CPU JAX itself writes the rounds out.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlirfuse.frontends.jax_repairs.definitions import copied
 from mlirfuse.frontends.jax_repairs.rewriting import operations
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+_STEPS = 8
+"""Largest number of steps; the generator's loop has five."""
 
-def keep_loops(module: ir.Module) -> None:
-    """Adds a barrier to each loop without an operand that depends on an argument."""
+_OPS = 100
+"""Largest number of ops in the body."""
+
+
+def unroll(op: ir.Operation) -> None:
+    """Unrolls a `stablehlo.while` that counts up to a small constant, all of integers."""
     from iree.compiler import ir
 
-    functions = {
-        ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
-        for op in module.body.operations
-        if op.operation.name == "func.func" and op.operation.regions[0].blocks
-    }
-    variable: set[ir.Value] = set()
-    for function in functions.values():
-        if "private" not in str(function.attributes.get("sym_visibility", "")):
-            variable.update(function.regions[0].blocks[0].arguments)
-    size = -1
-    while size != len(variable):
-        size = len(variable)
-        for function in functions.values():
-            _propagate(function, functions, variable)
-    for function in functions.values():
-        for op in list(operations(function)):
-            if op.name == "stablehlo.while" and not variable.intersection(op.operands):
-                _add_barrier(op)
+    types = [ir.RankedTensorType(result.type).element_type for result in op.results]
+    if not all(isinstance(element, ir.IntegerType) for element in types):
+        return
+    body = op.regions[1].blocks[0]
+    steps = _steps(op)
+    if steps is None or steps > _STEPS or len(list(operations(op))) > _OPS:
+        return
+    values = list(op.operands)
+    with op.location:
+        for _ in range(steps):
+            values = copied(body, values, op)
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
-def _propagate(
-    function: ir.Operation, functions: dict[str, ir.Operation], variable: set[ir.Value]
-) -> None:
-    """Adds values that depend on others of the set."""
+def _steps(op: ir.Operation) -> int | None:
+    """The number of steps, where a counter goes from one constant to another by ones."""
     from iree.compiler import ir
 
-    for op in operations(function):
-        inner = {value for each in operations(op) for value in each.operands} if op.regions else ()
-        used = variable.intersection(op.operands) or variable.intersection(inner)
-        if op.name == "func.call":
-            called = functions.get(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-            if called is not None:
-                parameters = called.regions[0].blocks[0].arguments
-                variable.update(
-                    parameter
-                    for parameter, value in zip(parameters, op.operands, strict=True)
-                    if value in variable
-                )
-        if not used:
-            continue
-        variable.update(op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                variable.update(block.arguments)
+    condition, body = (region.blocks[0] for region in op.regions)
+    compared = list(condition.operations)[-1].operands[0].owner
+    if isinstance(compared, ir.Block) or compared.name != "stablehlo.compare":
+        return None
+    if "LT" not in str(compared.attributes["comparison_direction"]):
+        return None
+    counters = list(condition.arguments)
+    if compared.operands[0] not in counters:
+        return None
+    index = counters.index(compared.operands[0])
+    added = list(body.operations)[-1].operands[index].owner
+    if isinstance(added, ir.Block) or added.name != "stablehlo.add":
+        return None
+    if added.operands[0] != body.arguments[index] or _constant(added.operands[1]) != 1:
+        return None
+    start, end = _constant(op.operands[index]), _constant(compared.operands[1])
+    return None if start is None or end is None else max(0, end - start)
 
 
-def _add_barrier(op: ir.Operation) -> None:
-    """Hides an operand that the condition does not read: the number of steps stays known."""
+def _constant(value: ir.Value) -> int | None:
+    """The value of a constant scalar."""
     from iree.compiler import ir
 
-    condition = op.regions[0].blocks[0].arguments
-    unread = [index for index, value in enumerate(condition) if not list(value.uses)]
-    index = (unread or [0])[0]
-    value = op.operands[index]
-    with op.location, ir.InsertionPoint(op):
-        barrier = ir.Operation.create("stablehlo.optimization_barrier", [value.type], [value])
-    op.operands[index] = barrier.result
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "stablehlo.constant":
+        return None
+    attribute = ir.DenseIntElementsAttr(owner.attributes["value"])
+    return int(attribute.get_splat_value().value) if attribute.is_splat else None
