@@ -103,15 +103,31 @@ def loop(node: Node) -> list[Value | None] | None:
         shape = node.result_shape(len(states) + index)
         if not shape or shape[0] is None:
             raise Unsupported("the number of iterations is not known")
-        buffers.append(zeros(builder, row.dtype, (shape[0], *row.static)))
+        if None in shape:
+            shape = (shape[0], *row.static)
+        buffers.append(zeros(builder, row.dtype, [int(size or 0) for size in shape]))
 
     def iteration(step: Value, kept: Value, state: Sequence[Value]) -> list[Value]:
         again, *results = _results(step.builder, node, [step, kept, *state[: len(states)]], [])
         rows = zip(state[len(states) :], results[len(states) :], strict=True)
-        return [again, *results[: len(states)], *(written(b, step, row) for b, row in rows)]
+        kept_state = map(_fitted, results, states)
+        written_rows = (
+            written(buffer, step, row.reshape(buffer.static[1:])) for buffer, row in rows
+        )
+        return [again, *kept_state, *written_rows]
 
     made = _loop(builder, node.input(0), node.input(1), [*states, *buffers], iteration)
     return list(made)
+
+
+def _fitted(value: Value, state: Value) -> Value:
+    """A next state whose shape is less known than that of the state."""
+    if value.shape == state.shape or state.shape is None:
+        return value
+    known = zip(value.sizes, state.sizes, strict=False)
+    if value.rank != state.rank or any(a is not None and a != b for a, b in known):
+        raise Unsupported("the shape of the state changes")
+    return value.reshape(state.static)
 
 
 def scan(node: Node) -> list[Value | None]:
