@@ -138,7 +138,8 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
     rewrite(model, REPAIRS, arrays)
-    return model, arrays | _take_weights(model)
+    arrays |= _take_weights(model)
+    return model, {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
 
 
 def _take_weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:

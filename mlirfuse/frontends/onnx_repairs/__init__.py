@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlirfuse.frontends.onnx_repairs import (
-    indexing,
     casts,
     convolution,
     elementwise,
+    indexing,
     loops,
     pooling,
     quantization,
@@ -21,6 +21,7 @@ from mlirfuse.frontends.onnx_repairs import (
     sampling,
     shapes,
     spectral,
+    unsigned,
 )
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
 from mlirfuse.frontends.onnx_repairs.builder import Repair
@@ -61,6 +62,8 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "Unsqueeze": (shapes.view,),
     "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
     "ai.onnx.ml.Binarizer": (indexing.binarizer,),
+    "Mod": (elementwise.mod,),
+    "ReverseSequence": (indexing.reverse_sequence,),
     "CastLike": (elementwise.cast_like,),
     "ConvInteger": (quantization.conv_integer,),
     "CumProd": (reductions.scan,),
@@ -92,12 +95,15 @@ _FUNCTIONS = (
 )
 """Operators that IREE has no lowering for, or an incomplete one, and ONNX a function."""
 
+_SIGNED = (*unsigned.ORDERED, *unsigned.ARITHMETIC)
+
 REPAIRS: Mapping[str, Sequence[Repair]] = {
     kind: (
         *((accumulate_wide,) if kind in ACCUMULATING else ()),
+        *((unsigned.signed,) if kind in _SIGNED else ()),
         *_TABLE.get(kind, ()),
         *((expand,) if kind in _FUNCTIONS else ()),
     )
-    for kind in {*_TABLE, *ACCUMULATING, *_FUNCTIONS}
+    for kind in {*_TABLE, *ACCUMULATING, *_SIGNED, *_FUNCTIONS}
 }
 """Repairs by operator, in the order in which they are tried."""

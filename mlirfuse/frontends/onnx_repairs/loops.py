@@ -19,8 +19,8 @@ from mlirfuse.frontends.onnx_repairs.builder import Builder, Node, type_proto
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, live, walk
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type
 
-Body = Callable[[Value, Sequence[Value]], Sequence[Value]]
-"""Builds the next state from the number of the iteration and the state."""
+Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+"""Builds the next state into a graph, from the number of the iteration and the state."""
 
 
 def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> list[Value]:
@@ -35,7 +35,11 @@ def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> 
     trips = builder.constant(np.array(count, np.int64))
     held = builder.constant(np.array(True))
     return _loop(
-        builder, trips, held, state, lambda step, kept, current: [kept, *body(step, current)]
+        builder,
+        trips,
+        held,
+        state,
+        lambda child, step, kept, current: [kept, *body(child, step, current)],
     )
 
 
@@ -44,7 +48,7 @@ def _loop(
     count: Value | None,
     condition: Value | None,
     state: Sequence[Value],
-    body: Callable[[Value, Value, Sequence[Value]], Sequence[Value]],
+    body: Callable[[Builder, Value, Value, Sequence[Value]], Sequence[Value]],
 ) -> list[Value]:
     """A Loop whose body returns its condition and the next state."""
     child = Builder(builder.opsets, builder.repairs, builder)
@@ -55,7 +59,7 @@ def _loop(
         for value in state
     ]
     outputs = []
-    for value in body(step, held, formals):
+    for value in body(child, step, held, formals):
         name = builder.fresh("next")
         child.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
         outputs.append(onnx.helper.make_value_info(name, type_proto(value.dtype, value.shape)))
@@ -79,8 +83,7 @@ def _loop(
 def written(buffer: Value, step: Value, row: Value) -> Value:
     """The buffer with a row of its first axis replaced."""
     index = step.reshape([1, 1])
-    result: Value = buffer.builder.add("ScatterND", buffer, index, row.unsqueeze(0))
-    return result
+    return buffer.builder.add("ScatterND", buffer, index, row.unsqueeze(0))
 
 
 def zeros(builder: Builder, dtype: int, shape: Sequence[int]) -> Value:
@@ -107,8 +110,8 @@ def loop(node: Node) -> list[Value | None] | None:
             shape = (shape[0], *row.static)
         buffers.append(zeros(builder, row.dtype, [int(size or 0) for size in shape]))
 
-    def iteration(step: Value, kept: Value, state: Sequence[Value]) -> list[Value]:
-        again, *results = _results(step.builder, node, [step, kept, *state[: len(states)]], [])
+    def iteration(child: Builder, step: Value, kept: Value, state: Sequence[Value]) -> list[Value]:
+        again, *results = _results(child, node, [step, kept, *state[: len(states)]], [])
         rows = zip(state[len(states) :], results[len(states) :], strict=True)
         kept_state = map(_fitted, results, states)
         written_rows = (
@@ -149,8 +152,7 @@ def scan(node: Node) -> list[Value | None]:
     probe = _results(builder, node, states, [value.take(0, 0) for value in moved])
     buffers = [zeros(builder, v.dtype, (length, *v.static)) for v in probe[len(states) :]]
 
-    def iteration(step: Value, state: Sequence[Value]) -> list[Value]:
-        child = step.builder
+    def iteration(child: Builder, step: Value, state: Sequence[Value]) -> list[Value]:
         rows = []
         for value, reverse in zip(moved, backwards, strict=True):
             inner = dataclasses.replace(value, builder=child)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from onnx import TensorProto
 
-from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.loops import repeat, written, zeros
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
 
@@ -85,8 +86,7 @@ def _stacked(parts: Sequence[Value], axis: int) -> Value:
     wide = [part.unsqueeze(axis) for part in parts]
     if len(wide) == 1:
         return wide[0]
-    result: Value = wide[0].builder.add("Concat", *wide, axis=axis)
-    return result
+    return wide[0].builder.add("Concat", *wide, axis=axis)
 
 
 def _activations(node: Node, names: Sequence[str], start: int, count: int) -> list[Activation]:
@@ -95,7 +95,7 @@ def _activations(node: Node, names: Sequence[str], start: int, count: int) -> li
     clip = node.attribute("clip")
 
     def activation(name: str, index: int) -> Activation:
-        attributes: dict[str, float] = {}
+        attributes: dict[str, Any] = {}
         alpha = alphas[index] if index < len(alphas) else _ALPHA.get(name)
         if name in _ALPHA and alpha is not None:
             attributes["alpha"] = alpha
@@ -108,8 +108,7 @@ def _activations(node: Node, names: Sequence[str], start: int, count: int) -> li
             if clip:
                 raised = value.builder.add("Max", value, value.lifted(-clip))
                 value = value.builder.add("Min", raised, value.lifted(clip))
-            result: Value = value.builder.add(name, value, **attributes)
-            return result
+            return value.builder.add(name, value, **attributes)
 
         return apply
 
@@ -147,8 +146,7 @@ def _direction(
     collected = [zeros(builder, value.dtype, shape)] if node.wants(0) else []
     count = len(state)
 
-    def iteration(step: Value, current: Sequence[Value]) -> list[Value]:
-        child = step.builder
+    def iteration(child: Builder, step: Value, current: Sequence[Value]) -> list[Value]:
         place = steps - 1 - step if reverse else step
         inner = child.values
         x = inner[projected.name].take(place, 0)
