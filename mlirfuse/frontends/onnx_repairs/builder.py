@@ -25,6 +25,9 @@ from mlirfuse.frontends.onnx_repairs.values import (
 FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
 
+SHAPE_ELEMENTS = 1024
+"""Largest constant that the inference of shapes is given, in elements."""
+
 KNOWN_ELEMENTS = 1 << 16
 """Largest constant whose elements are known to repairs."""
 
@@ -356,7 +359,7 @@ class Builder:
         for i, value in enumerate(inputs):
             if value is not None:
                 types[f"i{i}"] = type_proto(value.dtype, value.shape)
-                if value.array is not None and value.array.size <= FOLDED_ELEMENTS:
+                if value.array is not None and value.array.size <= SHAPE_ELEMENTS:
                     data[f"i{i}"] = numpy_helper.from_array(value.array, f"i{i}")
         try:
             schema = onnx.defs.get_schema(node.op_type, version, domain)
@@ -374,7 +377,7 @@ class Builder:
         self, node: onnx.NodeProto, inputs: Sequence[Value | None]
     ) -> list[Value | None] | None:
         """The results as constants; None where they are not known or not small."""
-        if node.domain not in ("", "ai.onnx") or node.op_type in folding.RANDOM:
+        if node.domain not in ("", "ai.onnx") or node.op_type in folding.KEPT:
             return None
         if node.op_type == "Shape" and inputs[0] is not None and inputs[0].shape is not None:
             attributes = {a.name: a.i for a in node.attribute}

@@ -10,8 +10,9 @@ from onnx import TensorProto, numpy_helper
 
 from mlirfuse.frontends.onnx_repairs.values import Unsupported
 
-RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "Optional"})
-"""Operators that are not computed during the import, besides `RandomNormal` and the like."""
+KEPT = frozenset({"Bernoulli", "DequantizeLinear", "Dropout", "Multinomial", "Optional"})
+"""Operators that are not computed during the import, besides `RandomNormal` and the like: quantized
+weights stay small."""
 
 
 def evaluated(

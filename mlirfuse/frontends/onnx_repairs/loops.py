@@ -32,25 +32,6 @@ def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> 
       state: the state before the first one.
       body: builds an iteration; element types and shapes of the state stay.
     """
-    trips = builder.constant(np.array(count, np.int64))
-    held = builder.constant(np.array(True))
-    return _loop(
-        builder,
-        trips,
-        held,
-        state,
-        lambda child, step, kept, current: [kept, *body(child, step, current)],
-    )
-
-
-def _loop(
-    builder: Builder,
-    count: Value | None,
-    condition: Value | None,
-    state: Sequence[Value],
-    body: Callable[[Builder, Value, Value, Sequence[Value]], Sequence[Value]],
-) -> list[Value]:
-    """A Loop whose body returns its condition and the next state."""
     child = Builder(builder.opsets, builder.repairs, builder)
     step = child.declare(builder.fresh("step"), type_proto(TensorProto.INT64, ()))
     held = child.declare(builder.fresh("held"), type_proto(TensorProto.BOOL, ()))
@@ -59,7 +40,7 @@ def _loop(
         for value in state
     ]
     outputs = []
-    for value in body(child, step, held, formals):
+    for value in (held, *body(child, step, formals)):
         name = builder.fresh("next")
         child.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
         outputs.append(onnx.helper.make_value_info(name, type_proto(value.dtype, value.shape)))
@@ -76,7 +57,8 @@ def _loop(
     results = [builder.fresh("Loop") for _ in state]
     node = onnx.helper.make_node("Loop", [], results, builder.location, body=graph)
     types = [type_proto(value.dtype, value.shape) for value in state]
-    made = builder.emit_node(node, [count, condition, *state], types)
+    trips = builder.constant(np.array(count, np.int64))
+    made = builder.emit_node(node, [trips, builder.constant(np.array(True)), *state], types)
     return [value for value in made if value is not None]
 
 
@@ -92,7 +74,7 @@ def zeros(builder: Builder, dtype: int, shape: Sequence[int]) -> Value:
 
 
 def loop(node: Node) -> list[Value | None] | None:
-    """A Loop that collects results, whose number the results' types know."""
+    """A Loop that collects results, whose number, that of its iterations, their types know."""
     builder, body = node.builder, node.attribute("body")
     states = [value for value in node.inputs[2:] if value is not None]
     collected = len(body.output) - 1 - len(states)
@@ -101,26 +83,26 @@ def loop(node: Node) -> list[Value | None] | None:
     zero = builder.constant(np.array(0, np.int64))
     held = builder.constant(np.array(True))
     _, *probe = _results(builder, node, [zero, held, *states], [])
-    buffers = []
+    buffers, count = [], 0
     for index, row in enumerate(probe[len(states) :]):
         shape = node.result_shape(len(states) + index)
         if not shape or shape[0] is None:
             raise Unsupported("the number of iterations is not known")
-        if None in shape:
-            shape = (shape[0], *row.static)
-        buffers.append(zeros(builder, row.dtype, [int(size or 0) for size in shape]))
+        count = shape[0]
+        sizes = row.static if None in shape else [int(size or 0) for size in shape[1:]]
+        buffers.append(zeros(builder, row.dtype, (count, *sizes)))
 
-    def iteration(child: Builder, step: Value, kept: Value, state: Sequence[Value]) -> list[Value]:
-        again, *results = _results(child, node, [step, kept, *state[: len(states)]], [])
+    def iteration(child: Builder, step: Value, state: Sequence[Value]) -> list[Value]:
+        # The condition holds in each iteration.
+        held = child.constant(np.array(True))
+        _, *results = _results(child, node, [step, held, *state[: len(states)]], [])
         rows = zip(state[len(states) :], results[len(states) :], strict=True)
-        kept_state = map(_fitted, results, states)
-        written_rows = (
-            written(buffer, step, row.reshape(buffer.static[1:])) for buffer, row in rows
-        )
-        return [again, *kept_state, *written_rows]
+        return [
+            *map(_fitted, results, states),
+            *(written(buffer, step, row.reshape(buffer.static[1:])) for buffer, row in rows),
+        ]
 
-    made = _loop(builder, node.input(0), node.input(1), [*states, *buffers], iteration)
-    return list(made)
+    return list(repeat(builder, count, [*states, *buffers], iteration))
 
 
 def _fitted(value: Value, state: Value) -> Value:
