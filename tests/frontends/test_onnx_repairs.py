@@ -10,7 +10,8 @@ from onnx.reference import ReferenceEvaluator
 import mlirfuse
 from helpers.stock_program import operations
 from mlirfuse.core import ImportFailedError
-from mlirfuse.frontends import import_model
+from mlirfuse.frontends import import_model, onnx_repairs
+from mlirfuse.frontends.onnx_repairs import rewrite
 
 
 def program(text, folder, *, opset=22, **constants):
@@ -421,3 +422,30 @@ def test_scan_of_operator_set_8_is_refused(tmp_path):
     onnx.save(model, tmp_path / "scan.onnx")
     with pytest.raises(ImportFailedError, match="Scan has other operands since operator set 9"):
         import_model(tmp_path / "scan.onnx")
+
+
+def test_wrong_forms_are_refused(tmp_path):
+    """IREE would ignore the lengths."""
+    _, path = program(
+        """net (float[s,2,3] x, int32[2] lens) => (float[s,1,2,4] y) {
+          y = RNN<hidden_size=4>(x, w, r, , lens)
+        }""",
+        tmp_path,
+        w=floats(1, 4, 3),
+        r=floats(1, 4, 4),
+    )
+    with pytest.raises(ImportFailedError, match="RNN of a dynamic size with peepholes or lengths"):
+        import_model(path)
+
+
+@pytest.mark.parametrize("place", ["graph", "operator"])
+def test_failures_of_repairs_leave_the_model(place, tmp_path, monkeypatch, caplog):
+    def fail(*_):
+        raise KeyError("a fault")
+
+    if place == "graph":
+        monkeypatch.setattr(rewrite, "rewrite", fail)
+    else:
+        monkeypatch.setattr(onnx_repairs, "REPAIRS", {"Relu": (fail,)})
+    check("net (float[3] x) => (float[3] y) { y = Relu(x) }", tmp_path, [floats(3)])
+    assert "a fault" in caplog.text

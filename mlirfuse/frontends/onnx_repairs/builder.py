@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,12 +16,17 @@ from onnx import TensorProto, numpy_helper
 from mlirfuse.frontends.onnx_repairs import folding
 from mlirfuse.frontends.onnx_repairs.values import (
     Operand,
+    Refused,
     Shape,
     Unsupported,
     Value,
+    merged_type,
     numpy_type,
     shape_of,
+    type_proto,
 )
+
+_log = logging.getLogger("mlirfuse")
 
 FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
@@ -281,7 +287,13 @@ class Builder:
             before = len(self.nodes)
             try:
                 results = repair(view)
+            except Refused:
+                raise
             except Unsupported:
+                del self.nodes[before:]
+                continue
+            except Exception as error:  # IREE may take the operator as it is
+                _log.warning("the repair of %s failed: %r", view.kind, error)
                 del self.nodes[before:]
                 continue
             if results is not None:
@@ -424,23 +436,3 @@ def qualified(node: onnx.NodeProto) -> str:
 def constant_proto(array: np.ndarray, name: str) -> TensorProto:
     """The elements as ONNX's message."""
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-
-
-def type_proto(dtype: int, shape: Shape | None) -> onnx.TypeProto:
-    """A tensor type."""
-    return onnx.helper.make_tensor_type_proto(dtype, shape)
-
-
-def merged_type(
-    inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None
-) -> onnx.TypeProto | None:
-    """The type with every size that one of the two knows."""
-    if inferred is None or not inferred.tensor_type.elem_type:
-        return declared
-    if declared is None or not declared.tensor_type.elem_type:
-        return inferred
-    mine, theirs = shape_of(inferred), shape_of(declared)
-    if mine is None or theirs is None or len(mine) != len(theirs):
-        return declared if mine is None else inferred
-    sizes = tuple(b if a is None else a for a, b in zip(mine, theirs, strict=True))
-    return type_proto(inferred.tensor_type.elem_type, sizes)

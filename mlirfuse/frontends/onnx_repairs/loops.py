@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.builder import Builder, Node, type_proto
+from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, live, walk
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type, type_proto
 
 Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 """Builds the next state into a graph, from the number of the iteration and the state."""

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.loops import repeat, written, zeros
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+from mlirfuse.frontends.onnx_repairs.values import Refused, Unsupported, Value
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -31,6 +31,9 @@ def recurrent(node: Node) -> list[Value | None]:
     value, weight, recurrence = (node.operand(i) for i in range(3))
     bias, lengths, initial = node.input(3), node.input(4), node.input(5)
     cells, peepholes = node.input(6), node.input(7)
+    whole = all(size is not None for size in (*value.sizes, *weight.sizes, *recurrence.sizes))
+    if not whole and (peepholes is not None or lengths is not None):
+        raise Refused(f"{kind} of a dynamic size with peepholes or lengths, which IREE ignores")
     batch_first = bool(node.attribute("layout", 0))
     if batch_first:
         value = value.transpose([1, 0, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -68,3 +69,12 @@ def space_to_depth(node: Node) -> Value:
     parts = value.reshape([batch, channels, height // block, block, width // block, block])
     moved = parts.transpose([0, 1, 3, 5, 2, 4])
     return moved.reshape([batch, channels * block * block, height // block, width // block])
+
+
+def top_k(node: Node) -> Sequence[Value | None]:
+    """A TopK whose number of elements only the result's type tells."""
+    value, count, shape = node.operand(0), node.operand(1), node.result_shape()
+    axis = node.attribute("axis", -1)
+    if count.array is not None or shape is None or shape[axis] is None:
+        raise Unsupported("the number is known, or the shape is not")
+    return node.again(value, node.builder.constant(np.array([shape[axis]], np.int64)))

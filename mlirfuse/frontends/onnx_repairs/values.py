@@ -263,6 +263,10 @@ class Unsupported(Exception):
     """A repair does not take this form of an operator, which is left as it is."""
 
 
+class Refused(Exception):
+    """An operator whose form IREE would compute wrongly, and that has no repair."""
+
+
 def numpy_type(dtype: int) -> np.dtype[Any]:
     """Numpy's element type for one of ONNX's."""
     found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
@@ -280,3 +284,23 @@ def shape_of(proto: onnx.TypeProto) -> Shape | None:
     if not tensor.HasField("shape"):
         return None
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+
+
+def type_proto(dtype: int, shape: Shape | None) -> onnx.TypeProto:
+    """A tensor type."""
+    return onnx.helper.make_tensor_type_proto(dtype, shape)
+
+
+def merged_type(
+    inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None
+) -> onnx.TypeProto | None:
+    """The type with every size that one of the two knows."""
+    if inferred is None or not inferred.tensor_type.elem_type:
+        return declared
+    if declared is None or not declared.tensor_type.elem_type:
+        return inferred
+    mine, theirs = shape_of(inferred), shape_of(declared)
+    if mine is None or theirs is None or len(mine) != len(theirs):
+        return declared if mine is None else inferred
+    sizes = tuple(b if a is None else a for a, b in zip(mine, theirs, strict=True))
+    return type_proto(inferred.tensor_type.elem_type, sizes)
