@@ -50,6 +50,9 @@ MAX_SAMPLES_READ = 400
 MAX_ELEMENTS = 100_000
 """Elements of all arguments of a sample; larger samples are left out."""
 
+MAX_EXTREMES = 1000
+"""Elements of a tensor with special values: in large ones PyTorch orders equal ones at random."""
+
 RTOL = {
     torch.float32: 1e-4,
     torch.complex64: 1e-4,
@@ -237,9 +240,10 @@ class TorchOps:
             if dtype.is_floating_point and _has_extremes(op, group):
                 named += [
                     ("extremes", call, _with_extremes(tensors))
-                    for call, tensors in chosen[:1]
+                    for call, tensors in chosen
                     if tensors and tensors[0].dtype == dtype
-                ]
+                    if 10 <= tensors[0].numel() <= MAX_EXTREMES
+                ][:1]
             kind = str(dtype).removeprefix("torch.")
             for index, call, tensors in named:
                 case = _case(f"{group}/{kind}/{index}", dtype, call, tensors)
@@ -321,7 +325,8 @@ def _spread(samples: Sequence[_Sample], count: int) -> list[_Sample]:
     unique = list(different.values())
     if len(unique) <= count:
         return unique
-    return [unique[index * (len(unique) - 1) // (count - 1)] for index in range(count)]
+    step = max(1, count - 1)
+    return [unique[index * (len(unique) - 1) // step] for index in range(count)]
 
 
 def _has_extremes(op: OpInfo, group: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
+from mlirfuse.frontends.jax_repairs.definitions import portable_text
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
@@ -23,6 +25,7 @@ from mlirfuse.frontends.lowering import (
     write_module,
 )
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
@@ -87,6 +90,8 @@ def import_function(
             source, in_tree, lowered.out_tree, kept
         )
     imported.inputs = name_specs(imported.inputs, names)
+    kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
+    imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
     return imported
 
 
@@ -126,6 +131,7 @@ def import_exported(
     imported.flatten, imported.unflatten = _calling_convention(
         source, exported.in_tree, exported.out_tree, exported.module_kept_var_idx
     )
+    imported.parameters = _parameters(exported.in_tree, exported.module_kept_var_idx, ())
     return imported
 
 
@@ -224,8 +230,7 @@ def _import_module(
 
     weights = Weights()
     _take_weights(module.operation, weights)
-    # The generic form has no custom syntax, in which JAX's version and IREE's could differ.
-    text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    text = portable_text(module, locations=True)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     try:
@@ -257,10 +262,7 @@ def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -
     """Names of the flat arguments from the model's parameters, e.g. `x`, `params['w']`."""
     import jax
 
-    try:
-        parameters = list(inspect.signature(model).parameters)
-    except (TypeError, ValueError):
-        parameters = []
+    parameters = _parameter_names(model)
     names = []
     for kind, argument, *rest in paths:
         index = argument.idx if kind.idx == 0 else None
@@ -270,6 +272,29 @@ def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -
             name = parameters[index] if index < len(parameters) else f"arg{index}"
         names.append(name + jax.tree_util.keystr(tuple(rest)))
     return names
+
+
+def _parameter_names(model: Callable[..., Any]) -> list[str]:
+    """Names of the model's parameters, up to the first that stands for several arguments."""
+    try:
+        found = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in itertools.takewhile(lambda p: p.kind not in several, found)]
+
+
+def _parameters(in_tree: Any, kept: Collection[int], names: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of the imported model; the program takes only the `kept` leaves."""
+    import jax
+
+    places = itertools.count()
+    leaves = [Leaf(next(places) if i in kept else None) for i in range(in_tree.num_leaves)]
+    try:
+        args, kwargs = jax.tree_util.tree_unflatten(in_tree, leaves)
+    except Exception:  # a class of the model's own may refuse stand-ins in any way it likes
+        return ()
+    return describe(args, kwargs, names)
 
 
 def _calling_convention(

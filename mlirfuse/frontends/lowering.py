@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
+from mlirfuse.frontends.destinations import separate_destinations
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
@@ -99,6 +100,7 @@ def lower(
         name, inputs, outputs = read_signature(module, function, source)
         changed = input_type in ("torch", "onnx") and propagate_nan(module)
         changed |= frontend != "mlir" and split_index_reductions(module)
+        changed |= separate_destinations(module)
         changed |= keep_arguments(module)
         if weights is not None:
             weights.attach(module)

@@ -86,7 +86,7 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
-    make_readable()
+    make_readable(module.context)
     try:
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
@@ -281,7 +281,9 @@ class PipelineRun:
         if runner.rewrites:
             if not runner.contained or any(len(f.blocks) > 1 for f in self.functions):
                 self.functions = None
-            if self.checked:
+            # A pass that is not ours may leave users of an op that is gone, which no other pass
+            # survives.
+            if self.checked or PASSES.get(fusion.name) is not fusion:
                 self._verify(fusion.name)
             self.dump.write(fusion.name, before, self.dump.text(self.module))
         return PassRun(fusion.name, refusal is None, runner.rewrites, 0.0)

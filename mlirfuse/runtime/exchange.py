@@ -21,6 +21,7 @@ from mlirfuse.runtime.arrays import (
     ALIGNMENT,
     STORED,
     Kind,
+    dtype_name,
     dtype_spelling,
     kind_of,
     numpy_dtype,
@@ -81,6 +82,8 @@ class Exchange:
         return self._send_numpy(np.asarray(value))
 
     def _send_torch(self, tensor: Any) -> Any:
+        import iree.runtime as rt
+
         torch = sys.modules["torch"]
         if tensor.requires_grad:
             tensor = tensor.detach()
@@ -105,12 +108,21 @@ class Exchange:
             address = tensor.data_ptr()
         self.shared.append((address, tensor.nbytes))
         self.owners.append(tensor)
-        return self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(tensor))
+        # iree-runtime 3.13 takes no DLPack tensor of eight-bit floats: bytes go, and the type.
+        bytewise = _is_float8(dtype_name(tensor))
+        raw = tensor.view(torch.uint8) if bytewise else tensor
+        view = self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
+        if not bytewise:
+            return view
+        element_type = _element_type(numpy_dtype(dtype_name(tensor)))
+        return rt.HalBufferView(view.get_buffer(), tuple(tensor.shape), element_type)
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
             self.home = next(iter(array.devices()))
         devices = array.devices()
+        if _is_float8(dtype_name(array)):
+            return self._send_numpy(np.asarray(array))
         if len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
@@ -157,7 +169,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if self.kind == "numpy" or self.dlpack is None:
+        if self.kind == "numpy" or self.dlpack is None or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -170,7 +182,10 @@ class Exchange:
             exported = _DlpackView(self.device, view, self.dlpack, self._device_index())
             return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
         capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
-        tensor = sys.modules["torch"].utils.dlpack.from_dlpack(capsule)
+        torch = sys.modules["torch"]
+        tensor = torch.utils.dlpack.from_dlpack(capsule)
+        if spec is not None and spec.dtype.startswith("ui"):
+            tensor = tensor.view(getattr(torch, numpy_dtype(spec.dtype).name))
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
@@ -223,6 +238,15 @@ class Exchange:
             return True
         self.shared.append((address, size))
         return False
+
+
+def _is_float8(mlir: str) -> bool:
+    return mlir.startswith("f8")
+
+
+@functools.cache
+def _holds_float8(element_type: int) -> bool:
+    return _dtype(element_type).name.startswith("float8")
 
 
 class _DlpackView:

@@ -1,0 +1,156 @@
+"""Ops that IREE 3.13 lacks or computes wrong, replaced by JAX programs of the same meaning.
+
+  %0 = stablehlo.custom_call @lapack_spotrf_ffi(%a)
+becomes the StableHLO of `linear_algebra.cholesky` for the type of %a, inlined.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlirfuse.frontends.jax_repairs.rewriting import operations
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+Function = Callable[..., Any]
+
+_NAMES = {
+    "i1": "bool",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+}
+"""MLIR's element types whose name in JAX follows no rule."""
+
+
+def define(op: ir.Operation, function: Function) -> bool:
+    """Replaces an op by a JAX function of its operands; its results have the op's types.
+
+    Returns:
+      Whether it did: not for dynamic sizes, and not without JAX.
+    """
+    from iree.compiler import ir
+
+    try:
+        import jax
+    except ImportError:
+        return False
+    shapes = [_shape(value.type) for value in op.operands]
+    if any(shape is None for shape in shapes):
+        return False
+    wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
+    with jax.enable_x64(wide):
+        lowered = jax.jit(function, keep_unused=True).lower(*shapes)
+        text = portable_text(lowered.compiler_ir("stablehlo"))
+    module = ir.Module.parse(text, op.context)
+    functions = {_symbol(part.operation): part.operation for part in module.body.operations}
+    with op.location:
+        results = _inlined(functions, functions["main"], list(op.operands), op)
+    declared = [result.type for result in op.results]
+    if [result.type for result in results] != declared:
+        raise TypeError(f"{op.name}: {[str(r.type) for r in results]} for {declared}")
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+    return True
+
+
+def portable_text(module: Any, *, locations: bool = False) -> str:
+    """A module of JAX's own MLIR as text that IREE's parser reads; the module is changed.
+
+    Gathers and scatters lose their batching dimensions, for which IREE has no lowering. The generic
+    form has no custom syntax, in which JAX's version and IREE's could differ.
+    """
+    from jaxlib.mlir import passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    stablehlo.register_stablehlo_passes()
+    with module.context:
+        passes = "builtin.module(stablehlo-compatibility-expander{target=1.0.0})"
+        passmanager.PassManager.parse(passes).run(module.operation)
+    text: str = module.operation.get_asm(
+        enable_debug_info=locations, print_generic_op_form=True
+    )
+    return text
+
+
+def _shape(declared: ir.Type) -> Any:
+    """The type as JAX has it; None for a dynamic one."""
+    import jax
+
+    from iree.compiler import ir
+
+    tensor = ir.RankedTensorType(declared)
+    if not tensor.has_static_shape:
+        return None
+    return jax.ShapeDtypeStruct(tuple(tensor.shape), numpy_type(str(tensor.element_type)))
+
+
+@functools.cache
+def numpy_type(element: str) -> np.dtype[Any]:
+    """JAX's element type for MLIR's, e.g. `ui8`, `bf16` or `f8E4M3FN`."""
+    import jax.numpy as jnp
+
+    if found := re.fullmatch(r"(u?)i(\d+)", element):
+        name = "bool" if element == "i1" else f"{found[1]}int{found[2]}"
+    elif element.startswith("f8"):
+        name = f"float8_{element[2:].lower()}"
+    else:
+        name = _NAMES[element]
+    return np.dtype(getattr(jnp, name))
+
+
+def _symbol(op: ir.Operation) -> str:
+    from iree.compiler import ir
+
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+def _callee(op: ir.Operation) -> str:
+    from iree.compiler import ir
+
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+
+
+def _inlined(
+    functions: dict[str, ir.Operation],
+    function: ir.Operation,
+    operands: Sequence[ir.Value],
+    before: ir.Operation,
+) -> list[ir.Value]:
+    """Copies a function's body in front of an op, and its callees' bodies."""
+    from iree.compiler import ir
+
+    block = function.regions[0].blocks[0]
+    values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, operands, strict=True))
+    point = ir.InsertionPoint(before)
+    for op in block.operations:
+        if op.operation.name == "func.return":
+            return [values[value] for value in op.operands]
+        copy = op.operation.clone(point)
+        for each in (copy, *operations(copy)):
+            for index, operand in enumerate(each.operands):
+                if (found := values.get(operand)) is not None:
+                    each.operands[index] = found
+        results: Sequence[ir.Value] = list(copy.results)
+        if copy.name == "func.call":
+            results = _inlined(functions, functions[_callee(copy)], list(copy.operands), copy)
+            copy.erase()
+        else:
+            for call in [each for each in operations(copy) if each.name == "func.call"]:
+                inner = _inlined(functions, functions[_callee(call)], list(call.operands), call)
+                for old, new in zip(call.results, inner, strict=True):
+                    old.replace_all_uses_with(new)
+                call.erase()
+        for old, new in zip(op.operation.results, results, strict=True):
+            values[old] = new
+    raise AssertionError("a function ends in a return")

@@ -1,0 +1,140 @@
+"""Elementwise ops that IREE 3.13 computes wrong at infinities, zeros or out of range.
+
+  stablehlo.power, of a negative base: NaN, whatever the exponent
+  stablehlo.atan2 of two infinities or -0, stablehlo.cbrt of an infinity: NaN
+  stablehlo.convert to an integer that cannot hold the number: wraps, or is undefined; XLA takes the
+  nearest integer that can, and zero for NaN
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse.frontends.jax_repairs.definitions import define, numpy_type
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+Array = Any
+
+
+def power(op: ir.Operation) -> None:
+    """Powers of floating-point numbers, with C's results for zeros, infinities and NaN."""
+    if _element(op.operands[0]) in ("f16", "bf16", "f32", "f64"):
+        define(op, _power)
+
+
+def _power(x: Array, y: Array) -> Array:
+    import jax.numpy as jnp
+    from jax import lax
+
+    base = lax.abs(x)
+    one, zero, infinity = (jnp.asarray(v, x.dtype) for v in (1, 0, jnp.inf))
+    grows = (base > one) == (y > zero)
+    extreme = (base == zero) | (base == infinity) | (lax.abs(y) == infinity)
+    inside = lax.pow(jnp.where(extreme, one, base), jnp.where(extreme, one, y))
+    result = jnp.where(extreme, jnp.where(grows, infinity, zero), inside)
+    whole = lax.floor(y) == y
+    half = y * jnp.asarray(0.5, x.dtype)
+    odd = whole & (lax.floor(half) != half) & (lax.abs(y) != infinity)
+    result = jnp.where(odd & _negative(x), -result, result)
+    undefined = (x < zero) & (x != -infinity) & ~whole | jnp.isnan(x) | jnp.isnan(y)
+    result = jnp.where(undefined, jnp.asarray(jnp.nan, x.dtype), result)
+    unit = (y == zero) | (x == one) | ((base == one) & (lax.abs(y) == infinity))
+    return jnp.where(unit, one, result)
+
+
+def _negative(x: Array) -> Array:
+    """Whether the sign is negative, -0 included."""
+    import jax.numpy as jnp
+
+    return jnp.signbit(x)
+
+
+def atan2(op: ir.Operation) -> None:
+    """The quadrants' diagonals for two infinities, and the sign of zeros."""
+    import numpy as np
+
+    def function(y: Array, x: Array) -> Array:
+        import jax.numpy as jnp
+        from jax import lax
+
+        both = jnp.isinf(y) & jnp.isinf(x)
+        one = jnp.ones((), x.dtype)
+        first = jnp.where(both, jnp.where(y > 0, one, -one), y)
+        second = jnp.where(both, jnp.where(x > 0, one, -one), x)
+        # The sign of a zero is the result's.
+        angle = lax.atan2(jnp.where(y == 0, lax.abs(y), first), second)
+        return jnp.where(y == 0, jnp.copysign(angle, y), angle)
+
+    if numpy_type(_element(op.operands[0])) in (np.dtype("float32"), np.dtype("float64")):
+        define(op, function)
+
+
+def cbrt(op: ir.Operation) -> None:
+    """Infinities and zeros are their own roots."""
+
+    def function(x: Array) -> Array:
+        import jax.numpy as jnp
+        from jax import lax
+
+        return jnp.where(jnp.isinf(x) | (x == 0), x, lax.cbrt(x))
+
+    define(op, function)
+
+
+def convert(op: ir.Operation) -> None:
+    """Conversions of floating-point numbers to integers, but for those that are clamped before."""
+    from iree.compiler import ir
+
+    source, target = _element(op.operands[0]), _element(op.results[0])
+    if "f" not in source or source.startswith("complex") or "i" not in target or target == "i1":
+        return
+    if "complex" in target or _is_clamped(op.operands[0]):
+        return
+    limits = ir.IntegerType(ir.RankedTensorType(op.results[0].type).element_type)
+
+    def function(x: Array) -> Array:
+        import jax.numpy as jnp
+        from jax import lax
+
+        found = numpy_type(target)
+        least = 0 if limits.is_unsigned else -(2 ** (limits.width - 1))
+        most = 2 ** (limits.width - (0 if limits.is_unsigned else 1)) - 1
+        wide = lax.convert_element_type(x, jnp.float32) if x.dtype.itemsize < 4 else x
+        inside = (wide > float(least)) & (wide < float(most))
+        number = lax.convert_element_type(jnp.where(inside, wide, 0), found)
+        edge = jnp.where(wide > 0, jnp.asarray(most, found), jnp.asarray(least, found))
+        edge = jnp.where(jnp.isnan(wide), jnp.asarray(0, found), edge)
+        return jnp.where(inside, number, edge)
+
+    define(op, function)
+
+
+def _element(value: ir.Value) -> str:
+    from iree.compiler import ir
+
+    return str(ir.RankedTensorType(value.type).element_type)
+
+
+_ROUNDING = (
+    "stablehlo.round_nearest_even",
+    "stablehlo.round_nearest_afz",
+    "stablehlo.floor",
+    "stablehlo.ceil",
+    "stablehlo.convert",
+)
+
+
+def _is_clamped(value: ir.Value) -> bool:
+    """Whether a value is a clamp's result, rounded or not; also where `jnp.clip` is a function."""
+    from iree.compiler import ir
+
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.name in _ROUNDING:
+        owner = owner.operands[0].owner
+    if isinstance(owner, ir.Block):
+        return False
+    if owner.name == "func.call":
+        return ir.FlatSymbolRefAttr(owner.attributes["callee"]).value.startswith("clip")
+    return bool(owner.name == "stablehlo.clamp")

@@ -1,0 +1,52 @@
+"""Steps that the repairs share: walks, replacements, reshapes and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+def operations(op: Any) -> Iterator[Any]:
+    """Every operation nested in `op`, of IREE's MLIR or JAX's."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from operations(inner.operation)
+
+
+def replace(op: ir.Operation, value: ir.Value) -> None:
+    """Replaces an op of one result."""
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def regroup(
+    name: str, source: ir.Value, result: ir.Type, groups: list[list[int]], sizes: list[ir.Value]
+) -> ir.Value:
+    """Collapses or expands dimensions; `sizes` are the dynamic ones of an expansion."""
+    from iree.compiler import ir
+
+    i64 = ir.IntegerType.get_signless(64)
+    attributes: dict[str, ir.Attribute] = {
+        "reassociation": ir.ArrayAttr.get(
+            [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i) for i in group]) for group in groups]
+        )
+    }
+    if name == "tensor.expand_shape":
+        attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(
+            list(ir.RankedTensorType(result).shape)
+        )
+    return ir.Operation.create(name, [result], [source, *sizes], attributes).result
+
+
+def index(value: int) -> ir.Value:
+    """A constant index."""
+    from iree.compiler import ir
+
+    index = ir.IndexType.get()
+    attributes = {"value": ir.IntegerAttr.get(index, value)}
+    return ir.Operation.create("arith.constant", [index], [], attributes).result
