@@ -66,8 +66,7 @@ def left_out(model: onnx.ModelProto, name: str) -> str | None:
         return "optional"
     if any("training" in opset.domain for opset in model.opset_import):
         return "training"
-    # With ratio 0 dropout in training is the identity.
-    if operators & _RANDOM or ("training_dropout" in name and "zero_ratio" not in name):
+    if operators & _RANDOM or "training_dropout" in name:
         return "random"
     if "ImageDecoder" in operators:
         return "image"

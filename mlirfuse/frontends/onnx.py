@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from mlirfuse.support.signature import TensorSpec
 if TYPE_CHECKING:
     import onnx
     from iree.compiler import ir
+
+_log = logging.getLogger("mlirfuse")
 
 _DATA_FIELDS = (
     "raw_data",
@@ -111,9 +114,6 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     import onnx.inliner
     import onnx.version_converter
 
-    from mlirfuse.frontends.onnx_repairs import REPAIRS
-    from mlirfuse.frontends.onnx_repairs.rewrite import rewrite
-
     try:
         # From the file: the checker takes models of any size this way.
         onnx.checker.check_model(str(path))
@@ -137,8 +137,32 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
-    rewrite(model, REPAIRS, arrays)
-    return model, arrays | _take_weights(model)
+    model = _rewritten(model, arrays, path)
+    arrays |= _take_weights(model)
+    return model, {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
+
+
+def _rewritten(
+    model: onnx.ModelProto, arrays: dict[str, np.ndarray], path: Path
+) -> onnx.ModelProto:
+    """The model with its operators repaired; the model itself where our code fails."""
+    from mlirfuse.frontends.onnx_repairs import REPAIRS
+    from mlirfuse.frontends.onnx_repairs.rewrite import rewrite
+    from mlirfuse.frontends.onnx_repairs.values import Refused
+
+    rebuilt = type(model).FromString(model.SerializeToString())
+    try:
+        rewrite(rebuilt, REPAIRS, arrays)
+    except Refused as error:
+        raise ImportFailedError(f"{path}: {error}") from error
+    except Exception as error:  # IREE may take the model as it is
+        _log.warning("%s: operators are not repaired: %r", path, error)
+        constants = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in constants]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+        return model
+    return rebuilt
 
 
 def _take_weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:

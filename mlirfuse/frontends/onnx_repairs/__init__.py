@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlirfuse.frontends.onnx_repairs import (
-    indexing,
     casts,
     convolution,
     elementwise,
+    indexing,
     loops,
     pooling,
     quantization,
@@ -21,6 +21,7 @@ from mlirfuse.frontends.onnx_repairs import (
     sampling,
     shapes,
     spectral,
+    unsigned,
 )
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
 from mlirfuse.frontends.onnx_repairs.builder import Repair
@@ -34,35 +35,15 @@ _REDUCTIONS = (
 
 _TABLE: dict[str, Sequence[Repair]] = {
     "AffineGrid": (sampling.affine_grid,),
+    "AveragePool": (pooling.average_pool,),
     "BitCast": (elementwise.bit_cast,),
     "BitShift": (elementwise.bit_shift,),
-    "AveragePool": (pooling.average_pool,),
     "Cast": (casts.cast,),
-    "LpPool": (pooling.lp_pool,),
-    "MaxPool": (pooling.max_pool,),
-    "MaxUnpool": (pooling.max_unpool,),
-    "Col2Im": (convolution.col2im,),
-    "ConvTranspose": (convolution.conv_transpose,),
-    "Loop": (loops.loop,),
-    "RNN": (recurrent.recurrent,),
-    "GRU": (recurrent.recurrent,),
-    "LSTM": (recurrent.recurrent,),
-    "Scan": (loops.scan,),
-    "Compress": (indexing.compress,),
-    "LpNormalization": (indexing.lp_normalization,),
-    "PRelu": (indexing.prelu,),
-    "Pad": (indexing.pad,),
-    "ScatterElements": (indexing.scatter_elements,),
-    "Slice": (indexing.slice_,),
-    "SpaceToDepth": (shapes.space_to_depth,),
-    "Squeeze": (shapes.view,),
-    "TensorScatter": (indexing.tensor_scatter,),
-    "Tile": (shapes.tile,),
-    "Unsqueeze": (shapes.view,),
-    "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
-    "ai.onnx.ml.Binarizer": (indexing.binarizer,),
     "CastLike": (elementwise.cast_like,),
+    "Col2Im": (convolution.col2im,),
+    "Compress": (indexing.compress,),
     "ConvInteger": (quantization.conv_integer,),
+    "ConvTranspose": (convolution.conv_transpose,),
     "CumProd": (reductions.scan,),
     "CumSum": (reductions.scan,),
     "DFT": (spectral.dft,),
@@ -71,16 +52,38 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "Det": (elementwise.det,),
     "Dropout": (elementwise.dropout,),
     "Expand": (shapes.expand,),
+    "GRU": (recurrent.recurrent,),
     "GridSample": (sampling.grid_sample,),
+    "LSTM": (recurrent.recurrent,),
+    "Loop": (loops.loop,),
+    "LpNormalization": (indexing.lp_normalization,),
+    "LpPool": (pooling.lp_pool,),
     "MatMul": (elementwise.matmul,),
+    "MaxPool": (pooling.max_pool,),
+    "MaxUnpool": (pooling.max_unpool,),
+    "Mod": (elementwise.mod,),
+    "PRelu": (indexing.prelu,),
+    "Pad": (indexing.pad,),
     "QLinearMatMul": (quantization.qlinear_matmul,),
     "QuantizeLinear": (quantization.quantize_linear,),
+    "RNN": (recurrent.recurrent,),
     "Range": (elementwise.range_,),
     "Reshape": (shapes.reshape,),
     "Resize": (resize.resize,),
+    "ReverseSequence": (indexing.reverse_sequence,),
     "RoiAlign": (sampling.roi_align,),
     "STFT": (spectral.stft,),
+    "Scan": (loops.scan,),
+    "ScatterElements": (indexing.scatter_elements,),
+    "Slice": (indexing.slice_,),
+    "SpaceToDepth": (shapes.space_to_depth,),
+    "Squeeze": (shapes.view,),
+    "TensorScatter": (indexing.tensor_scatter,),
+    "Tile": (shapes.tile,),
+    "Unsqueeze": (shapes.view,),
     "Upsample": (resize.upsample,),
+    "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
+    "ai.onnx.ml.Binarizer": (indexing.binarizer,),
     **{f"Reduce{kind}": (reductions.reduction,) for kind in _REDUCTIONS},
 }
 
@@ -92,12 +95,16 @@ _FUNCTIONS = (
 )
 """Operators that IREE has no lowering for, or an incomplete one, and ONNX a function."""
 
+_SIGNED = (*unsigned.ORDERED, *unsigned.ARITHMETIC)
+
 REPAIRS: Mapping[str, Sequence[Repair]] = {
     kind: (
         *((accumulate_wide,) if kind in ACCUMULATING else ()),
+        *((shapes.top_k,) if kind == "TopK" else ()),
+        *((unsigned.signed,) if kind in _SIGNED else ()),
         *_TABLE.get(kind, ()),
         *((expand,) if kind in _FUNCTIONS else ()),
     )
-    for kind in {*_TABLE, *ACCUMULATING, *_FUNCTIONS}
+    for kind in {*_TABLE, *ACCUMULATING, *_SIGNED, *_FUNCTIONS}
 }
 """Repairs by operator, in the order in which they are tried."""

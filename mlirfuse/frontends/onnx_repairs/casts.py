@@ -1,8 +1,8 @@
 """Casts that IREE 3.13 has no lowering for: to unsigned integers, 8 bits of float, and less.
 
-Integers and floats of 2 and 4 bits, and the exponents of 8 bits, are stored as numpy stores them: one
-element in the lowest bits of each byte. IREE's own form of such tensors is packed, and it has none
-for odd numbers of elements, nor for some of the types.
+Integers and floats of 2 and 4 bits, and the exponents of 8 bits, are stored as numpy stores them:
+one element in the lowest bits of each byte. IREE's own form of such tensors is packed, and it has
+none for odd numbers of elements, nor for some of the types.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ def cast(node: Node) -> Value | None:
 def _like(value: Value, target: int) -> Value:
     """A conversion by the operator without attributes, which IREE takes for more types."""
     like = value.builder.constant(np.zeros((), numpy_type(target)))
-    result: Value = value.builder.emit("CastLike", value, like)
-    return result
+    return value.builder.emit("CastLike", value, like)
 
 
 def _to_float8(node: Node, value: Value, target: int) -> Value:
@@ -143,7 +142,7 @@ def _encoded(node: Node, value: Value, target: int) -> Value:
 def _exponents(node: Node, bits: Value) -> Value:
     """Float32 as biased exponents, rounded as the operator states."""
     mode = node.attribute("round_mode", "up")
-    magnitude = (bits < 0).where(bits - np.int32(-(2**31)), bits)
+    magnitude = (bits < 0).where(bits + np.iinfo(np.int32).min, bits)
     exponent = magnitude / (1 << 23)
     mantissa = magnitude - exponent * (1 << 23)
     half = 1 << 22

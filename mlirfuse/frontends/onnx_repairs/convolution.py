@@ -87,8 +87,7 @@ def transposed(
         if kernel[axis] > 1:
             turned = turned.take(np.arange(kernel[axis])[::-1].copy(), axis + 2)
     operands = [value, turned] if bias is None else [value, turned, bias]
-    result: Value = builder.add("Conv", *operands, dilations=list(dilations), group=group)
-    return result
+    return builder.add("Conv", *operands, dilations=list(dilations), group=group)
 
 
 def col2im(node: Node) -> Value:

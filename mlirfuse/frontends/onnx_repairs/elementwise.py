@@ -66,13 +66,33 @@ def matmul(node: Node) -> Value:
     return (left @ right.unsqueeze(1)).squeeze(-1)
 
 
+def mod(node: Node) -> Value | None:
+    """The remainder of float64, for which IREE 3.13 calls a function that no program has."""
+    value, divisor = node.operand(0), node.operand(1)
+    if value.dtype != TensorProto.DOUBLE:
+        return None
+    builder, zero = node.builder, value.lifted(0.0)
+    quotient = value / divisor
+    floor = builder.add("Floor", quotient)
+    infinite = builder.add("IsInf", divisor)
+    if node.attribute("fmod", 0):
+        whole = (quotient < 0.0).where(builder.add("Ceil", quotient), floor)
+        beyond = value
+    else:
+        whole = floor
+        crosses = ((value < 0.0) & (divisor > 0.0)) | ((value > 0.0) & (divisor < 0.0))
+        beyond = crosses.where(divisor, value)
+    # An infinite divisor goes in 0 times, or -1 times.
+    beyond = builder.add("IsInf", value).where(zero / zero, beyond)
+    return infinite.where(beyond, value - whole * divisor)
+
+
 def cast_like(node: Node) -> Value | None:
     """CastLike, a Cast to the other operand's type."""
     value, like = node.operand(0), node.operand(1)
     attributes = {name: node.attribute(name) for name in ("saturate", "round_mode")}
     given = {name: found for name, found in attributes.items() if found is not None}
-    result: Value = node.builder.add("Cast", value, to=like.dtype, **given)
-    return result
+    return node.builder.add("Cast", value, to=like.dtype, **given)
 
 
 def identity(node: Node) -> Value:

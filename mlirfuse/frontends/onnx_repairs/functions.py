@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from mlirfuse.frontends.onnx_repairs.builder import Node, type_proto
+from mlirfuse.frontends.onnx_repairs.builder import Node
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, walk
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, type_proto
 
 
 def expand(node: Node) -> Sequence[Value | None]:

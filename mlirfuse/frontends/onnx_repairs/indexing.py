@@ -81,8 +81,7 @@ def _source(index: Value, size: int, mode: str) -> Value:
     if mode == "edge":
         return _clamped(index, size)
     if mode == "wrap":
-        wrapped: Value = builder.add("Mod", index, index.lifted(size))
-        return wrapped
+        return builder.add("Mod", index, index.lifted(size))
     period = max(1, 2 * (size - 1))
     turned = builder.add("Mod", index, index.lifted(period))
     return (turned < size).where(turned, period - turned)
@@ -104,10 +103,7 @@ def scatter_elements(node: Node) -> Value | None:
     ]
     whole = node.builder.add("Concat", *(place.unsqueeze(-1) for place in places), axis=-1)
     flat = whole.reshape([math.prod(shape), value.rank])
-    result: Value = node.builder.add(
-        "ScatterND", value, flat, updates.reshape([-1]), reduction=reduction
-    )
-    return result
+    return node.builder.add("ScatterND", value, flat, updates.reshape([-1]), reduction=reduction)
 
 
 def tensor_scatter(node: Node) -> Value:
@@ -124,7 +120,7 @@ def tensor_scatter(node: Node) -> Value:
         offset = place.reshape([1] * axis + [size, *tail]) - first
     if node.attribute("mode", "linear") == "circular":
         offset = past.builder.add("Mod", offset, offset.lifted(size))
-    covered = (offset >= 0) & (offset < length)
+    covered: Value = (offset >= 0) & (offset < length)
     wide = _clamped(offset, length).expand(past.static)
     moved = past.builder.add("GatherElements", update, wide, axis=axis)
     return covered.where(moved, past)
@@ -149,6 +145,19 @@ def compress(node: Node) -> Value:
     return value.take(source, axis)
 
 
+def reverse_sequence(node: Node) -> Value:
+    """ReverseSequence by the place that each element comes from."""
+    value, lengths = node.operand(0), node.operand(1)
+    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    shape = value.static
+    step = np.arange(shape[time]).reshape([-1 if i == time else 1 for i in range(value.rank)])
+    ends = lengths.cast(TensorProto.INT64)
+    ends = ends.reshape([-1 if i == batch else 1 for i in range(value.rank)])
+    place = value.builder.constant(step)
+    source = (ends > place).where(ends - 1 - place, place).expand(shape)
+    return value.builder.add("GatherElements", value, source, axis=time)
+
+
 def feature_extractor(node: Node) -> Value:
     """ArrayFeatureExtractor of the machine learning domain: a Gather of the last axis."""
     value, index = node.operand(0), node.operand(1)
@@ -159,7 +168,8 @@ def feature_extractor(node: Node) -> Value:
 def binarizer(node: Node) -> Value:
     """Binarizer of the machine learning domain."""
     value = node.operand(0)
-    return (value > node.attribute("threshold", 0.0)).cast(value.dtype)
+    above: Value = value > float(node.attribute("threshold", 0.0))
+    return above.cast(value.dtype)
 
 
 def prelu(node: Node) -> Value:
@@ -170,8 +180,7 @@ def prelu(node: Node) -> Value:
         raise Unsupported("broadcast as usual")
     if slope.sizes[0] != channels:
         raise Unsupported("no slope for each channel")
-    result: Value = node.builder.emit("PRelu", value, slope.reshape([-1, *[1] * (value.rank - 2)]))
-    return result
+    return node.builder.emit("PRelu", value, slope.reshape([-1, *[1] * (value.rank - 2)]))
 
 
 def lp_normalization(node: Node) -> Value:

@@ -15,12 +15,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.builder import Builder, Node, type_proto
+from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, live, walk
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type, type_proto
 
-Body = Callable[[Value, Sequence[Value]], Sequence[Value]]
-"""Builds the next state from the number of the iteration and the state."""
+Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+"""Builds the next state into a graph, from the number of the iteration and the state."""
 
 
 def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> list[Value]:
@@ -32,21 +32,6 @@ def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> 
       state: the state before the first one.
       body: builds an iteration; element types and shapes of the state stay.
     """
-    trips = builder.constant(np.array(count, np.int64))
-    held = builder.constant(np.array(True))
-    return _loop(
-        builder, trips, held, state, lambda step, kept, current: [kept, *body(step, current)]
-    )
-
-
-def _loop(
-    builder: Builder,
-    count: Value | None,
-    condition: Value | None,
-    state: Sequence[Value],
-    body: Callable[[Value, Value, Sequence[Value]], Sequence[Value]],
-) -> list[Value]:
-    """A Loop whose body returns its condition and the next state."""
     child = Builder(builder.opsets, builder.repairs, builder)
     step = child.declare(builder.fresh("step"), type_proto(TensorProto.INT64, ()))
     held = child.declare(builder.fresh("held"), type_proto(TensorProto.BOOL, ()))
@@ -55,7 +40,7 @@ def _loop(
         for value in state
     ]
     outputs = []
-    for value in body(step, held, formals):
+    for value in (held, *body(child, step, formals)):
         name = builder.fresh("next")
         child.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
         outputs.append(onnx.helper.make_value_info(name, type_proto(value.dtype, value.shape)))
@@ -72,15 +57,15 @@ def _loop(
     results = [builder.fresh("Loop") for _ in state]
     node = onnx.helper.make_node("Loop", [], results, builder.location, body=graph)
     types = [type_proto(value.dtype, value.shape) for value in state]
-    made = builder.emit_node(node, [count, condition, *state], types)
+    trips = builder.constant(np.array(count, np.int64))
+    made = builder.emit_node(node, [trips, builder.constant(np.array(True)), *state], types)
     return [value for value in made if value is not None]
 
 
 def written(buffer: Value, step: Value, row: Value) -> Value:
     """The buffer with a row of its first axis replaced."""
     index = step.reshape([1, 1])
-    result: Value = buffer.builder.add("ScatterND", buffer, index, row.unsqueeze(0))
-    return result
+    return buffer.builder.add("ScatterND", buffer, index, row.unsqueeze(0))
 
 
 def zeros(builder: Builder, dtype: int, shape: Sequence[int]) -> Value:
@@ -89,7 +74,7 @@ def zeros(builder: Builder, dtype: int, shape: Sequence[int]) -> Value:
 
 
 def loop(node: Node) -> list[Value | None] | None:
-    """A Loop that collects results, whose number the results' types know."""
+    """A Loop that collects results, whose number, that of its iterations, their types know."""
     builder, body = node.builder, node.attribute("body")
     states = [value for value in node.inputs[2:] if value is not None]
     collected = len(body.output) - 1 - len(states)
@@ -98,20 +83,36 @@ def loop(node: Node) -> list[Value | None] | None:
     zero = builder.constant(np.array(0, np.int64))
     held = builder.constant(np.array(True))
     _, *probe = _results(builder, node, [zero, held, *states], [])
-    buffers = []
+    buffers, count = [], 0
     for index, row in enumerate(probe[len(states) :]):
         shape = node.result_shape(len(states) + index)
         if not shape or shape[0] is None:
             raise Unsupported("the number of iterations is not known")
-        buffers.append(zeros(builder, row.dtype, (shape[0], *row.static)))
+        count = shape[0]
+        sizes = row.static if None in shape else [int(size or 0) for size in shape[1:]]
+        buffers.append(zeros(builder, row.dtype, (count, *sizes)))
 
-    def iteration(step: Value, kept: Value, state: Sequence[Value]) -> list[Value]:
-        again, *results = _results(step.builder, node, [step, kept, *state[: len(states)]], [])
+    def iteration(child: Builder, step: Value, state: Sequence[Value]) -> list[Value]:
+        # The condition holds in each iteration.
+        held = child.constant(np.array(True))
+        _, *results = _results(child, node, [step, held, *state[: len(states)]], [])
         rows = zip(state[len(states) :], results[len(states) :], strict=True)
-        return [again, *results[: len(states)], *(written(b, step, row) for b, row in rows)]
+        return [
+            *map(_fitted, results, states),
+            *(written(buffer, step, row.reshape(buffer.static[1:])) for buffer, row in rows),
+        ]
 
-    made = _loop(builder, node.input(0), node.input(1), [*states, *buffers], iteration)
-    return list(made)
+    return list(repeat(builder, count, [*states, *buffers], iteration))
+
+
+def _fitted(value: Value, state: Value) -> Value:
+    """A next state whose shape is less known than that of the state."""
+    if value.shape == state.shape or state.shape is None:
+        return value
+    known = zip(value.sizes, state.sizes, strict=False)
+    if value.rank != state.rank or any(a is not None and a != b for a, b in known):
+        raise Unsupported("the shape of the state changes")
+    return value.reshape(state.static)
 
 
 def scan(node: Node) -> list[Value | None]:
@@ -133,8 +134,7 @@ def scan(node: Node) -> list[Value | None]:
     probe = _results(builder, node, states, [value.take(0, 0) for value in moved])
     buffers = [zeros(builder, v.dtype, (length, *v.static)) for v in probe[len(states) :]]
 
-    def iteration(step: Value, state: Sequence[Value]) -> list[Value]:
-        child = step.builder
+    def iteration(child: Builder, step: Value, state: Sequence[Value]) -> list[Value]:
         rows = []
         for value, reverse in zip(moved, backwards, strict=True):
             inner = dataclasses.replace(value, builder=child)

@@ -109,8 +109,7 @@ def _padded(value: Value, found: Windows, fill: float) -> Value:
     pads[value.rank + 2 :] = found.extra
     if not pads.any():
         return value
-    result: Value = value.builder.add("Pad", value, pads, value.lifted(fill))
-    return result
+    return value.builder.add("Pad", value, pads, value.lifted(fill))
 
 
 def _elements(value: Value, found: Windows) -> list[Value]:
@@ -165,8 +164,7 @@ def lp_pool(node: Node) -> Value:
     power = float(node.attribute("p", 2))
     powers = node.builder.add("Pow", abs(value), value.lifted(power))
     total = _sums(_padded(powers, found, 0), found)
-    result: Value = node.builder.add("Pow", total, total.lifted(1 / power))
-    return result
+    return node.builder.add("Pow", total, total.lifted(1 / power))
 
 
 def max_pool(node: Node) -> list[Value | None] | None:
@@ -184,13 +182,14 @@ def max_pool(node: Node) -> list[Value | None] | None:
     fill = float(np.finfo(np.float32).min) if integers else float("-inf")
     padded = value if simple and not wants else _padded(value, found, fill)
     if not wants:
-        highest: Value = node.builder.emit(
+        pads = [*found.before, *found.after] if simple else [0] * (2 * len(found.kernel))
+        highest = node.builder.emit(
             "MaxPool",
             padded,
             kernel_shape=found.kernel,
             strides=found.strides,
             dilations=found.dilations,
-            **({"pads": [*found.before, *found.after]} if simple else {}),
+            pads=pads,
         )
         return [highest.cast(dtype)]
     parts = _elements(padded, found)

@@ -61,10 +61,7 @@ def quantize_linear(node: Node) -> Value:
     offset = None if zero is None else _along(node, value, zero.cast(TensorProto.FLOAT))
     if target in FLOATS or not _integer_range(target):
         wide = wide if offset is None else wide + offset
-        result: Value = node.builder.add(
-            "Cast", wide, to=target, saturate=node.attribute("saturate", 1)
-        )
-        return result
+        return node.builder.add("Cast", wide, to=target, saturate=node.attribute("saturate", 1))
     return saturated(wide, offset, target)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from onnx import TensorProto
 
-from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.loops import repeat, written, zeros
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+from mlirfuse.frontends.onnx_repairs.values import Refused, Unsupported, Value
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -30,6 +31,9 @@ def recurrent(node: Node) -> list[Value | None]:
     value, weight, recurrence = (node.operand(i) for i in range(3))
     bias, lengths, initial = node.input(3), node.input(4), node.input(5)
     cells, peepholes = node.input(6), node.input(7)
+    whole = all(size is not None for size in (*value.sizes, *weight.sizes, *recurrence.sizes))
+    if not whole and (peepholes is not None or lengths is not None):
+        raise Refused(f"{kind} of a dynamic size with peepholes or lengths, which IREE ignores")
     batch_first = bool(node.attribute("layout", 0))
     if batch_first:
         value = value.transpose([1, 0, 2])
@@ -85,8 +89,7 @@ def _stacked(parts: Sequence[Value], axis: int) -> Value:
     wide = [part.unsqueeze(axis) for part in parts]
     if len(wide) == 1:
         return wide[0]
-    result: Value = wide[0].builder.add("Concat", *wide, axis=axis)
-    return result
+    return wide[0].builder.add("Concat", *wide, axis=axis)
 
 
 def _activations(node: Node, names: Sequence[str], start: int, count: int) -> list[Activation]:
@@ -95,7 +98,7 @@ def _activations(node: Node, names: Sequence[str], start: int, count: int) -> li
     clip = node.attribute("clip")
 
     def activation(name: str, index: int) -> Activation:
-        attributes: dict[str, float] = {}
+        attributes: dict[str, Any] = {}
         alpha = alphas[index] if index < len(alphas) else _ALPHA.get(name)
         if name in _ALPHA and alpha is not None:
             attributes["alpha"] = alpha
@@ -108,8 +111,7 @@ def _activations(node: Node, names: Sequence[str], start: int, count: int) -> li
             if clip:
                 raised = value.builder.add("Max", value, value.lifted(-clip))
                 value = value.builder.add("Min", raised, value.lifted(clip))
-            result: Value = value.builder.add(name, value, **attributes)
-            return result
+            return value.builder.add(name, value, **attributes)
 
         return apply
 
@@ -147,8 +149,7 @@ def _direction(
     collected = [zeros(builder, value.dtype, shape)] if node.wants(0) else []
     count = len(state)
 
-    def iteration(step: Value, current: Sequence[Value]) -> list[Value]:
-        child = step.builder
+    def iteration(child: Builder, step: Value, current: Sequence[Value]) -> list[Value]:
         place = steps - 1 - step if reverse else step
         inner = child.values
         x = inner[projected.name].take(place, 0)

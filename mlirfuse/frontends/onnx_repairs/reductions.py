@@ -19,14 +19,15 @@ def reduction(node: Node) -> Value | None:
     value, axes = node.operand(0), node.input(1)
     keep = bool(node.attribute("keepdims", 1))
     listed = node.attribute("axes")
-    rank = value.rank
+    rank, opset = value.rank, node.builder.opset
     if axes is None or axes.array is not None:
-        given = listed if axes is None else [int(axis) for axis in axes.array]
+        known = None if axes is None else axes.array
+        given = listed if known is None else [int(axis) for axis in known]
         if not given:
             if node.attribute("noop_with_empty_axes", 0):
                 return _each(node.kind, value)
             given = range(rank)
-        return _reduced(node.kind, value, tuple(sorted(axis % rank for axis in given)), keep)
+        return _reduced(node.kind, value, tuple(sorted(axis % rank for axis in given)), keep, opset)
     (count,) = axes.static
     expected = node.result_shape()
     candidates = [
@@ -35,7 +36,7 @@ def reduction(node: Node) -> Value | None:
         if expected is None or _fits(value.sizes, choice, keep, expected)
     ]
     return over_axes(
-        axes, rank, candidates, lambda chosen: _reduced(node.kind, value, chosen, keep)
+        axes, rank, candidates, lambda chosen: _reduced(node.kind, value, chosen, keep, opset)
     )
 
 
@@ -61,38 +62,35 @@ def _each(kind: str, value: Value) -> Value:
     if kind == "ReduceSumSquare":
         return value * value
     if kind == "ReduceLogSum":
-        result: Value = value.builder.add("Log", value)
-        return result
+        return value.builder.add("Log", value)
     return value
 
 
-def _reduced(kind: str, value: Value, axes: tuple[int, ...], keep: bool) -> Value:
+def _reduced(kind: str, value: Value, axes: tuple[int, ...], keep: bool, opset: int) -> Value:
     """A reduction over constant axes."""
     builder = value.builder
     result: Value
     if kind == "ReduceL1":
-        return _reduced("ReduceSum", abs(value), axes, keep)
+        return _reduced("ReduceSum", abs(value), axes, keep, opset)
     if kind == "ReduceSumSquare":
-        return _reduced("ReduceSum", value * value, axes, keep)
+        return _reduced("ReduceSum", value * value, axes, keep, opset)
     if kind == "ReduceL2":
-        result = builder.add("Sqrt", _reduced("ReduceSumSquare", value, axes, keep))
+        result = builder.add("Sqrt", _reduced("ReduceSumSquare", value, axes, keep, opset))
         return result
     if kind == "ReduceLogSum":
-        result = builder.add("Log", _reduced("ReduceSum", value, axes, keep))
+        result = builder.add("Log", _reduced("ReduceSum", value, axes, keep, opset))
         return result
     if kind == "ReduceLogSumExp":
-        highest = _reduced("ReduceMax", value, axes, keep=True)
+        highest = _reduced("ReduceMax", value, axes, True, opset)
         infinite = abs(highest).equals(float("inf"))
         highest = infinite.where(highest.lifted(0.0), highest)
-        summed = _reduced("ReduceSum", builder.add("Exp", value - highest), axes, keep)
+        summed = _reduced("ReduceSum", builder.add("Exp", value - highest), axes, keep, opset)
         return builder.add("Log", summed) + (highest if keep else highest.squeeze(*axes))
     if not axes:
         return value
-    if builder.opset >= (_LISTED_AXES if kind == "ReduceSum" else 18):
-        result = builder.emit(kind, value, np.array(axes, np.int64), keepdims=int(keep))
-    else:
-        result = builder.emit(kind, value, axes=list(axes), keepdims=int(keep))
-    return result
+    if opset >= (_LISTED_AXES if kind == "ReduceSum" else 18):
+        return builder.emit(kind, value, np.array(axes, np.int64), keepdims=int(keep))
+    return builder.emit(kind, value, axes=list(axes), keepdims=int(keep))
 
 
 def scan(node: Node) -> Value:
@@ -103,9 +101,10 @@ def scan(node: Node) -> Value:
         raise Unsupported("IREE takes a constant axis")
 
     def build(axes: tuple[int, ...]) -> Value:
-        result: Value
         if node.kind == "CumSum":
-            result = node.again(value, node.builder.constant(np.array(axes[0], np.int64)))
+            chosen = node.builder.constant(np.array(axes[0], np.int64))
+            (result,) = node.again(value, chosen)
+            assert result is not None
             return result
         return _product(value, axes[0], exclusive=bool(exclusive), reverse=bool(reverse))
 

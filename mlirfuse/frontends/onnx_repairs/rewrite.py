@@ -10,14 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.builder import (
-    KNOWN_ELEMENTS,
-    Builder,
-    Repair,
-    merged_type,
-    type_proto,
-)
-from mlirfuse.frontends.onnx_repairs.values import Value, shape_of
+from mlirfuse.frontends.onnx_repairs.builder import KNOWN_ELEMENTS, Builder, Repair
+from mlirfuse.frontends.onnx_repairs.values import Value, merged_type, shape_of, type_proto
 
 Scope = dict[str, Value | None]
 """The built tensor of each name of the given graph; None for an omitted one."""

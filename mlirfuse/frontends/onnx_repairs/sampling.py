@@ -96,8 +96,7 @@ def _tap(index: Value, weight: Value, padding: str, size: int, low: float, high:
 def _clip(value: Value, low: float, high: float) -> Value:
     builder = value.builder
     raised = builder.add("Max", value, value.lifted(low))
-    result: Value = builder.add("Min", raised, value.lifted(high))
-    return result
+    return builder.add("Min", raised, value.lifted(high))
 
 
 def _reflected(place: Value, low: float, high: float) -> Value:
@@ -130,7 +129,6 @@ def _weighted(data: Value, taps: Sequence[Sequence[Tap]], sizes: Sequence[int]) 
       taps: for each axis, the taps, of shape batch, points.
       sizes: of the axes.
     """
-    batch, channels, _ = data.static
     total: Value | None = None
     for combination in itertools.product(*taps):
         index, weight = combination[0]
@@ -149,8 +147,7 @@ def gather_batch(data: Value, index: Value) -> Value:
     if batch == 1:
         return data.take(index.reshape([points]), 2)
     wide = index.unsqueeze(1).expand([batch, channels, points])
-    result: Value = data.builder.add("GatherElements", data, wide, axis=2)
-    return result
+    return data.builder.add("GatherElements", data, wide, axis=2)
 
 
 def roi_align(node: Node) -> Value:
@@ -180,18 +177,18 @@ def roi_align(node: Node) -> Value:
         base = data.builder.add("Floor", place)
         part = place - base
         shape = [count, -1, 1] if axis == 0 else [count, 1, -1]
-        wide = [count, cells[0] * samples, cells[1] * samples]
+        samples_shape = [count, cells[0] * samples, cells[1] * samples]
         taps.append(
             [
                 (
                     _clip(base + float(i), 0.0, size - 1.0)
                     .cast(TensorProto.INT64)
                     .reshape(shape)
-                    .expand(wide)
+                    .expand(samples_shape)
                     .reshape([count, -1]),
                     outside.where(weight.lifted(0.0), weight)
                     .reshape(shape)
-                    .expand(wide)
+                    .expand(samples_shape)
                     .reshape([count, -1]),
                 )
                 for i, weight in ((0, 1.0 - part), (1, part))
@@ -201,11 +198,11 @@ def roi_align(node: Node) -> Value:
     shape = [count, channels, cells[0], samples, cells[1], samples]
     if node.attribute("mode", "avg") == "avg":
         return _weighted(images, taps, sizes).reshape(shape).reduce("ReduceMean", [3, 5])
-    parts = []
+    parts: list[Value] = []
     for combination in itertools.product(*taps):
-        (row, high), (column, wide_) = combination
+        (row, tall), (column, wide) = combination
         index = row * sizes[1] + column
-        parts.append(gather_batch(images, index) * (high * wide_).unsqueeze(1))
+        parts.append(gather_batch(images, index) * (tall * wide).unsqueeze(1))
     highest = parts[0]
     for part in parts[1:]:
         highest = data.builder.add("Max", highest, part)

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
-from mlirfuse.frontends.onnx_repairs.choices import over_axes
+from mlirfuse.frontends.onnx_repairs.choices import by_value, over_axes
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type
 
 DIRECT = 512
@@ -88,13 +88,12 @@ def _transform(value: Value, axis: int, count: int, *, inverse: bool, onesided: 
     if inverse and onesided:
         results = results[:1]
     stacked = [part.transpose(back).unsqueeze(-1) for part in results]
-    whole = stacked[0] if len(stacked) == 1 else _joined(*stacked, rank - 1)
+    whole = stacked[0] if len(stacked) == 1 else _joined(stacked[0], stacked[1], rank - 1)
     return whole.cast(dtype)
 
 
 def _joined(left: Value, right: Value, axis: int) -> Value:
-    result: Value = left.builder.add("Concat", left, right, axis=axis)
-    return result
+    return left.builder.add("Concat", left, right, axis=axis)
 
 
 def _fourier(
@@ -166,21 +165,27 @@ def stft(node: Node) -> Value:
     onesided = bool(node.attribute("onesided", 1))
     builder = node.builder
     frames = int(shape[1] or 0)
+
+    def framed(count: int) -> Value:
+        starts = builder.constant(np.arange(frames, dtype=np.int64)) * step.cast(
+            TensorProto.INT64
+        ).reshape([])
+        index = starts.unsqueeze(1) + np.arange(count)
+        value = signal if signal.rank == 3 else signal.unsqueeze(2)
+        last = value.static[1] - 1
+        index = (index > last).where(index.lifted(last), index)
+        frame = value.take(index, 1)
+        if window is not None:
+            frame = frame * window.reshape([1, 1, count, 1])
+        return _transform(frame, 2, count, inverse=False, onesided=onesided)
+
     if window is not None:
         count = window.static[0]
-    elif length is not None and length.array is not None:
-        count = int(length.array)
     else:
+        if length is None:
+            raise Unsupported("a frame has no length")
         bins = int(shape[2] or 0)
-        if onesided:
-            raise Unsupported("the length of a frame is not known")
-        count = bins
-    starts = builder.constant(np.arange(frames, dtype=np.int64)) * step.cast(
-        TensorProto.INT64
-    ).reshape([])
-    index = starts.unsqueeze(1) + np.arange(count)
-    value = signal if signal.rank == 3 else signal.unsqueeze(2)
-    framed = value.take(index, 1)
-    if window is not None:
-        framed = framed * window.reshape([1, 1, count, 1])
-    return _transform(framed, 2, count, inverse=False, onesided=onesided)
+        lengths = [2 * bins - 2, 2 * bins - 1] if onesided else [bins]
+        sizes = [np.array([count]) for count in lengths]
+        return by_value(length.reshape([1]), sizes, lambda size: framed(int(size[0])))
+    return framed(count)
