@@ -10,7 +10,7 @@ import numpy as np
 
 from mlirfuse.core import Numerics, Report
 from mlirfuse.plugins import registry
-from mlirfuse.runtime.arrays import dtype_name
+from mlirfuse.runtime.arrays import dtype_name, numpy_dtype, numpy_of
 from mlirfuse.runtime.inputs import Array
 
 TOLERANCES: dict[Numerics, dict[str, float]] = {
@@ -38,7 +38,7 @@ class Difference:
     Attributes:
       name: name of the result.
       dtype: its element type.
-      against: the reference, `float64` or `unfused`.
+      against: the reference: `float64`, `unfused`, or the framework.
       max_error: largest difference, relative to the largest magnitude of the result; infinite where
         shapes, NaNs or infinities differ.
       norm_error: 2-norm of the differences, relative to that of the result.
@@ -111,10 +111,57 @@ def compare(
     return found
 
 
+def with_framework(
+    ours: Sequence[Array],
+    dtypes: Sequence[str],
+    theirs: Sequence[Any],
+    *,
+    framework: str,
+    demoted: bool,
+    tolerance: float | None,
+) -> list[Difference]:
+    """Compares results with the framework's; another count or element type is an infinite error.
+
+    Args:
+      ours: results of the program.
+      dtypes: their element types as the program states them.
+      theirs: results of the framework, arrays of any kind.
+      framework: `torch`, `jax` or `onnx`.
+      demoted: whether f32 stands for f64.
+      tolerance: as for `compare`. The default is that of rewrites that change precision: frameworks
+        accumulate in other orders and types.
+    """
+    if len(ours) != len(theirs):
+        name = f"{len(ours)} results for {len(theirs)}"
+        return [Difference(name, "-", framework, np.inf, np.inf, None, 0.0)]
+    found = []
+    for index, (result, dtype, other) in enumerate(zip(ours, dtypes, theirs, strict=True)):
+        wanted = np.asarray(numpy_of(other))
+        kind = dtype_name(wanted)
+        same = dtype == (kind.replace("f64", "f32") if demoted else kind)
+        got = result if result.dtype == wanted.dtype else result.view(numpy_dtype(dtype))
+        errors_found = errors(got, wanted) if same or demoted else (np.inf, np.inf)
+        allowed = TOLERANCES[Numerics.PRECISION_CHANGING].get(dtype, 0.0)
+        name = f"result {index}" if same else f"result {index}, {kind} in {framework}"
+        found.append(
+            Difference(
+                name,
+                dtype,
+                framework,
+                *errors_found,
+                None,
+                allowed if tolerance is None else tolerance,
+            )
+        )
+    return found
+
+
 def errors(got: Array, wanted: Array) -> tuple[float, float]:
     """The largest and the 2-norm error, each relative to the wanted values."""
     if got.shape != wanted.shape:
         return np.inf, np.inf
+    if np.iscomplexobj(wanted):
+        got, wanted = (np.stack([array.real, array.imag]) for array in (got, wanted))
     left, right = got.astype(np.float64), wanted.astype(np.float64)
     finite = np.isfinite(right)
     special = np.array_equal(left[~finite], right[~finite], equal_nan=True)

@@ -3,7 +3,9 @@
     checked = mlirfuse.verify(model, example_inputs, groups=True)
     assert checked.ok, checked.text()
 
-Both programs are called with the same seeded inputs, each in a separate process. With `groups` each
+Both programs are called with the same seeded inputs, each in a separate process. The results are
+compared with those of the framework too, its element types included: the unfused program and the
+float64 reference share the import, and so its faults. With `groups` each
 group is also compiled alone and compared with its unfused ops, so that a wrong group is found even
 when the model's results happen to agree.
 """
@@ -64,23 +66,30 @@ class Verification:
       groups: the checks of single groups; empty unless requested.
       report: the engine's report.
       note: the reason why there is no float64 reference; empty when there is one.
+      framework: the results compared with PyTorch's, JAX's or those of ONNX's reference evaluator.
+      framework_note: the reason why there is no such comparison; empty when there is one.
     """
 
     outputs: tuple[Difference, ...]
     groups: tuple[GroupCheck, ...]
     report: Report
     note: str = ""
+    framework: tuple[Difference, ...] = ()
+    framework_note: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether every error is within its tolerance."""
-        return all(d.ok for d in self.outputs) and all(g.ok for g in self.groups)
+        compared = (*self.outputs, *self.framework)
+        return all(d.ok for d in compared) and all(g.ok for g in self.groups)
 
     def text(self) -> str:
         """A line for each result and each group."""
-        lines = [*map(str, self.outputs), *map(str, self.groups)]
+        lines = [*map(str, self.outputs), *map(str, self.framework), *map(str, self.groups)]
         if self.note:
             lines.append(f"no float64 reference: {self.note}")
+        if self.framework_note:
+            lines.append(f"not compared with the framework: {self.framework_note}")
         return "".join(f"{line}\n" for line in lines)
 
     def failure(self) -> str:
@@ -89,7 +98,8 @@ class Verification:
             for difference in group.outputs:
                 if not difference.ok:
                     return f"{str(group).splitlines()[0]} {difference}"
-        return next((str(d) for d in self.outputs if not d.ok), "")
+        compared = (*self.outputs, *self.framework)
+        return next((str(d) for d in compared if not d.ok), "")
 
 
 def verify(
@@ -191,8 +201,32 @@ class _Verifier:
             numerics=compare.loosest(report),
             tolerance=self.tolerance,
         )
+        framework, framework_note = self._framework(ours, inputs)
         checked = self._groups(compiled.switches, compiled.faults) if groups else ()
-        return Verification(tuple(outputs), checked, report, note)
+        return Verification(tuple(outputs), checked, report, note, framework, framework_note)
+
+    def _framework(
+        self, ours: Sequence[Array], inputs: Sequence[Array]
+    ) -> tuple[tuple[Difference, ...], str]:
+        """The results compared with the framework's, or none and the reason."""
+        from mlirfuse.debug import compare
+
+        model = self.compilation.imported
+        if model.reference is None:
+            return (), f"{model.source} has no reference in {model.frontend}"
+        try:
+            results = model.reference(inputs)
+        except Exception as error:
+            return (), f"{model.frontend} failed: {type(error).__name__}: {error}"
+        found = compare.with_framework(
+            ours,
+            [spec.dtype for spec in model.outputs],
+            results,
+            framework=model.frontend,
+            demoted=self.compilation.compiler.target.demotes_f64,
+            tolerance=self.tolerance,
+        )
+        return tuple(found), ""
 
     def _call(self, program: Path, inputs: Sequence[Array], signature: Signature) -> list[Array]:
         from mlirfuse.runtime import isolated

@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ class ImportedModel:
       workdir: the directory that holds `path`; removed with the object.
       keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
         f32 too, for variances: there it becomes f32.
+      reference: the framework's own computation, from the flat arguments to the flat results; None
+        where there is none, as for MLIR, or for models that change state.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -73,5 +76,6 @@ class ImportedModel:
     parameters: tuple[Parameter, ...] = ()
     workdir: WorkDirectory | None = None
     keeps_f64: bool = False
+    reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()

@@ -92,7 +92,22 @@ def import_function(
     imported.inputs = name_specs(imported.inputs, names)
     kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
     imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
+    if len(kept) == len(leaves):
+        imported.reference = _evaluator(jitted, in_tree)
     return imported
+
+
+def _evaluator(function: Callable[..., Any], in_tree: Any) -> Callable[[Sequence[Any]], list[Any]]:
+    """JAX's own results of a function, for flat arguments of numpy."""
+
+    def call(flat: Sequence[Any]) -> list[Any]:
+        import jax
+
+        args, kwargs = jax.tree_util.tree_unflatten(in_tree, list(flat))
+        found: list[Any] = jax.tree_util.tree_leaves(function(*args, **kwargs))
+        return found
+
+    return call
 
 
 def import_exported(

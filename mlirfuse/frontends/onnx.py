@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -83,7 +83,17 @@ def import_file(
     )
     imported.inputs = _stated(imported.inputs, inputs)
     imported.outputs = _stated(imported.outputs, outputs)
+    names = [value.name for value in inputs]
+    imported.reference = lambda flat: _evaluated(path, dict(zip(names, flat, strict=True)))
     return imported
+
+
+def _evaluated(path: Path, values: Mapping[str, Any]) -> Sequence[Any]:
+    """The results of ONNX's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    results: Sequence[Any] = ReferenceEvaluator(str(path)).run(None, dict(values))
+    return results
 
 
 def _stated(

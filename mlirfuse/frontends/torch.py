@@ -77,13 +77,18 @@ def import_program(
     function: str | None = None,
     attention: str = "auto",
     timeout: float | None = None,
+    again: Callable[[], torch.export.ExportedProgram] | None = None,
 ) -> ImportedModel:
-    """Imports a result of `torch.export.export`. Arguments and errors as for `import_module`."""
+    """Imports a result of `torch.export.export`. Arguments and errors as for `import_module`.
+
+    `again` loads the program once more for `ImportedModel.reference`; None to keep this one.
+    """
     from mlirfuse.frontends.torch_boundary import expose, typed
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
+        evaluator,
         has_f64_tensors,
         lower_fx,
         parameters,
@@ -94,6 +99,7 @@ def import_program(
     if attention not in ATTENTION:
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     function = function or "main"
+    reference = evaluator(again or (lambda original=program: original))
     program = _decomposed(program, source, whole_attention=attention == "whole")
     _refuse_random(program, source)
     if attention == "whole":
@@ -114,6 +120,7 @@ def import_program(
     imported.keeps_f64 |= has_f64_tensors(program.graph)
     imported.flatten, imported.unflatten = boundary.wrap(*convention)
     imported.parameters = () if boundary.state else taken
+    imported.reference = None if boundary.updated else reference
     return imported
 
 
@@ -133,6 +140,7 @@ def import_file(
         function=function,
         attention=attention,
         timeout=timeout,
+        again=lambda: load_program(path),
     )
 
 

@@ -359,6 +359,32 @@ def calling_convention(
     return flatten, unflatten
 
 
+def evaluator(
+    load: Callable[[], torch.export.ExportedProgram],
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """PyTorch's own results of an exported program, for flat arguments of numpy."""
+
+    def call(flat: Sequence[Any]) -> list[Any]:
+        import torch
+        from torch.export.graph_signature import ConstantArgument, InputKind
+        from torch.utils import _pytree
+
+        from mlirfuse.runtime.arrays import torch_of
+
+        program, given = load(), iter(flat)
+        leaves = [
+            spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch_of(next(given))
+            for spec in program.graph_signature.input_specs
+            if spec.kind == InputKind.USER_INPUT
+        ]
+        args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+        with torch.no_grad():
+            results = program.module()(*args, **kwargs)
+        return [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+
+    return call
+
+
 def parameters(program: torch.export.ExportedProgram) -> tuple[Parameter, ...]:
     """The parameters of the imported model; none where a container is of a class of its own."""
     from torch.export.graph_signature import ConstantArgument, InputKind
