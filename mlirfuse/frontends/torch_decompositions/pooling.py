@@ -164,6 +164,10 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> torch.Tensor:
+        if x.dim() == rank + 1:  # IREE's importer takes batches only
+            rest = (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            given = rest if rank > 1 else rest[:5]
+            return op(x.unsqueeze(0), *given).squeeze(0)
         windows = _Windows(x, rank, kernel, stride, padding, 1, ceil_mode)
         if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
             args: tuple[Any, ...] = (x, kernel, stride, padding, ceil_mode, count_include_pad)
