@@ -142,6 +142,7 @@ def test_special_functions():
     check(model, x, p, a)
 
 
+@pytest.mark.filterwarnings("ignore:torch.triangular_solve is deprecated")
 def test_linear_algebra():
     def model(a, b):
         spd = a @ a.mT + torch.eye(5)
@@ -206,7 +207,7 @@ def test_pooling(dtype):
             F.max_unpool2d(value, index, 3, 2, 1, x.shape[2:]),
             F.avg_pool2d(x, 3, 2, ceil_mode=True),
             F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
-            F.avg_pool3d(x, 2, 2),
+            F.avg_pool3d(x.float(), 2, 2),
             F.adaptive_avg_pool2d(x, (3, 4)),
             F.adaptive_max_pool2d(x, (3, 4), return_indices=True),
             F.interpolate(x, size=(3, 7), mode="nearest-exact"),
@@ -237,15 +238,16 @@ def test_recurrent_layers_are_loops(kind):
     assert operations(import_model(layer, (x,))).count("linalg.matmul") < 20
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")
 def test_indices():
     def model(x, i, s):
         return (
             torch.put(x, i, s, accumulate=True),
             torch.index_reduce(x, 0, i, s.unsqueeze(1).expand(3, 7), "amax"),
             torch.scatter(x, 0, i.view(1, 3), s.view(1, 3), reduce="add"),
-            torch.diagonal_scatter(x, s[:2], 1)[:2],
+            torch.diagonal_scatter(x, s, 1),
             torch.as_strided_scatter(x, s, (3,), (8,), 1),
-            torch.gather(s[0], 0, i[0]),
+            torch.gather(s[0], 0, i[1]),
             torch.eye(3, dtype=torch.uint8),
             F.grid_sample(x.view(1, 1, 3, 7), s.view(1, 1, 3, 1).expand(1, 1, 3, 2)),
             F.grid_sample(
@@ -261,8 +263,7 @@ def test_indices():
 
     torch.manual_seed(0)
     x, s = torch.randn(3, 7), torch.tensor([0.3, -0.8, 1.4])
-    model_2 = lambda x, i, s: model(x.clone(), i, s)[:3] + model(x, i, s)[4:]  # noqa: E731
-    check(model_2, x, torch.tensor([2, 0, 1]), s)
+    check(model, x, torch.tensor([2, 0, 1]), s)
 
 
 def test_tensors_without_elements():

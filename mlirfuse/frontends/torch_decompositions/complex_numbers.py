@@ -73,7 +73,7 @@ def _is_complex(value: Any) -> bool:
     import torch
 
     if isinstance(value, torch.Tensor):
-        return value.dtype.is_complex
+        return bool(value.dtype.is_complex)
     return isinstance(value, complex) or (isinstance(value, torch.dtype) and value.is_complex)
 
 

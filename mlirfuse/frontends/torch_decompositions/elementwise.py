@@ -25,6 +25,7 @@ def table() -> Table:
         aten.squeeze.dims: _squeeze_dims,
         aten.gelu.default: _gelu,
         **{op.Scalar: _compared_in_one_type(op.Scalar) for op in comparisons},
+        **{op.Tensor: _compared_unsigned(op.Tensor) for op in comparisons},
         **{op.Scalar: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
@@ -96,9 +97,21 @@ def _compared_in_one_type(op: Any) -> Callable[..., Any]:
             return op(x, float(other))
         if not x.dtype.is_floating_point and isinstance(other, float):
             return op(x.to(torch.get_default_dtype()), other)
-        if x.dtype == torch.bool:
+        if not x.dtype.is_signed and x.dtype != torch.uint64:  # IREE compares with the sign
             return op(x.to(torch.int64), int(other))
         return NotImplemented
+
+    return decomposition
+
+
+def _compared_unsigned(op: Any) -> Callable[..., Any]:
+    def decomposition(x: torch.Tensor, y: torch.Tensor) -> Any:
+        import torch
+
+        small = (torch.bool, torch.uint8, torch.uint16)
+        if x.dtype not in small or y.dtype not in small:
+            return NotImplemented
+        return op(x.to(torch.int32), y.to(torch.int32))
 
     return decomposition
 
@@ -202,7 +215,10 @@ def _frexp(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _ldexp(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return x * torch.pow(2.0, exponent)
+    dtype = torch.result_type(x, exponent)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    wide = torch.float32 if is_half(dtype) else dtype
+    return (x.to(wide) * torch.exp2(exponent.to(wide))).to(dtype)
 
 
 def _heaviside(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

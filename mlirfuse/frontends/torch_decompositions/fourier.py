@@ -64,7 +64,7 @@ def dft(re: torch.Tensor, im: torch.Tensor | None, sign: int) -> Pair:
         return re @ c - im @ s, re @ s + im @ c
     inner = size // outer
     parts = [None if x is None else x.unflatten(-1, (outer, inner)).mT for x in (re, im)]
-    a_re, a_im = dft(parts[0], parts[1], sign)  # type: ignore[arg-type]
+    a_re, a_im = dft(parts[0], parts[1], sign)
     c, s = _roots(inner, outer, size, sign, re)
     t_re, t_im = (x.mT for x in _times(a_re, a_im, c, s))
     b_re, b_im = dft(t_re, t_im, sign)
@@ -73,7 +73,7 @@ def dft(re: torch.Tensor, im: torch.Tensor | None, sign: int) -> Pair:
 
 def _along(re: torch.Tensor, im: torch.Tensor | None, dim: int, sign: int) -> Pair:
     last = [None if x is None else x.movedim(dim, -1) for x in (re, im)]
-    found = dft(last[0], last[1], sign)  # type: ignore[arg-type]
+    found = dft(last[0], last[1], sign)
     return found[0].movedim(-1, dim), found[1].movedim(-1, dim)
 
 

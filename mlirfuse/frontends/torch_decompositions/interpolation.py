@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fractions
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +157,9 @@ def _grid_sampler(
         places = [start + offsets[at] for start, at in zip(starts, corner, strict=True)]
         if mode == 2:
             places = [_positions(p, n, padding, align) for p, n in zip(places, sizes, strict=True)]
-        weight = math.prod((weights[axis][at] for axis, at in enumerate(corner)), start=1.0)
+        weight = functools.reduce(
+            operator.mul, (weights[axis][at] for axis, at in enumerate(corner))
+        )
         value = _picked(x, places) * weight.unsqueeze(1)
         total = value if total is None else total + value
     assert total is not None

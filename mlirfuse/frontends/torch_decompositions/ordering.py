@@ -245,7 +245,7 @@ def _searchsorted(
     right = right or side == "right"
     given = torch.as_tensor(values, device=boundaries.device)
     if not isinstance(values, torch.Tensor):
-        given = torch.full((), values, dtype=boundaries.dtype, device=boundaries.device)  # type: ignore[arg-type]
+        given = torch.full((), values, dtype=boundaries.dtype, device=boundaries.device)
     key, edges = _comparable(given).unsqueeze(-1), _comparable(boundaries)
     if boundaries.dim() > 1:
         edges = edges.unsqueeze(-2)

@@ -164,9 +164,13 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> torch.Tensor:
+        if x.dim() == rank + 1:  # IREE's importer takes batches only
+            rest = (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            given = rest if rank > 1 else rest[:5]
+            return op(x.unsqueeze(0), *given).squeeze(0)
         windows = _Windows(x, rank, kernel, stride, padding, 1, ceil_mode)
         if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
-            args = (x, kernel, stride, padding, ceil_mode, count_include_pad)
+            args: tuple[Any, ...] = (x, kernel, stride, padding, ceil_mode, count_include_pad)
             if divisor_override is not None:
                 args = (*args, divisor_override)
             return otherwise(*args) if otherwise else NotImplemented
@@ -189,10 +193,10 @@ def _max_pool(rank: int) -> Callable[..., torch.Tensor]:
     return decomposition
 
 
-def _max_pool_with_indices(rank: int) -> Callable[..., Pair]:
+def _max_pool_with_indices(rank: int) -> Callable[..., Any]:
     """The values by IREE's pooling; the indices, where they are used, by slices."""
 
-    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
+    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         windows = _Windows(x, rank, *args, **kwargs)
         if _exact.get() or not windows.static:
             return NotImplemented

@@ -155,7 +155,7 @@ def _lstm(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-) -> Carried:
+) -> Any:
     if (dropout and train) or not isinstance(x.shape[1 if batch_first else 0], int):
         return NotImplemented
     y, (h, c) = _network(
@@ -164,7 +164,7 @@ def _lstm(
     return y, h, c
 
 
-def _layers(cell: Cell) -> Callable[..., Carried]:
+def _layers(cell: Cell) -> Callable[..., Any]:
     def decomposition(
         x: torch.Tensor,
         state: torch.Tensor,
@@ -175,7 +175,7 @@ def _layers(cell: Cell) -> Callable[..., Carried]:
         train: bool,
         bidirectional: bool,
         batch_first: bool,
-    ) -> Carried:
+    ) -> Any:
         if (dropout and train) or not isinstance(x.shape[1 if batch_first else 0], int):
             return NotImplemented
         y, (h,) = _network(

@@ -6,7 +6,7 @@ values. All n / 2 pairs of a round rotate at once, in the order of a round-robin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 from mlirfuse.frontends.torch_decompositions.loops import Carried, repeat
@@ -101,7 +101,7 @@ def _svd(
     compute_uv: bool = True,
     *,
     driver: str | None = None,
-) -> Carried:
+) -> Any:
     if a.dtype.is_complex or (compute_uv and full_matrices and a.shape[-2] != a.shape[-1]):
         return NotImplemented
     if a.shape[-2] >= a.shape[-1]:
@@ -117,7 +117,7 @@ def _eigh(
     a: torch.Tensor,
     UPLO: str = "L",
     compute_v: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
     """The singular values of `a + shift`, which has no negative eigenvalue, minus the shift."""
     import torch
 
@@ -140,7 +140,7 @@ def _pinv(
     atol: torch.Tensor | None = None,
     rtol: torch.Tensor | None = None,
     hermitian: bool = False,
-) -> torch.Tensor:
+) -> Any:
     import torch
 
     if a.dtype.is_complex:
