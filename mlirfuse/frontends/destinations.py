@@ -21,7 +21,12 @@ from mlirfuse.structured.ir import ops
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_WRITERS = ("iree_linalg_ext.sort", "iree_linalg_ext.scatter", "tm_tensor.sort", "tm_tensor.scatter")
+_WRITERS = (
+    "iree_linalg_ext.sort",
+    "iree_linalg_ext.scatter",
+    "tm_tensor.sort",
+    "tm_tensor.scatter",
+)
 """Ops that read and write their last operands, one for each result."""
 
 

@@ -97,7 +97,9 @@ def _scatter(
     partial = [d for d in range(rank) if d not in whole] or [0]
     whole = [d for d in range(rank) if d not in partial]
     starts = [
-        rows[:, numbers.mapped.index(d)] if d in numbers.mapped else jnp.zeros(len(rows), rows.dtype)
+        rows[:, numbers.mapped.index(d)]
+        if d in numbers.mapped
+        else jnp.zeros(len(rows), rows.dtype)
         for d in range(rank)
     ]
     fits = functools.reduce(
@@ -132,9 +134,7 @@ def _scatter(
     return result.transpose(back)
 
 
-def _rows(
-    operand: Array, indices: Array, updates: Array, numbers: _Numbers
-) -> tuple[Array, Array]:
+def _rows(operand: Array, indices: Array, updates: Array, numbers: _Numbers) -> tuple[Array, Array]:
     """Start indices as rows, and for each row a window of the operand's rank."""
     import jax.numpy as jnp
 
@@ -177,7 +177,7 @@ def _neutral(dtype: Any, combination: str) -> Any:
         # -0.0 added to a zero keeps its sign.
         zero = -0.0 if jnp.issubdtype(dtype, jnp.floating) else 0
         return 1 if combination == "mul" else zero
-    if dtype == bool:
+    if jnp.issubdtype(dtype, jnp.bool_):
         return combination == "min"
     if jnp.issubdtype(dtype, jnp.integer):
         limits = jnp.iinfo(dtype)
