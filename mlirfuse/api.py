@@ -15,6 +15,7 @@ from mlirfuse.core import Candidate, ImportFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.guards import Guard, check_policy
 from mlirfuse.runtime.module import FusedModule, load
+from mlirfuse.support.contained import LOG
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def compile(
             (image, report), times = compilation.cached(Cache.open()), {}
         else:
             (image, report), times = compilation.build(), {}
+        for note in report.notes:
+            LOG.warning("%s", note)
         return compilation.module(
             image, report, measured=times, guard=guarded, cuda_graph=cuda_graph
         )
@@ -165,11 +168,17 @@ def fuse(
       ImportFailedError: the text is not valid MLIR.
       PassFailedError: a pass failed; the module is untouched.
     """
-    from mlirfuse.pipelines import engine
+    from mlirfuse.pipelines import engine, unmatched
 
     machine = targets.parse(target)
     switched = resolved(options, switches)
-    return engine.run(_parsed(module), target=machine, options=switched)
+    given = _parsed(module)
+    fused, report = engine.run(given, target=machine, options=switched)
+    with given.context:
+        report.notes = unmatched.warnings(given, report, switched)
+    for note in report.notes:
+        LOG.warning("%s", note)
+    return fused, report
 
 
 def candidates(
@@ -181,7 +190,8 @@ def candidates(
 ) -> list[Candidate]:
     """Every fusion that was considered, taken or not, by rank: the most profitable first.
 
-    Arguments and errors are those of `fuse`.
+    Arguments and errors are those of `fuse`. For a model that is to be imported the report of
+    `mlirfuse.compile` has them.
     """
     from mlirfuse.explain.plain import ranked
 
@@ -200,6 +210,11 @@ def _parsed(module: ir.Module | str | bytes | os.PathLike[str]) -> ir.Module:
 
     if isinstance(module, ir.Module):
         return module
+    if not isinstance(module, str | bytes | os.PathLike):
+        raise UsageError(
+            f"takes MLIR: a module, text, bytecode or a path, not {type(module).__name__}; for a"
+            " model call mlirfuse.compile, and mlirfuse.explain.candidates_text with its report"
+        )
     if isinstance(module, str) and ("\n" in module or "{" in module):
         module = module.encode()
     name = "<text>"

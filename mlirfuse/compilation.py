@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +14,8 @@ from mlirfuse.core import Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
+from mlirfuse.support import temporary
+from mlirfuse.support.contained import LOG
 from mlirfuse.support.signature import demoted
 from mlirfuse.targets.base import Target
 
@@ -38,7 +39,11 @@ def resolved(options: Options, switches: Mapping[str, Any]) -> FusionOptions:
         raise UsageError(
             f"options= and {next(iter(switches))}= are both given; put the switch into the options"
         )
-    return FusionOptions.of(options if options is not None else switches)
+    made = FusionOptions.of(options if options is not None else switches)
+    if made is not options:  # the command lines show the notes of options that they have resolved
+        for note in made.notes:
+            LOG.warning("%s", note)
+    return made
 
 
 @contextlib.contextmanager
@@ -62,28 +67,38 @@ def open_model(
     """
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.frontends import import_model
+    from mlirfuse.support.subprocess import check_timeout
 
+    check_timeout(timeout)
     compiler = Compiler(targets.parse(target), options, timeout)
     compiler.flags(fused=not stock)
-    imported = import_model(
-        model,
-        example_inputs,
-        dynamic_shapes=dynamic_shapes,
-        function=function,
-        attention=attention,
-        timeout=timeout,
-    )
-    if compiler.target.demotes_f64 and not imported.normalized:
-        imported = dataclasses.replace(
-            imported,
-            inputs=tuple(map(demoted, imported.inputs)),
-            outputs=tuple(map(demoted, imported.outputs)),
+    with temporary.noticing_full():
+        imported = import_model(
+            model,
+            example_inputs,
+            dynamic_shapes=dynamic_shapes,
+            function=function,
+            attention=attention,
+            timeout=timeout,
         )
+    if compiler.target.demotes_f64 and not imported.normalized:
+        imported = _with_f32(imported, compiler.target)
     with (
         imported.workdir or contextlib.nullcontext(),
-        tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder,
+        temporary.folder("mlirfuse-") as folder,
     ):
-        yield Compilation(compiler, imported, Path(folder), stock, count_stock)
+        yield Compilation(compiler, imported, folder, stock, count_stock)
+
+
+def _with_f32(imported: ImportedModel, target: Target) -> ImportedModel:
+    """The model for a target on which IREE converts f64 to f32; a warning says so."""
+    inputs, outputs = (tuple(map(demoted, specs)) for specs in (imported.inputs, imported.outputs))
+    if (inputs, outputs) != (tuple(imported.inputs), tuple(imported.outputs)):
+        LOG.warning(
+            "%s: %s has no float64: arguments and results of float64 are float32",
+            *(imported.source, target),
+        )
+    return dataclasses.replace(imported, inputs=inputs, outputs=outputs)
 
 
 @dataclasses.dataclass(slots=True)
@@ -128,7 +143,7 @@ class Compilation:
 
     def dump(self, folder: Path) -> None:
         """Writes the IR before and after each pass that changes it, by a run for that alone."""
-        from mlirfuse.backend.grouping import group
+        from mlirfuse.backend.grouping_process import group
 
         group(
             self.normalized,
@@ -237,6 +252,7 @@ class Compilation:
             source=imported.source,
             report=report,
             sizes=imported.sizes,
+            parameters=imported.parameters,
             measured=measured or {},
         )
         return FusedModule(

@@ -137,6 +137,7 @@ class Report:
       decisions: every candidate considered, in the order of consideration.
       dispatches: dispatch counts: `stock` without our passes, `fused` with them; a value is None
         until the program was compiled that way.
+      notes: warnings about the request, as of a switch that nothing matches.
       graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
         them; None when no program was compiled.
     """
@@ -150,6 +151,7 @@ class Report:
         default_factory=lambda: {"stock": None, "fused": None}
     )
     graph: dict[str, Any] | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """Applied rewrites per pass, for passes that fired."""
@@ -166,6 +168,7 @@ class Report:
             "passes": [dataclasses.asdict(p) for p in self.passes],
             "decisions": [d.to_dict() for d in self.decisions],
             "graph": self.graph,
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     @classmethod
@@ -187,4 +190,5 @@ class Report:
             decisions=[Decision.from_dict(d) for d in entry["decisions"]],
             dispatches=dict(entry["dispatches"]),
             graph=entry.get("graph"),
+            notes=list(entry.get("notes", ())),
         )

@@ -16,6 +16,7 @@ from mlirfuse import targets
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest, normalized
 from mlirfuse.frontends.lowering import one_line
 from mlirfuse.options import FusionOptions, switch_names
+from mlirfuse.support.subprocess import check_timeout
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +78,10 @@ class BackendOptions:
         for name in ("fallback", "freeze", "stock", "cache", "cuda_graph"):
             if not isinstance(values.get(name, True), bool):
                 raise UsageError(f"options: {name}={values[name]!r} is neither True nor False")
+        try:
+            check_timeout(values.get("timeout"))
+        except UsageError as error:
+            raise UsageError(f"options: {error}") from None
         if values.get("target") is not None:
             targets.parse(values["target"])
         place = "options of torch.compile"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
@@ -136,14 +136,24 @@ class Compiler:
         Raises:
           CompileFailedError, UsageError: as for `normalize`.
         """
-        if not fused and input_type is None and not self.target.bf16_instructions:
-            source = _without_bf16_conversions(source, output.with_suffix(".mlirbc"))
+        if not fused and input_type is None and codegen_repairs.needed(self.target):
+            source = self._repaired(source, output.with_suffix(".mlirbc"))
         statistics = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         arguments = (*start, *_statistics_flags(statistics))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         self._run("codegen", source, output, *arguments, *flags)
         return _count(statistics)
+
+    def _repaired(self, source: Path, output: Path) -> Path:
+        """The module at `source`, or its form in `output` where the code generator needs another."""
+        with ir.Context():
+            module = ir.Module.parseFile(os.fspath(source))
+            if not codegen_repairs.repair(module, self.target):
+                return source
+            with output.open("wb") as file:
+                module.operation.write_bytecode(file)
+        return output
 
     def dispatches(self, source: Path, output: Path, *, data_tiling: bool) -> None:
         """Compiles a grouped module until its dispatches are formed, into bytecode.
@@ -207,17 +217,6 @@ class Compiler:
             )
         if failure is not None:
             raise failure
-
-
-def _without_bf16_conversions(source: Path, output: Path) -> Path:
-    """The module at `source`, or its form in `output` where integers had to be rounded to bf16."""
-    with ir.Context():
-        module = ir.Module.parseFile(os.fspath(source))
-        if not round_integers_to_bf16(module):
-            return source
-        with output.open("wb") as file:
-            module.operation.write_bytecode(file)
-    return output
 
 
 def _statistics_flags(path: Path) -> tuple[str, str]:

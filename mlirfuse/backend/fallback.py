@@ -25,7 +25,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches, group
+from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches
+from mlirfuse.backend.grouping_process import group
 from mlirfuse.core import (
     CompileFailedError,
     Decision,

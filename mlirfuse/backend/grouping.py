@@ -14,8 +14,9 @@ from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines import containment
-from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, Faults, attempt
+from mlirfuse.pipelines import containment, unmatched
+from mlirfuse.pipelines.engine import Starting
+from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, REQUEST, Faults, attempt
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
@@ -80,6 +81,7 @@ def group(
     observer: Observer | None = None,
     dump_dir: Path | None = None,
     faults: Faults | None = None,
+    starting: Starting | None = None,
 ) -> Grouped:
     """Groups the module at `source`, which is at IREE's global-optimization level.
 
@@ -92,6 +94,7 @@ def group(
       dump_dir: existing directory for the IR before and after each pass that changed something.
       faults: parts of our own code that are left out since they raised; those that raise now are
         added. Without the feature `fallback` whatever raises is an error.
+      starting: called with the name of each pass before it runs.
 
     Raises:
       UsageError, PassFailedError, MustFuseError: as `containment.run`.
@@ -106,11 +109,15 @@ def group(
             faults=faults,
             observer=observer,
             dump_dir=dump_dir,
+            starting=starting,
         )
         groups: list[Group] = []
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
+        report.notes = attempt(
+            faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
+        )
         if faults is not None:
             faults.record(report)
         with output.open("wb") as file:

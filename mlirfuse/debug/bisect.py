@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mlirfuse.backend import cache
-from mlirfuse.backend.grouping import Grouped, group
+from mlirfuse.backend.grouping import Grouped
+from mlirfuse.backend.grouping_process import group
 from mlirfuse.compilation import Compilation
 from mlirfuse.core import Decision, MlirfuseError, UsageError
 from mlirfuse.debug import compare
@@ -101,6 +102,7 @@ class Bisect:
       oracle: decides whether a program fails.
       subject: the model.
       compiles: count of programs compiled and tested so far.
+      notes: warnings about the switches, once the search has begun.
       known: count of verdicts read from the file of an earlier run.
     """
 
@@ -148,6 +150,7 @@ class Bisect:
         self._trials = itertools.count()
         self._lock = threading.Lock()
         self._faults = Faults()
+        self.notes: tuple[str, ...] = ()
         key = cache.key(
             model.path,
             target=compilation.compiler.target,
@@ -173,6 +176,7 @@ class Bisect:
         disabled: tuple[str, ...] = ()
         first = self._grouped(None, disabled)
         total = len(_taken(first))
+        self.notes = tuple(first.report.notes)
         self.oracle.numerics = compare.loosest(first.report)
         if not self._verdict(total, disabled).bad:
             raise MlirfuseError(f"the model does not fail with its {total} rewrites")

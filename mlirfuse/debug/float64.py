@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from mlirfuse.runtime import isolated
 from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
+from mlirfuse.support import temporary
 from mlirfuse.support.signature import TensorSpec
 
 MAX_MODULE_BYTES = 1 << 28
@@ -62,7 +62,7 @@ def results(
         raise MlirfuseError(f"a program for {compiler.target} is not compiled for the CPU")
     if source.stat().st_size > MAX_MODULE_BYTES:
         raise MlirfuseError(f"the model is larger than {MAX_MODULE_BYTES >> 20} MiB")
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
+    with temporary.folder("mlirfuse-") as name:
         wide = Path(name, "wide.mlirbc")
         with ir.Context():
             module = widened(ir.Module.parseFile(os.fspath(source)))

@@ -28,6 +28,9 @@ BEFORE = "before.mlir"
 
 AFTER = "after.mlir"
 
+FILES = (BEFORE, AFTER, SCRIPT)
+"""Names of the files that hold modules and the script."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reproducer:

@@ -218,7 +218,7 @@ class _Verifier:
             return None, str(error)
 
     def _groups(self, options: FusionOptions, faults: Faults) -> tuple[GroupCheck, ...]:
-        from mlirfuse.backend.grouping import group
+        from mlirfuse.backend.grouping_process import group
         from mlirfuse.debug.outline import Outliner
         from mlirfuse.runtime.inputs import DYNAMIC_SIZE, call_shapes
         from mlirfuse.structured.ir.sizes import Sizes

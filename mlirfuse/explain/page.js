@@ -207,7 +207,7 @@
         return;
       }
       opened = h("tr", { class: "more" }, h("td", { colspan: "6" }, explanation(d),
-        h("div", { class: "label" }, `in @${d.function}`), runs(d.op_names, d.ops).map(opLine)));
+        h("div", { class: "label" }, d.function ? `in @${d.function}` : "in the whole module"), runs(d.op_names, d.ops).map(opLine)));
       row.after(opened);
     };
     row.addEventListener("click", toggle);

@@ -14,6 +14,7 @@ from typing import Any
 from mlirfuse.core import ImportFailedError, UsageError
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.support.signature import TensorSpec
+from mlirfuse.support.subprocess import check_timeout
 
 __all__ = ["ImportedModel", "TensorSpec", "import_model"]
 
@@ -71,6 +72,7 @@ def import_model(
       ImportFailedError: the model is damaged or IREE does not support a part of it.
       CompileFailedError: the lowering crashed or ran out of time.
     """
+    check_timeout(timeout)
     if isinstance(model, ImportedModel):
         return model
     common: dict[str, Any] = {"function": function, "timeout": timeout}

@@ -9,6 +9,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.support import temporary
+from mlirfuse.support.calling import Parameter
 from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 
@@ -20,7 +22,7 @@ class WorkDirectory:
     """
 
     def __init__(self) -> None:
-        self.name = tempfile.mkdtemp(prefix="mlirfuse-import-")
+        self.name = tempfile.mkdtemp(prefix="mlirfuse-import-", dir=temporary.place())
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
     def __enter__(self) -> str:
@@ -50,6 +52,8 @@ class ImportedModel:
         of `function`; None when arguments are passed as they are.
       unflatten: turns the list of flat results into the containers that the model returns; None
         for one result alone, or several in a tuple.
+      parameters: parameters of the model, for calls of a loaded program; empty where JSON cannot
+        describe their containers.
       workdir: the directory that holds `path`; removed with the object.
       keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
         f32 too, for variances: there it becomes f32.
@@ -66,6 +70,7 @@ class ImportedModel:
     frontend: str
     flatten: Any = None
     unflatten: Any = None
+    parameters: tuple[Parameter, ...] = ()
     workdir: WorkDirectory | None = None
     keeps_f64: bool = False
     normalized: bool = False

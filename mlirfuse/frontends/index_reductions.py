@@ -3,12 +3,14 @@
     %v, %i = linalg.generic {maximumf; cmpf ogt, select} ins(%x) outs(%low, %zero)
   becomes
     %v = linalg.generic {maximumf} ins(%x) outs(%low)
-    %i = linalg.generic {minsi of the indices with %x == %v or %x != %x} ins(%x, %v) outs(%big)
+    %f = linalg.generic {minimumf of the indices with %x == %v or %x != %x} ins(%x, %v) outs(%inf)
+    %i = linalg.generic {fptosi} ins(%f)
 
 The first form, that of IREE's importer of PyTorch and ONNX, passes over NaN, and so does its other
 form, `iree_linalg_ext.arg_compare`. On CUDA IREE 3.13 gives any of several equal elements, and
 "failed to distribute" for rows of 4096. The frameworks give the first NaN, else the first of equal
-elements. JAX's argmax, a reduction whose body says all this, becomes the same.
+elements. JAX's argmax, a reduction whose body says all this, becomes the same. Indices below 2^24
+are reduced as f32, which every target does well; on CUDA, IREE has the wrong identity for `minsi`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _COMBINERS = {
 }
 """Op of the reduction of the elements -> the one that propagates NaN."""
 
-_MAX_SMALL_INDEX = 2**31 - 1
+_MAX_FLOAT_INDEX = 2**24
+"""Largest size of which f32 holds every index."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,7 +229,8 @@ def _rewrite(op: ir.Operation, found: _Found) -> None:
     element = ops.element_type(source)
     given = ops.element_type(op.results[1])
     size = ops.shape(source)[reads.index(found.loop)]
-    kind = "i32" if size is not None and size <= _MAX_SMALL_INDEX else given
+    exact = size is not None and size <= _MAX_FLOAT_INDEX
+    kind = "f32" if exact else given
     with ir.InsertionPoint(op), op.location:
         value = builders.generic(
             [source],
@@ -235,14 +239,18 @@ def _rewrite(op: ir.Operation, found: _Found) -> None:
             iterators,
             lambda a: [builders.scalar(found.combiner, [a[0], a[1]], element)],
         ).results[0]
-        largest = builders.scalar_constant(2 ** (int(kind[1:]) - 1) - 1, kind)
+        largest = builders.scalar_constant(
+            float("inf") if exact else 2 ** (int(kind[1:]) - 1) - 1, kind
+        )
         sizes = builders.dynamic_sizes(op.results[1])
         empty = builders.empty(ops.shape(op.results[1]), kind, sizes)
 
         def first(a: list[ir.Value]) -> list[ir.Value]:
             loop = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), found.loop)
             place = ir.Operation.create("linalg.index", [ir.IndexType.get()], [], {"dim": loop})
-            index = builders.scalar("arith.index_cast", [place.result], kind)
+            index = builders.scalar("arith.index_cast", [place.result], "i32" if exact else kind)
+            if exact:
+                index = builders.scalar("arith.sitofp", [index], kind)
             if element.startswith("i"):
                 hit = builders.scalar("arith.cmpi", [a[0], a[1]], "i1", "0 : i64")
             else:
@@ -250,7 +258,8 @@ def _rewrite(op: ir.Operation, found: _Found) -> None:
                 nan = builders.scalar("arith.cmpf", [a[0], a[0]], "i1", "13 : i64")
                 hit = builders.scalar("arith.ori", [equal, nan], "i1")
             candidate = builders.scalar("arith.select", [hit, index, largest], kind)
-            return [builders.scalar("arith.minsi", [candidate, a[2]], kind)]
+            combiner = "arith.minimumf" if exact else "arith.minsi"
+            return [builders.scalar(combiner, [candidate, a[2]], kind)]
 
         place = builders.generic(
             [source, value],
@@ -259,14 +268,14 @@ def _rewrite(op: ir.Operation, found: _Found) -> None:
             iterators,
             first,
         ).results[0]
-        if kind != given:
+        if exact:
             identity = tuple(range(len(writes)))
             place = builders.generic(
                 [place],
                 [builders.empty(ops.shape(op.results[1]), given, sizes)],
                 [identity, identity],
                 ["parallel"] * len(writes),
-                lambda a: [builders.scalar("arith.extsi", [a[0]], given)],
+                lambda a: [builders.scalar("arith.fptosi", [a[0]], given)],
             ).results[0]
     op.results[0].replace_all_uses_with(value)
     op.results[1].replace_all_uses_with(place)

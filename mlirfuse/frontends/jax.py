@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from mlirfuse.frontends.lowering import (
     write_module,
 )
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ def import_function(
             source, in_tree, lowered.out_tree, kept, results
         )
     imported.inputs = name_specs(imported.inputs, names)
+    kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
+    imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
     return imported
 
 
@@ -133,6 +137,7 @@ def import_exported(
         exported.module_kept_var_idx,
         exported.out_avals,
     )
+    imported.parameters = _parameters(exported.in_tree, exported.module_kept_var_idx, ())
     return imported
 
 
@@ -263,10 +268,7 @@ def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -
     """Names of the flat arguments from the model's parameters, e.g. `x`, `params['w']`."""
     import jax
 
-    try:
-        parameters = list(inspect.signature(model).parameters)
-    except (TypeError, ValueError):
-        parameters = []
+    parameters = _parameter_names(model)
     names = []
     for kind, argument, *rest in paths:
         index = argument.idx if kind.idx == 0 else None
@@ -276,6 +278,29 @@ def _argument_names(model: Callable[..., Any], paths: Sequence[Sequence[Any]]) -
             name = parameters[index] if index < len(parameters) else f"arg{index}"
         names.append(name + jax.tree_util.keystr(tuple(rest)))
     return names
+
+
+def _parameter_names(model: Callable[..., Any]) -> list[str]:
+    """Names of the model's parameters, up to the first that stands for several arguments."""
+    try:
+        found = inspect.signature(model).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in itertools.takewhile(lambda p: p.kind not in several, found)]
+
+
+def _parameters(in_tree: Any, kept: Collection[int], names: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of the imported model; the program takes only the `kept` leaves."""
+    import jax
+
+    places = itertools.count()
+    leaves = [Leaf(next(places) if i in kept else None) for i in range(in_tree.num_leaves)]
+    try:
+        args, kwargs = jax.tree_util.tree_unflatten(in_tree, leaves)
+    except Exception:  # a class of the model's own may refuse stand-ins in any way it likes
+        return ()
+    return describe(args, kwargs, names)
 
 
 def _calling_convention(

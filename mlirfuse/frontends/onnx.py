@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import onnx
     from iree.compiler import ir
 
+_log = logging.getLogger("mlirfuse")
+
 _DATA_FIELDS = (
     "raw_data",
     "float_data",
@@ -29,6 +32,9 @@ _DATA_FIELDS = (
     "uint64_data",
 )
 """Fields of a `TensorProto` that hold its elements."""
+
+_FIRST_SCAN = 9
+"""Operator set that changed Scan, which ONNX's conversion does not know."""
 
 OPSET = 17
 """Version of the operator set that older models are converted to: the oldest that IREE supports."""
@@ -50,13 +56,16 @@ def import_file(
     """
     import onnx
 
+    from mlirfuse.frontends.onnx_repairs.casts import store
+
     function = function or "main"
     weights = Weights()
     model, arrays = _load(path)
-    inputs, outputs = list(model.graph.input), list(model.graph.output)
+    inputs, outputs = _copies(model.graph.input), _copies(model.graph.output)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     model.graph.name = function
+    store(model)
     _write(model, arrays, weights, unlowered, str(path))
     imported = lower(
         workdir,
@@ -80,16 +89,23 @@ def import_file(
 def _stated(
     specs: Sequence[TensorSpec], values: Sequence[onnx.ValueInfoProto]
 ) -> tuple[TensorSpec, ...]:
-    """The specs with the model's names, and with the signs that the lowering drops."""
+    """The specs with the model's names, and with the types that the lowering drops."""
+    from mlirfuse.frontends.onnx_repairs.casts import STORED
     from mlirfuse.frontends.onnx_repairs.values import UNSIGNED
 
     named = name_specs(specs, [value.name for value in values])
+    kinds = [value.type.tensor_type.elem_type for value in values]
     return tuple(
-        dataclasses.replace(spec, dtype=f"u{spec.dtype}")
-        if value.type.tensor_type.elem_type in UNSIGNED
-        else spec
-        for spec, value in zip(named, values, strict=True)
+        dataclasses.replace(
+            spec,
+            dtype=STORED.get(kind, f"u{spec.dtype}" if kind in UNSIGNED else spec.dtype),
+        )
+        for spec, kind in zip(named, kinds, strict=True)
     )
+
+
+def _copies(values: Iterable[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
+    return [type(value).FromString(value.SerializeToString()) for value in values]
 
 
 def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -97,9 +113,6 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     import onnx
     import onnx.inliner
     import onnx.version_converter
-
-    from mlirfuse.frontends.onnx_repairs import REPAIRS
-    from mlirfuse.frontends.onnx_repairs.rewrite import rewrite
 
     try:
         # From the file: the checker takes models of any size this way.
@@ -117,13 +130,39 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
             model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
         elif version < OPSET:
             failure = f"cannot convert it from operator set {version} to {OPSET}"
+            if version < _FIRST_SCAN and any(n.op_type == "Scan" for n in model.graph.node):
+                raise ValueError("Scan has other operands since operator set 9")
             model = onnx.version_converter.convert_version(model, OPSET)
         failure = "cannot infer its shapes"
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
         raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
-    rewrite(model, REPAIRS, arrays)
-    return model, arrays | _take_weights(model)
+    model = _rewritten(model, arrays, path)
+    arrays |= _take_weights(model)
+    return model, {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
+
+
+def _rewritten(
+    model: onnx.ModelProto, arrays: dict[str, np.ndarray], path: Path
+) -> onnx.ModelProto:
+    """The model with its operators repaired; the model itself where our code fails."""
+    from mlirfuse.frontends.onnx_repairs import REPAIRS
+    from mlirfuse.frontends.onnx_repairs.rewrite import rewrite
+    from mlirfuse.frontends.onnx_repairs.values import Refused
+
+    rebuilt = type(model).FromString(model.SerializeToString())
+    try:
+        rewrite(rebuilt, REPAIRS, arrays)
+    except Refused as error:
+        raise ImportFailedError(f"{path}: {error}") from error
+    except Exception as error:  # IREE may take the model as it is
+        _log.warning("%s: operators are not repaired: %r", path, error)
+        constants = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in constants]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+        return model
+    return rebuilt
 
 
 def _take_weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
@@ -200,6 +239,8 @@ def _write(
         ) from error
     for name in arrays:
         _make_literal(importer._nv_map[name].owner)
+    for bitcast in _operators(module.operation, "onnx.BitCast"):
+        _make_view(bitcast)
     write_module(module, path)
 
 
@@ -218,3 +259,42 @@ def _make_literal(constant: ir.Operation) -> None:
         )
     constant.results[0].replace_all_uses_with(literal.result)
     constant.erase()
+
+
+def _operators(module: ir.Operation, name: str) -> list[ir.Operation]:
+    """The ONNX operators of a name, in subgraphs too."""
+    from iree.compiler import ir
+
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value == name:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit)
+    return found
+
+
+def _make_view(bitcast: ir.Operation) -> None:
+    """Turns a BitCast, which IREE has no lowering for, into an op of the torch dialect."""
+    from iree.compiler import ir
+
+    (operand,), (result,) = bitcast.operands, bitcast.results
+    if operand.type == result.type:
+        result.replace_all_uses_with(operand)
+    else:
+        with bitcast.location, ir.InsertionPoint(bitcast):
+            # The lowering reads the result's type alone.
+            code = ir.Operation.create(
+                "torch.constant.int",
+                results=[ir.Type.parse("!torch.int")],
+                attributes={"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)},
+            )
+            view = ir.Operation.create(
+                "torch.aten.view.dtype",
+                results=[result.type],
+                operands=[operand, code.result],
+            )
+        result.replace_all_uses_with(view.result)
+    bitcast.erase()

@@ -6,6 +6,7 @@ traces; parameters are resources that are never copied.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -78,12 +79,14 @@ def import_program(
     timeout: float | None = None,
 ) -> ImportedModel:
     """Imports a result of `torch.export.export`. Arguments and errors as for `import_module`."""
+    from mlirfuse.frontends.torch_boundary import expose, typed
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
         has_f64_tensors,
         lower_fx,
+        parameters,
         share_sizes,
         tensor_names,
     )
@@ -92,17 +95,25 @@ def import_program(
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     function = function or "main"
     program = _decomposed(program, source, whole_attention=attention == "whole")
-    _refuse_mutation(program, source)
+    _refuse_random(program, source)
     if attention == "whole":
         zero_masked_rows(program)
+    convention, taken = calling_convention(program, source), parameters(program)
+    boundary = expose(program)
     share_sizes(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
-    imported.inputs = name_specs(imported.inputs, tensor_names(signature.input_specs))
-    imported.outputs = name_specs(imported.outputs, tensor_names(signature.output_specs))
+    imported.inputs = tuple(
+        dataclasses.replace(spec, name=boundary.names.get(spec.name, spec.name))
+        for spec in typed(name_specs(imported.inputs, tensor_names(signature.input_specs)), program)
+    )
+    imported.outputs = typed(
+        name_specs(imported.outputs, tensor_names(signature.output_specs)), program
+    )
     imported.sizes = dynamic_sizes(program)
-    imported.keeps_f64 = has_f64_tensors(program.graph)
-    imported.flatten, imported.unflatten = calling_convention(program, source)
+    imported.keeps_f64 |= has_f64_tensors(program.graph)
+    imported.flatten, imported.unflatten = boundary.wrap(*convention)
+    imported.parameters = () if boundary.state else taken
     return imported
 
 
@@ -186,11 +197,16 @@ def _decomposed(
 ) -> torch.export.ExportedProgram:
     import torch
 
+    from mlirfuse.frontends.torch_checks import drop_checks
     from mlirfuse.frontends.torch_decompositions import decomposition_table
 
     try:
         with quiet(), torch.no_grad():
-            return program.run_decompositions(decomposition_table(whole_attention=whole_attention))
+            program = program.run_decompositions(
+                decomposition_table(whole_attention=whole_attention)
+            )
+            drop_checks(program)
+            return program
     except MlirfuseError as error:
         raise ImportFailedError(f"{source}: {one_line(error)}") from error
     except Exception as error:
@@ -199,21 +215,10 @@ def _decomposed(
         ) from error
 
 
-def _refuse_mutation(program: torch.export.ExportedProgram, source: str) -> None:
-    """Refuses models that change state or draw random numbers: a program is a pure function."""
+def _refuse_random(program: torch.export.ExportedProgram, source: str) -> None:
+    """Refuses models that draw random numbers: a program is a function of its arguments."""
     import torch
 
-    signature = program.graph_signature
-    for names, kind in (
-        (signature.buffers_to_mutate, "buffer"),
-        (signature.user_inputs_to_mutate, "argument"),
-    ):
-        if names:
-            raise ImportFailedError(
-                f"{source}: the model changes its {kind} '{next(iter(names.values()))}' in place; "
-                "return the new value instead (a module in training mode updates statistics: call "
-                ".eval() first)"
-            )
     random = torch.Tag.nondeterministic_seeded
     attention = torch.ops.aten.scaled_dot_product_attention.default
     for node in program.graph.nodes:

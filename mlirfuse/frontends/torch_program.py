@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
+from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
+from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
 if TYPE_CHECKING:
@@ -46,10 +50,14 @@ def lower_fx(
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
+    replace_empty(program.graph)
     split_views(program.graph)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
-    except (AssertionError, NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+    except (
+        *(AssertionError, LookupError, NotImplementedError),
+        *(RuntimeError, TypeError, ValueError),
+    ) as error:
         raise ImportFailedError(
             f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
         ) from error
@@ -87,6 +95,7 @@ def _fx_module(
     from iree.compiler import ir
     from iree.compiler.extras import fx_importer
 
+    _add_unsigned_types()
     attributes: dict[tuple[Any, ...], ir.Attribute] = {}
 
     class Hooks(fx_importer.FxImporterHooks):  # type: ignore[misc]
@@ -146,6 +155,23 @@ def _fx_module(
             with _without_devices(program.graph_module):
                 importer.import_program(program, func_name=function)
     return importer.module
+
+
+def _add_unsigned_types() -> None:
+    """Adds the unsigned types that the tables of IREE 3.13's importer lack."""
+    import numpy as np
+    import torch
+    from iree.compiler import ir
+    from iree.compiler.extras import fx_importer
+
+    for bits, code in ((16, 27), (32, 28), (64, 29)):
+        dtype = getattr(torch, f"uint{bits}")
+        fx_importer.TORCH_DTYPE_TO_INT.setdefault(dtype, code)
+        fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM.setdefault(dtype, f"ui{bits}")
+        fx_importer.TORCH_DTYPE_TO_NPY_TYPE.setdefault(dtype, getattr(np, f"uint{bits}"))
+        fx_importer.TORCH_DTYPE_TO_MLIR_TYPE.setdefault(
+            dtype, functools.partial(ir.IntegerType.get_unsigned, bits)
+        )
 
 
 @contextlib.contextmanager
@@ -283,6 +309,7 @@ def calling_convention(
     program: torch.export.ExportedProgram, source: str
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
     """`flatten` and `unflatten` of the imported model."""
+    import torch
     from torch.export.graph_signature import ConstantArgument, InputKind
     from torch.utils import _pytree
 
@@ -293,7 +320,10 @@ def calling_convention(
         if spec.kind == InputKind.USER_INPUT
     ]
 
+    warned = False
+
     def flatten(*args: Any, **kwargs: Any) -> list[Any]:
+        nonlocal warned
         keywords = in_spec.child(1).context
         ordered = {key: kwargs[key] for key in keywords if key in kwargs}
         ordered.update(kwargs)
@@ -313,12 +343,43 @@ def calling_convention(
                 raise CallError(
                     f"{source}: an argument is {leaf!r}; the model was exported for {constant!r}"
                 )
+        if not warned and torch.is_grad_enabled() and any(map(_requires_grad, flat)):
+            warned = True
+            warnings.warn(
+                f"{source}: an argument requires a gradient, and the results of a compiled program "
+                "have none: call it under torch.no_grad(), or use "
+                "torch.compile(backend='mlirfuse')",
+                stacklevel=4,
+            )
         return flat
 
     def unflatten(results: Sequence[Any]) -> Any:
         return _pytree.tree_unflatten(list(results), out_spec)
 
     return flatten, unflatten
+
+
+def parameters(program: torch.export.ExportedProgram) -> tuple[Parameter, ...]:
+    """The parameters of the imported model; none where a container is of a class of its own."""
+    from torch.export.graph_signature import ConstantArgument, InputKind
+    from torch.utils import _pytree
+
+    count, leaves = 0, []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind != InputKind.USER_INPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            leaves.append(spec.arg.value)
+        else:
+            leaves.append(Leaf(count))
+            count += 1
+    args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    entry = program.module_call_graph[0].signature
+    return describe(args, kwargs, (entry and entry.forward_arg_names) or ())
+
+
+def _requires_grad(value: Any) -> bool:
+    return getattr(value, "requires_grad", False) is True
 
 
 def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ class Weights:
 
         if not self._arrays:
             return
-        make_readable()
+        make_readable(module.context)
         filled: dict[str, ir.Attribute] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:

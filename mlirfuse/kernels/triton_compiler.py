@@ -10,12 +10,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlirfuse.core import CompileFailedError, NoMatch, Reason
 from mlirfuse.kernels.plan import Kernel, Program
+from mlirfuse.support import temporary
 from mlirfuse.targets.base import Target
 
 
@@ -95,7 +95,7 @@ def build(program: Program, arch: str) -> Kernel:
     Raises:
       CompileFailedError: Triton refused the kernel, died, or ran out of time.
     """
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-kernel-") as folder:
+    with temporary.folder("mlirfuse-kernel-") as folder:
         known = ARCHITECTURES[arch]
         output = Path(folder, f"kernel.{known.suffix}")
         request = {
@@ -111,7 +111,7 @@ def build(program: Program, arch: str) -> Kernel:
             "subgroup": known.subgroup,
             "output": str(output),
         }
-        built = json.loads(_run(json.dumps(request), folder))
+        built = json.loads(_run(json.dumps(request), str(folder)))
         threads = built["warps"] * known.subgroup
         code, shared = output.read_bytes(), int(built["shared"])
         declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))

@@ -64,25 +64,46 @@ def scope(layer: Layer) -> Iterator[None]:
         _scopes.reset(token)
 
 
+def config_notes() -> list[str]:
+    """Remarks about tables of the configuration file that hold no switches of ours.
+
+    A `pyproject.toml`, which `CONFIG_VARIABLE` may name, has tables of other tools.
+    """
+    path, document = _config_document()
+    if path is None or path.name == "pyproject.toml":
+        return []
+    tool = document.get("tool", {})
+    tables = [name for name in document if name != "tool"]
+    tables += [f"tool.{name}" for name in tool if name != "mlirfuse"]
+    return [f"{path}: [{name}] is not read; switches are in [tool.mlirfuse]" for name in tables]
+
+
 def _config_file() -> list[Layer]:
-    chosen = os.environ.get(CONFIG_VARIABLE)
-    if chosen == "":
+    path, document = _config_document()
+    if path is None:
         return []
-    path = Path(chosen or CONFIG_NAME)
-    if chosen is None and not path.is_file():
-        return []
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        source = f"{CONFIG_VARIABLE}: " if chosen else ""
-        raise UsageError(f"{source}cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from None
     tool = document.get("tool", {})
     table = tool.get("mlirfuse", {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise UsageError(f"{path}: tool.mlirfuse must be a table of switches")
     return [(str(path), table)]
+
+
+def _config_document() -> tuple[Path | None, dict[str, Any]]:
+    """The configuration file and its content; None where there is none."""
+    chosen = os.environ.get(CONFIG_VARIABLE)
+    if chosen == "":
+        return None, {}
+    path = Path(chosen or CONFIG_NAME)
+    if chosen is None and not path.is_file():
+        return None, {}
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        source = f"{CONFIG_VARIABLE}: " if chosen else ""
+        raise UsageError(f"{source}cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from None
 
 
 def _environment(defaults: Mapping[str, object]) -> list[Layer]:

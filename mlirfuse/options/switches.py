@@ -209,7 +209,8 @@ class FusionOptions:
         around = places.surrounding(_defaults())
         with _loaded([*around, ("", given)]):
             layers = [(where, _read_place(where, found)) for where, found in around]
-            return cls(**places.merge([*layers, (place, _read_place("", given))]))
+            merged = places.merge([*layers, (place, _read_place("", given))])
+            return cls(**{**merged, "notes": (*places.config_notes(), *merged["notes"])})
 
     @classmethod
     def of(cls, value: FusionOptions | Mapping[str, Any] | None) -> FusionOptions:

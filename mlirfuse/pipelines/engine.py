@@ -17,7 +17,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+from mlirfuse.builders import codegen_repairs
 from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
     CompileFailedError,
@@ -86,7 +86,7 @@ def run(
       PassFailedError: a pass raised or left invalid IR.
       MustFuseError: ops that have to end in one group did not.
     """
-    make_readable()
+    make_readable(module.context)
     try:
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
@@ -242,8 +242,7 @@ class PipelineRun:
             if any(p.rewrites for p in report.passes):
                 drop_equal_results(self.module)
                 self._verify("")
-            if not self.state.target.bf16_instructions:
-                round_integers_to_bf16(self.module)
+            codegen_repairs.repair(self.module, self.state.target)
             self.state.must_fuse.check(self.module, report)
         return self.module, report
 
@@ -281,7 +280,9 @@ class PipelineRun:
         if runner.rewrites:
             if not runner.contained or any(len(f.blocks) > 1 for f in self.functions):
                 self.functions = None
-            if self.checked:
+            # A pass that is not ours may leave users of an op that is gone, which no other pass
+            # survives.
+            if self.checked or PASSES.get(fusion.name) is not fusion:
                 self._verify(fusion.name)
             self.dump.write(fusion.name, before, self.dump.text(self.module))
         return PassRun(fusion.name, refusal is None, runner.rewrites, 0.0)
@@ -338,6 +339,5 @@ def untouched(
     """A copy of the module that no pass has changed, and the report of that."""
     with module.context:
         copy = clone(module)
-        if not target.bf16_instructions:
-            round_integers_to_bf16(copy)
+        codegen_repairs.repair(copy, target)
     return copy, _report(target, options)

@@ -31,6 +31,9 @@ GROUPS = "groups"
 DATA_TILING = "data_tiling"
 """The hints of functions without one."""
 
+REQUEST = "request"
+"""The warnings about switches that nothing matches."""
+
 FALLBACK = "fallback"
 """The search for rewrites that IREE cannot compile: the program is the one without passes."""
 
@@ -42,11 +45,12 @@ class Faults:
     Attributes:
       passes: pass and symbol name of the function that it is left out of -> message.
       parts: other part, as `GRAPH` -> message.
+      logged: the messages that were logged, in order.
     """
 
     passes: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     parts: dict[str, str] = dataclasses.field(default_factory=dict)
-    _logged: set[str] = dataclasses.field(default_factory=set)
+    logged: dict[str, None] = dataclasses.field(default_factory=dict)
 
     def leave_out(self, name: str, functions: Iterable[str], message: str) -> bool:
         """Leaves a pass out of functions; returns whether it was in one of them."""
@@ -64,9 +68,16 @@ class Faults:
 
     def log(self, message: str) -> None:
         """Logs a warning that was not logged before."""
-        if message not in self._logged:
-            self._logged.add(message)
+        if message not in self.logged:
+            self.logged[message] = None
             LOG.warning("%s", message)
+
+    def merge(self, other: Faults) -> None:
+        """Leaves out the parts of another process too."""
+        self.passes.update(other.passes)
+        self.parts.update(other.parts)
+        for message in other.logged:
+            self.log(message)
 
     def record(self, report: Report) -> None:
         """Adds a decision to the report for each part that is no pass."""

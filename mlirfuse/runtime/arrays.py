@@ -32,12 +32,18 @@ _MLIR = {
     "float8_e4m3fnuz": "f8E4M3FNUZ",
     "float8_e5m2": "f8E5M2",
     "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU",
+    "float4_e2m1fn": "f4E2M1FN",
+    **{f"{sign}int{n}": f"{sign}i{n}" for sign in ("", "u") for n in (2, 4)},
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
 }
 """numpy's name of an element type -> MLIR's."""
 
 _NUMPY = {mlir: name for name, mlir in _MLIR.items()} | {"index": "int64"}
+
+STORED = frozenset({"f4E2M1FN", "f8E8M0FNU", "i2", "i4", "ui2", "ui4"})
+"""Element types of models that are bytes in their programs, as in numpy."""
 
 Kind = str
 """Package of an array: `numpy`, `torch` or `jax`."""
@@ -71,11 +77,12 @@ def common_kind(values: Iterable[Any]) -> Kind:
 
 def dtype_name(value: Any) -> str:
     """The element type of an array in MLIR's spelling."""
-    return _dtype_name(value.dtype)
+    return dtype_spelling(value.dtype)
 
 
 @functools.cache
-def _dtype_name(dtype: Any) -> str:
+def dtype_spelling(dtype: Any) -> str:
+    """An element type of numpy or torch in MLIR's spelling."""
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
     return _MLIR.get(name, name)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from mlirfuse.core import CallError
-from mlirfuse.runtime.arrays import ALIGNMENT, Kind, kind_of, numpy_dtype, numpy_of, torch_of
+from mlirfuse.runtime.arrays import (
+    ALIGNMENT,
+    STORED,
+    Kind,
+    dtype_name,
+    dtype_spelling,
+    kind_of,
+    numpy_dtype,
+    numpy_of,
+    torch_of,
+)
 from mlirfuse.support.signature import TensorSpec
 
 _HOST, _CUDA, _ROCM = 1, 2, 10
@@ -71,6 +82,8 @@ class Exchange:
         return self._send_numpy(np.asarray(value))
 
     def _send_torch(self, tensor: Any) -> Any:
+        import iree.runtime as rt
+
         torch = sys.modules["torch"]
         if tensor.requires_grad:
             tensor = tensor.detach()
@@ -95,12 +108,21 @@ class Exchange:
             address = tensor.data_ptr()
         self.shared.append((address, tensor.nbytes))
         self.owners.append(tensor)
-        return self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(tensor))
+        # iree-runtime 3.13 takes no DLPack tensor of eight-bit floats: bytes go, and the type.
+        bytewise = _is_float8(dtype_name(tensor))
+        raw = tensor.view(torch.uint8) if bytewise else tensor
+        view = self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
+        if not bytewise:
+            return view
+        element_type = _element_type(numpy_dtype(dtype_name(tensor)))
+        return rt.HalBufferView(view.get_buffer(), tuple(tensor.shape), element_type)
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
             self.home = next(iter(array.devices()))
         devices = array.devices()
+        if _is_float8(dtype_name(array)):
+            return self._send_numpy(np.asarray(array))
         if len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
@@ -147,7 +169,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if self.kind == "numpy" or self.dlpack is None:
+        if self.kind == "numpy" or self.dlpack is None or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -160,7 +182,10 @@ class Exchange:
             exported = _DlpackView(self.device, view, self.dlpack, self._device_index())
             return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
         capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
-        tensor = sys.modules["torch"].utils.dlpack.from_dlpack(capsule)
+        torch = sys.modules["torch"]
+        tensor = torch.utils.dlpack.from_dlpack(capsule)
+        if spec is not None and spec.dtype.startswith("ui"):
+            tensor = tensor.view(getattr(torch, numpy_dtype(spec.dtype).name))
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
@@ -177,8 +202,8 @@ class Exchange:
         # memory; numpy drops it from the bases of slices, which then read freed memory.
         raw = source.map().asarray([source.byte_length()], _BYTE)
         array = raw[:size].view(dtype).reshape(shape)
-        if spec is not None and spec.dtype.startswith("ui"):
-            array = array.view(numpy_dtype(spec.dtype))
+        if spec is not None:
+            array = array.view(_stated_type(dtype, spec.dtype))
         return array.copy() if self._is_shared(_address(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:
@@ -215,6 +240,15 @@ class Exchange:
         return False
 
 
+def _is_float8(mlir: str) -> bool:
+    return mlir.startswith("f8")
+
+
+@functools.cache
+def _holds_float8(element_type: int) -> bool:
+    return _dtype(element_type).name.startswith("float8")
+
+
 class _DlpackView:
     """A buffer view with the methods of the array API's `from_dlpack`."""
 
@@ -228,6 +262,15 @@ class _DlpackView:
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._device.create_dlpack_capsule(self._view, *self._dlpack_device)
+
+
+@functools.lru_cache(maxsize=256)
+def _stated_type(found: np.dtype[Any], stated: str) -> np.dtype[Any]:
+    """The type of a result by the model, which knows signs and types that are stored as bytes."""
+    if found.kind not in "iu" or not (stated in STORED or re.fullmatch(r"u?i\d+", stated)):
+        return found
+    wanted = numpy_dtype(stated)
+    return wanted if wanted.itemsize == found.itemsize else found
 
 
 @functools.cache
@@ -271,6 +314,8 @@ def _dtype(element_type: int) -> np.dtype[Any]:
 def _element_type(dtype: np.dtype[Any]) -> Any:
     from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
+    if dtype_spelling(dtype) in STORED:
+        dtype = _BYTE
     found = map_dtype_to_hal_element_type(dtype)
     if found is None:
         raise CallError(f"element type {dtype} has no counterpart in iree-runtime")

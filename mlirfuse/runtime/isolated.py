@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
 from mlirfuse.runtime.inputs import Array
+from mlirfuse.support import temporary
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import run_tool
 
@@ -90,7 +90,7 @@ def call_all(
 
     Arguments and errors are those of `call`.
     """
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as name:
+    with temporary.folder("mlirfuse-") as name:
         folder = Path(name)
         request = {
             "program": str(program.resolve()),
@@ -106,7 +106,7 @@ def call_all(
         }
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         interpreter = Path(sys.executable).name
-        arguments = ["-m", "mlirfuse.runtime.isolated", name]
+        arguments = ["-m", "mlirfuse.runtime.isolated", str(name)]
         run_tool(interpreter, arguments, stage="run", timeout=timeout)
         response = json.loads((folder / _RESPONSE).read_text(encoding="utf-8"))
         return [

@@ -12,6 +12,8 @@ from typing import Any
 
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.runtime import pytree
+from mlirfuse.support import calling
+from mlirfuse.support.calling import Parameter
 from mlirfuse.support.signature import DynamicSize, TensorSpec
 
 MEMBER = "mlirfuse.json"
@@ -39,6 +41,8 @@ class Manifest:
       source: file name or model name, for messages.
       report: the engine's report.
       sizes: dynamic sizes of the arguments whose range or equality is known.
+      parameters: parameters of the model, for calls in its own form; empty where these are not
+        known.
       measured: function -> its times with and without fusion, and the form that was kept; empty
         when nothing was measured.
     """
@@ -51,6 +55,7 @@ class Manifest:
     source: str
     report: Report
     sizes: tuple[DynamicSize, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     measured: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,6 +70,7 @@ class Manifest:
             "source": self.source,
             "report": self.report.to_dict(),
             "sizes": [_size_to_dict(size) for size in self.sizes],
+            "parameters": [parameter.to_dict() for parameter in self.parameters],
             "measured": dict(self.measured),
         }
 
@@ -91,6 +97,7 @@ class Manifest:
             source=_text(entry["source"]),
             report=Report.from_dict(entry["report"]),
             sizes=tuple(_size(e, inputs) for e in entry.get("sizes", ())),
+            parameters=calling.read(entry.get("parameters", ()), len(inputs)),
             measured=dict(entry.get("measured", {})),
         )
 

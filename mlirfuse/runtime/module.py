@@ -19,6 +19,8 @@ from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
 from mlirfuse.runtime.session import Session
+from mlirfuse.support.calling import bind
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.signature import TensorSpec
 
 _MAX_ARGUMENTS_LISTED = 8
@@ -86,11 +88,11 @@ class FusedModule:
         """Runs the program.
 
         Args:
-          *args: arguments of the model; for a loaded program the flat list of `inputs`.
+          *args: arguments of the model, or the flat list of `inputs`.
           out: arrays of numpy or torch that the results are copied into, one for each of `outputs`
             in a tuple or list, or a single array; they are returned in place of the results. The
             guard handles no such call. A model's own argument of this name takes precedence.
-          **kwargs: keyword arguments of the model; for a loaded program by their names in `inputs`.
+          **kwargs: keyword arguments of the model, or by their names in `inputs`.
 
         Raises:
           CallError: count, shape or element type of the arguments are not the program's, and the
@@ -169,7 +171,14 @@ class FusedModule:
         """The groups made, the fusions refused and the reasons, as text."""
         from mlirfuse import explain
 
-        return explain.text(self.report)
+        try:
+            return explain.text(self.report)
+        except Exception as error:
+            if "fallback" in self.report.options.get("disable_feature", ()):
+                raise
+            trace(error)
+            LOG.warning("%s: no explanation: %s", self.source, described(error))
+            return f"no explanation: {described(error)}\n"
 
     def on(
         self,
@@ -217,13 +226,39 @@ class FusedModule:
             return self._session
 
     def _flat_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments as a flat list, in the order of `inputs`."""
-        if self._flatten is not None:
-            flat = list(self._flatten(*args, **kwargs))
-        elif not kwargs:
-            flat = [*args]
-        else:
-            flat = [*args]
+        """The arguments as a flat list, in the order of `inputs`.
+
+        A fresh and a loaded program take the same calls: in the model's own form, and with the flat
+        list of `inputs`, by position or by their names.
+
+        Raises:
+          CallError: the call has none of these forms.
+        """
+        parameters = self._manifest.parameters
+        failure: CallError | None = None
+        if parameters:
+            try:
+                return bind(parameters, args, kwargs, len(self.inputs), self.source)
+            except CallError as error:
+                failure = error
+        if self._flatten is not None:  # it knows containers that a manifest cannot describe
+            try:
+                return list(self._flatten(*args, **kwargs))
+            except CallError as error:
+                failure = error
+        try:
+            return self._by_inputs(args, kwargs)
+        except CallError as error:
+            raise failure or error from None
+
+    def _by_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The flat list of `inputs`, given by position or by name.
+
+        Raises:
+          CallError: it has another length, or another name.
+        """
+        flat = [*args]
+        if kwargs:
             names = [spec.name for spec in self.inputs]
             for name in kwargs:
                 if name not in names:

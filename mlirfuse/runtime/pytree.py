@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-
-class _Leaf:
-    def __init__(self, index: int) -> None:
-        self.index = index
+from mlirfuse.support.calling import Leaf, encode
 
 
 def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> dict[str, Any] | None:
@@ -23,11 +20,11 @@ def describe(unflatten: Callable[[Sequence[Any]], Any] | None, count: int) -> di
       unflatten: of an `ImportedModel`; None for results alone or in a tuple.
       count: number of the program's results.
     """
-    leaves = [_Leaf(i) for i in range(count)]
+    leaves = [Leaf(i) for i in range(count)]
     if unflatten is None:
-        return _encode(leaves[0] if count == 1 else tuple(leaves))
+        return encode(leaves[0] if count == 1 else tuple(leaves))
     try:
-        return _encode(unflatten(leaves))
+        return encode(unflatten(leaves))
     except Exception:  # the model's own classes may refuse stand-ins in any way they like
         return None
 
@@ -86,17 +83,3 @@ def leaves(results: Any) -> Iterator[Any]:
         return
     for entry in results:
         yield from leaves(entry)
-
-
-def _encode(tree: Any) -> dict[str, Any]:
-    if isinstance(tree, _Leaf):
-        return {"leaf": tree.index}
-    if tree is None or isinstance(tree, bool | int | float | str):
-        return {"value": tree}
-    if isinstance(tree, Mapping) and all(isinstance(key, str) for key in tree):
-        return {"dict": {key: _encode(entry) for key, entry in tree.items()}}
-    if isinstance(tree, tuple):
-        return {"tuple": [_encode(entry) for entry in tree]}
-    if isinstance(tree, list):
-        return {"list": [_encode(entry) for entry in tree]}
-    raise TypeError(type(tree).__name__)

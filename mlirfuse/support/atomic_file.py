@@ -20,7 +20,8 @@ def replacing(name: str | Path) -> Iterator[Path]:
     """Gives a path to write in place of `name`, and moves it there when the block ends well.
 
     A device or a pipe is written directly: it takes bytes and cannot be replaced. A symbolic link
-    stays one, and a file keeps its permissions.
+    stays one, and a file keeps its permissions. A block that removes the path leaves `name` as it
+    was.
 
     Raises:
       UsageError: `name` cannot be written; raised before the block runs.
@@ -38,8 +39,9 @@ def replacing(name: str | Path) -> Iterator[Path]:
         _claim(path, temporary, name)
         with _noticing_full(name):
             yield temporary
-            temporary.chmod(_mode(path))
-            temporary.replace(path)
+            if temporary.exists():
+                temporary.chmod(_mode(path))
+                temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

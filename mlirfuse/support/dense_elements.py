@@ -7,13 +7,23 @@ its op are listed.
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+_registered: list[Any] = []
+"""The caster, once it is registered in this process."""
 
 
-@functools.cache
-def make_readable() -> None:
-    """Lets dense elements of other types read as `ir.DenseElementsAttr`; once in a process."""
+def make_readable(context: ir.Context) -> None:
+    """Lets dense elements of other types read as `ir.DenseElementsAttr`, in all of the process.
+
+    Args:
+      context: any; another one would take memory.
+    """
+    if _registered:
+        return
     from iree.compiler import ir
     from iree.compiler._mlir_libs._mlir import register_type_caster
 
@@ -25,6 +35,7 @@ def make_readable() -> None:
                 continue
         return ir.DenseElementsAttr(attribute)
 
-    with ir.Context():
+    with context:
         identity = ir.DenseElementsAttr.parse("dense<0> : tensor<2xi8>").typeid
     register_type_caster(identity, replace=True)(cast)
+    _registered.append(cast)

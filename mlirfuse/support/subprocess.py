@@ -18,9 +18,9 @@ import sysconfig
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from mlirfuse.core import CompileFailedError, MlirfuseError
+from mlirfuse.core import CompileFailedError, MlirfuseError, UsageError
 from mlirfuse.support import watchdog
 from mlirfuse.support.atomic_file import FULL
 
@@ -34,6 +34,17 @@ _FULL = re.compile("|".join(map(os.strerror, sorted(FULL))))
 
 _ERROR_LINE = re.compile(r"^(?P<where>\S.*?:\d+(?::\d+)?: )error: (?P<message>.*)$", re.MULTILINE)
 _FATAL_LINE = re.compile(r"^(?:.*?\b)?((?:LLVM ERROR|Assertion|terminate called).*)$", re.MULTILINE)
+
+
+def check_timeout(timeout: Any) -> None:
+    """Checks a time limit.
+
+    Raises:
+      UsageError: it is neither None nor a number of seconds above 0.
+    """
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
+        raise UsageError(f"timeout={timeout!r}: takes seconds above 0, or None for no limit")
 
 
 def find_tool(tool: str) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import UsageError
 from mlirfuse.tools import arguments, files
-from mlirfuse.tools.diagnostics import guard, required
+from mlirfuse.tools.diagnostics import guard, required, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -122,7 +122,11 @@ def _work(argv: Sequence[str]) -> int:
         raise UsageError(f"--jobs takes a number from 1, not {args.jobs}")
     from mlirfuse.compilation import open_model
     from mlirfuse.debug.bisect import Bisect
+    from mlirfuse.debug.reproducer import FILES
 
+    words = [text.removeprefix("@") for text in args.input or ()]
+    written = [("--output", Path(args.output, name)) for name in (*FILES, STATE)]
+    files.keep_inputs([model, *words, *options.load_pass], written)
     folder = files.directory(args.output)
     with open_model(
         model, target=args.target, options=options, function=args.function, timeout=args.timeout
@@ -137,6 +141,8 @@ def _work(argv: Sequence[str]) -> int:
             log=_log if args.verbose or sys.stderr.isatty() else lambda text: None,
         )
         found = search.find()
+        for note in search.notes:
+            warn(PROG, note)
         _report(args, options, search, found, folder)
     return 0
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import flag
 from mlirfuse.support.atomic_file import replacing
+from mlirfuse.support.contained import described, trace
 from mlirfuse.tools import answers, arguments, files
-from mlirfuse.tools.diagnostics import guard, required
+from mlirfuse.tools.diagnostics import guard, required, warn
 
 if TYPE_CHECKING:
     import argparse
@@ -105,13 +106,15 @@ def _work(argv: Sequence[str]) -> int:
             text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
             decisions.write_text(f"{text}\n", encoding="utf-8")
         if drawing is not None:
-            from mlirfuse.explain.files import graph_text
+            with _rendering(options, "--graph", drawing):
+                from mlirfuse.explain.files import graph_text
 
-            drawing.write_text(graph_text(fused.report, args.graph), encoding="utf-8")
+                drawing.write_text(graph_text(fused.report, args.graph), encoding="utf-8")
         if page is not None:
-            from mlirfuse import explain
+            with _rendering(options, "--report", page):
+                from mlirfuse import explain
 
-            explain.html(fused.report, page, title=args.model)
+                explain.html(fused.report, page, title=args.model)
     if args.verbose:
         for done in fused.report.passes:
             answers.log_pass(done)
@@ -121,8 +124,31 @@ def _work(argv: Sequence[str]) -> int:
             f" kept {times['kept']}",
             file=sys.stderr,
         )
-    answers.answer(args, [fused.report])
+    with _rendering(options, "the explanation"):
+        answers.answer(args, [fused.report])
     return 0
+
+
+@contextlib.contextmanager
+def _rendering(options: FusionOptions, name: str, path: Path | None = None) -> Iterator[None]:
+    """Leaves out an explanation that our own code cannot make: the program is written.
+
+    Args:
+      options: with the feature `fallback` off the exception is raised.
+      name: the explanation, for the warning.
+      path: its file, which is not written then.
+    """
+    try:
+        yield
+    except (MlirfuseError, OSError):
+        raise
+    except Exception as error:
+        if not options.feature("fallback"):
+            raise
+        trace(error)
+        if path is not None:
+            path.unlink(missing_ok=True)
+        warn(PROG, f"{name} is left out: {described(error)}")
 
 
 def _check(args: argparse.Namespace, options: FusionOptions) -> None:
@@ -140,6 +166,8 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     outputs = [str(Path(f).resolve()) for f in named if f]
     if len(set(outputs)) < len(outputs):
         raise UsageError("-o, --report, --decisions and --graph have to name different files")
+    written = [(flag(n), getattr(args, n)) for n in ("output", "report", "decisions", "graph")]
+    files.keep_inputs([args.model, *options.load_pass], written, args.dump_ir_dir)
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
     for switch in ("verify", "measure", "dump_ir_dir"):
@@ -192,6 +220,8 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         sys.stderr.write(found.text())
         if not found.ok:
             raise MlirfuseError(f"--verify: {found.failure()}")
+        for note in found.report.notes:
+            warn(PROG, note)
         return work.module(Image(work.program), found.report)
 
 

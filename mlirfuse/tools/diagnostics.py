@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging
 import os
 import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.support import temporary
 from mlirfuse.support.atomic_file import FULL
 
 if TYPE_CHECKING:
@@ -119,7 +122,8 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
     previous = _stop_on_terminate()
     try:
         try:
-            code = work(words)
+            with _debug_log() if debug else contextlib.nullcontext():
+                code = work(words)
         except Finished:
             code = 0
         finally:  # also when --help ends the process
@@ -135,8 +139,7 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         return _fail(_placed(prog, one_line(str(error))), error.exit_code, debug)
     except OSError as error:
         if _NO_TEMPORARY in str(error):
-            text = "no directory can be written for temporary files; TMPDIR names another"
-            return _fail(f"{prog}: error: {text}", 1, debug)
+            return _fail(f"{prog}: error: {temporary.NONE}", 1, debug)
         if error.errno not in FULL:
             return _internal(prog, error, debug)
         where = error.filename or "an output"
@@ -152,6 +155,20 @@ def guard(prog: str, work: Callable[[Sequence[str]], int], argv: Sequence[str] |
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return code
+
+
+@contextlib.contextmanager
+def _debug_log() -> Iterator[None]:
+    """Shows the log of level DEBUG, which has the tracebacks of contained exceptions."""
+    log, shown = logging.getLogger("mlirfuse"), logging.StreamHandler()
+    level = log.level
+    log.addHandler(shown)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(shown)
 
 
 def _interrupted(prog: str) -> int:

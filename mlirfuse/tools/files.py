@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -39,6 +40,43 @@ def check_readable(name: str) -> None:
         Path(name).open("rb").close()
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error
+
+
+def keep_inputs(
+    inputs: Iterable[str | Path | None],
+    outputs: Iterable[tuple[str, str | Path | None]],
+    dump_dir: str | None = None,
+) -> None:
+    """Refuses outputs that would overwrite an input, before anything is written.
+
+    Args:
+      inputs: names of files that are read; other words, as `package.module:function`, are none.
+      outputs: switch and name of each file that is written; None for one that is not.
+      dump_dir: folder of `--dump-ir-dir`.
+
+    Raises:
+      UsageError: an output is one of the inputs, also by way of a link.
+    """
+    read = [path for name in inputs if name is not None and (path := Path(name)).is_file()]
+    for switch, name in outputs:
+        found = next((p for p in read if name is not None and _is_same(p, Path(name))), None)
+        if found is not None:
+            raise UsageError(
+                f"{switch}={name} would overwrite the input {found}; name another file"
+            )
+    folder = None if dump_dir is None else Path(dump_dir).resolve()
+    for path in read:
+        if path.resolve().parent == folder and _DUMP.fullmatch(path.name):
+            raise UsageError(
+                f"--dump-ir-dir={dump_dir} may overwrite the input {path}; name another folder"
+            )
+
+
+_DUMP = re.compile(r"\d{3,}_\w+_(before|after)\.mlir")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return other.is_file() and one.samefile(other)
 
 
 @contextlib.contextmanager

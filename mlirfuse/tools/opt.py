@@ -21,6 +21,7 @@ from mlirfuse.tools.diagnostics import (
     located,
     refused,
     required,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def _work(argv: Sequence[str]) -> int:
             "--graph draws one module; give it without --split-input-file and --verify-diagnostics"
         )
     name = required(args.input, "IN.mlir", PROG)
+    written = [("--output", args.output), ("--graph", args.graph)]
+    files.keep_inputs([name, *options.load_pass], written, args.dump_ir_dir)
     silent = args.verify_diagnostics or answers.wants_stdout(args)
     target = args.output or (None if silent else files.STANDARD)
     with contextlib.ExitStack() as stack:
@@ -178,7 +181,7 @@ class _Opt:
         from iree.compiler import ir
 
         from mlirfuse.explain import graph
-        from mlirfuse.pipelines import engine
+        from mlirfuse.pipelines import engine, unmatched
 
         found: list[Diagnostic] = []
 
@@ -198,6 +201,8 @@ class _Opt:
                     dump_dir=dump,
                     listener=answers.log_pass if self.args.verbose else None,
                 )
+                for note in unmatched.warnings(module, report, self.options):
+                    warn(PROG, note)
                 if self.args.graph is not None:
                     report.graph = graph.of_module(fused).to_dict()
             except DiagnosedError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import UsageError
 from mlirfuse.support.atomic_file import replacing
-from mlirfuse.tools import arguments
+from mlirfuse.tools import arguments, files
 from mlirfuse.tools.diagnostics import guard, required
 
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ def _work(argv: Sequence[str]) -> int:
     name = required(args.program, "OUT.vmfb", PROG)
     from mlirfuse.tools import values
 
+    scopes = dict(map(_scoped, args.parameters))
+    read = [text.removeprefix("@") for text in (*args.input, *args.expected)]
+    written = [("--output", _file(text)) for text in args.output]
+    files.keep_inputs([name, *read, *scopes.values()], written)
     inputs = [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.input)]
     expected = [values.read(text, seed=args.seed, index=i) for i, text in enumerate(args.expected)]
     outputs = [_file(text) for text in args.output]

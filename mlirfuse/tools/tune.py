@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import FusionOptions
-from mlirfuse.support import json_file
+from mlirfuse.support import json_file, temporary
 from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
-from mlirfuse.tools import arguments
+from mlirfuse.tools import arguments, files
 from mlirfuse.tools import compile as compiling
 from mlirfuse.tools.diagnostics import guard
 
@@ -116,6 +115,7 @@ def _work(argv: Sequence[str]) -> int:
     table = None if args.table is None else Path(args.table)
     if table is not None and not args.kernels and args.measured is None:
         raise UsageError("--table goes with --kernels or --measured")
+    files.keep_inputs([*args.model, args.measured], [("--table", table)])
     if args.reset:
         _reset(targets.parse(args.target))
         return 0
@@ -189,7 +189,7 @@ def _kernels(request: _Request, *, verbose: bool) -> int:
             f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
         )
     say = _say(verbose)
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as own, ir.Context():
+    with temporary.folder("mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
         place.mkdir(parents=True, exist_ok=True)
         count = kernel_search.build(_modules(request), target, place, say)
@@ -217,7 +217,7 @@ def _grouped(models: list[str], target: Target) -> Iterator[ir.Module]:
     """The groups that a model has for a target."""
     from iree.compiler import ir
 
-    from mlirfuse.backend.grouping import group
+    from mlirfuse.backend.grouping_process import group
     from mlirfuse.compilation import open_model
 
     for model in models:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from mlirfuse.compilation import open_model, resolved
 from mlirfuse.core import MlirfuseError
 from mlirfuse.runtime.module import FusedModule, load
+from mlirfuse.support import temporary
 from mlirfuse.targets import rates
 from mlirfuse.targets.base import Target
 
@@ -144,7 +144,7 @@ def _seconds(benchmark: Microbenchmark, target: Target, device: str | None) -> f
     """Time of one dispatch, in seconds."""
     text = "\n".join(benchmark.text(length) for length in benchmark.lengths)
     pipeline = "default" if benchmark.fused else "none"
-    with tempfile.TemporaryDirectory(prefix="mlirfuse-") as folder:
+    with temporary.folder("mlirfuse-") as folder:
         path = Path(folder) / "program.vmfb"
         names = [f"{benchmark.name}_{length}" for length in benchmark.lengths]
         options = resolved(None, {"pipeline": pipeline})

@@ -25,6 +25,7 @@ def stock_program(imported: ImportedModel) -> Callable[..., list[np.ndarray]]:
             "--iree-hal-target-device=local",
             "--iree-hal-local-target-device-backends=llvm-cpu",
             "--iree-llvmcpu-target-cpu=host",
+            f"--iree-input-demote-f64-to-f32={str(not imported.keeps_f64).lower()}",
             "-o",
             str(program),
         ],

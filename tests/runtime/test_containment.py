@@ -2,9 +2,11 @@
 
 import dataclasses
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import mlirfuse
 from helpers import planted
@@ -12,12 +14,14 @@ from helpers.kernel_runner import needs_triton
 from mlirfuse import targets
 from mlirfuse.backend import fallback, grouping
 from mlirfuse.core import MustFuseError, PassFailedError, Reason
-from mlirfuse.explain import graph
+from mlirfuse.explain import files, graph, page, plain
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.ir import data_tiling, ops
+from mlirfuse.tools import compile as compiling
+from mlirfuse.torch_compile import backend
 
 MESSAGE = "planted"
 
@@ -276,3 +280,71 @@ def test_a_kernel_is_left_to_iree(monkeypatch, caplog, step):
     assert len(ours) == 1
     with pytest.raises(PassFailedError, match="Planted"):
         compiled(**switches, disable_feature="fallback")
+
+
+RENDERED = {
+    "--explain": (plain, "is_group"),
+    "--candidates": (plain, "ranked"),
+    "--report=out.html": (page, "_drawing"),
+    "--graph=out.dot": (files.dot, "text"),
+}
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(planted.ADD_RMS_NORM)
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("switch", RENDERED)
+def test_the_program_is_written_without_its_explanation(monkeypatch, capsys, switch):
+    monkeypatch.setattr(*RENDERED[switch], fail)
+    words = ["model.mlir", "-o", "out.vmfb", switch]
+    assert compiling.main(words) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("mlirfuse-compile: warning: ")
+    assert error.endswith("is left out: Planted: planted\n")
+    assert {p.name for p in Path().iterdir()} == {"model.mlir", "out.vmfb"}
+    check(mlirfuse.load("out.vmfb"))
+    assert compiling.main([*words, "--disable-feature=fallback"]) == 1
+    assert "internal error: Planted: planted" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("model")
+def test_the_traceback_is_shown_on_request(monkeypatch, capsys):
+    monkeypatch.setitem(PASSES, PASS, dataclasses.replace(PASSES[PASS], match=fail))
+    words = ["model.mlir", "-o", "out.vmfb", "--no-cache"]
+    assert compiling.main([*words, "--debug"]) == 0
+    error = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in error
+    assert 'raise Planted(f"{MESSAGE}' in error
+    assert "is left out of @main" in error
+    assert not logging.getLogger("mlirfuse").handlers
+
+
+def test_an_explanation_in_python_is_a_line(monkeypatch, caplog):
+    program = compiled()
+    monkeypatch.setattr(plain, "summary", fail)
+    assert program.explain() == "no explanation: Planted: planted\n"
+    assert len(caplog.records) == 1
+    program.report.options["disable_feature"] = ["fallback"]
+    with pytest.raises(Planted):
+        program.explain()
+
+
+def test_a_model_of_torch_compile_runs_here(monkeypatch, caplog):
+    """And not in PyTorch, as a graph that cannot be compiled would."""
+    monkeypatch.setitem(
+        PASSES, "softmax_fusion", dataclasses.replace(PASSES["softmax_fusion"], where=fail)
+    )
+    torch._dynamo.reset()
+    model = torch.compile(
+        lambda x: torch.softmax(x, -1) + 1, backend=backend, options={"cache": False}
+    )
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), torch.softmax(x, -1) + 1)
+    messages = [r.getMessage() for r in caplog.records if r.name == "mlirfuse"]
+    assert len(messages) == 1
+    assert messages[0].startswith("pass 'softmax_fusion' is left out of @")

@@ -1,38 +1,110 @@
-"""Repairs of ONNX graphs before IREE's importer: operators that IREE 3.13 has no lowering for, or a
-wrong one, as operators that it has."""
+"""Repairs of ONNX graphs before IREE's importer.
+
+Operators that IREE 3.13 has no lowering for, or a wrong one, become operators that it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlirfuse.frontends.onnx_repairs import (
+    casts,
+    convolution,
+    elementwise,
+    indexing,
+    loops,
+    pooling,
+    quantization,
+    recurrent,
+    reductions,
+    resize,
+    sampling,
+    shapes,
+    spectral,
+    unsigned,
+)
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
 from mlirfuse.frontends.onnx_repairs.builder import Repair
 from mlirfuse.frontends.onnx_repairs.functions import expand
-from mlirfuse.frontends.onnx_repairs import shapes
 
 __all__ = ["REPAIRS"]
 
+_REDUCTIONS = (
+    *("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"),
+)
+
 _TABLE: dict[str, Sequence[Repair]] = {
+    "AffineGrid": (sampling.affine_grid,),
+    "AveragePool": (pooling.average_pool,),
+    "BitCast": (elementwise.bit_cast,),
+    "BitShift": (elementwise.bit_shift,),
+    "Cast": (casts.cast,),
+    "CastLike": (elementwise.cast_like,),
+    "Col2Im": (convolution.col2im,),
+    "Compress": (indexing.compress,),
+    "ConvInteger": (quantization.conv_integer,),
+    "ConvTranspose": (convolution.conv_transpose,),
+    "CumProd": (reductions.scan,),
+    "CumSum": (reductions.scan,),
+    "DFT": (spectral.dft,),
+    "DeformConv": (sampling.deform_conv,),
+    "DequantizeLinear": (quantization.dequantize_linear,),
+    "Det": (elementwise.det,),
+    "Dropout": (elementwise.dropout,),
     "Expand": (shapes.expand,),
+    "GRU": (recurrent.recurrent,),
+    "GridSample": (sampling.grid_sample,),
+    "LSTM": (recurrent.recurrent,),
+    "Loop": (loops.loop,),
+    "LpNormalization": (indexing.lp_normalization,),
+    "LpPool": (pooling.lp_pool,),
+    "MatMul": (elementwise.matmul,),
+    "MaxPool": (pooling.max_pool,),
+    "MaxUnpool": (pooling.max_unpool,),
+    "Mod": (elementwise.mod,),
+    "PRelu": (indexing.prelu,),
+    "Pad": (indexing.pad,),
+    "QLinearMatMul": (quantization.qlinear_matmul,),
+    "QuantizeLinear": (quantization.quantize_linear,),
+    "RNN": (recurrent.recurrent,),
+    "Range": (elementwise.range_,),
     "Reshape": (shapes.reshape,),
+    "Resize": (resize.resize,),
+    "ReverseSequence": (indexing.reverse_sequence,),
+    "RoiAlign": (sampling.roi_align,),
+    "STFT": (spectral.stft,),
+    "Scan": (loops.scan,),
+    "ScatterElements": (indexing.scatter_elements,),
+    "Slice": (indexing.slice_,),
+    "SpaceToDepth": (shapes.space_to_depth,),
+    "Squeeze": (shapes.view,),
+    "TensorScatter": (indexing.tensor_scatter,),
+    "Tile": (shapes.tile,),
+    "Unsqueeze": (shapes.view,),
+    "Upsample": (resize.upsample,),
+    "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),
+    "ai.onnx.ml.Binarizer": (indexing.binarizer,),
+    **{f"Reduce{kind}": (reductions.reduction,) for kind in _REDUCTIONS},
 }
 
 _FUNCTIONS = (
-    "AffineGrid",
-    "Attention",
-    "BlackmanWindow",
-    "CausalConvWithState",
-    "CenterCropPad",
-    "FlexAttention",
-    "LinearAttention",
+    *("Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad"),
+    *("ai.onnx.preview.FlexAttention", "LinearAttention", "Gelu", "MeanVarianceNormalization"),
+    *("NegativeLogLikelihoodLoss", "RMSNormalization", "RotaryEmbedding"),
+    *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 )
+"""Operators that IREE has no lowering for, or an incomplete one, and ONNX a function."""
+
+_SIGNED = (*unsigned.ORDERED, *unsigned.ARITHMETIC)
 
 REPAIRS: Mapping[str, Sequence[Repair]] = {
     kind: (
         *((accumulate_wide,) if kind in ACCUMULATING else ()),
+        *((shapes.top_k,) if kind == "TopK" else ()),
+        *((unsigned.signed,) if kind in _SIGNED else ()),
         *_TABLE.get(kind, ()),
         *((expand,) if kind in _FUNCTIONS else ()),
     )
-    for kind in {*_TABLE, *ACCUMULATING, *_FUNCTIONS}
+    for kind in {*_TABLE, *ACCUMULATING, *_SIGNED, *_FUNCTIONS}
 }
 """Repairs by operator, in the order in which they are tried."""

@@ -32,7 +32,7 @@ ACCUMULATING = frozenset(
 """Operators that IREE's lowering accumulates in the element type."""
 
 
-def accumulate_wide(node: Node) -> Sequence[Value] | None:
+def accumulate_wide(node: Node) -> Sequence[Value | None] | None:
     """Casts operands of half precision to float32, and the results back."""
     first = node.operand(0)
     if first.dtype not in HALVES:
@@ -42,4 +42,4 @@ def accumulate_wide(node: Node) -> Sequence[Value] | None:
         for value in node.inputs
     ]
     results = node.again(*wide)
-    return [r.cast(first.dtype) for r in (results if isinstance(results, list) else [results])]
+    return [result and result.cast(first.dtype) for result in results]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,18 +13,29 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.values import Operand, Shape, Unsupported, Value, shape_of
+from mlirfuse.frontends.onnx_repairs import folding
+from mlirfuse.frontends.onnx_repairs.values import (
+    Operand,
+    Refused,
+    Shape,
+    Unsupported,
+    Value,
+    merged_type,
+    numpy_type,
+    shape_of,
+    type_proto,
+)
 
-FOLDED_ELEMENTS = 4096
+_log = logging.getLogger("mlirfuse")
+
+FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
+
+SHAPE_ELEMENTS = 1024
+"""Largest constant that the inference of shapes is given, in elements."""
 
 KNOWN_ELEMENTS = 1 << 16
 """Largest constant whose elements are known to repairs."""
-
-_NOT_FOLDED = frozenset({"Bernoulli", "Dropout", "Multinomial", "Optional"})
-
-_REDUCTION_AXES = {"ReduceSum": 13}
-"""First operator set in which the axes of a reduction are an operand; 18 for others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,12 +47,14 @@ class Node:
       proto: the operator; names of operands and results are those of the given graph.
       inputs: operands; None for an omitted one.
       results: known types of the results, by ordinal.
+      scope: the built tensors of the names that its subgraphs may read.
     """
 
     builder: Builder
     proto: onnx.NodeProto
     inputs: tuple[Value | None, ...]
     results: tuple[onnx.TypeProto | None, ...]
+    scope: Mapping[str, Value | None]
 
     @property
     def kind(self) -> str:
@@ -87,17 +102,10 @@ class Node:
         """Whether a result is used."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 
-    def again(self, *inputs: Value | None, **attributes: Any) -> Any:
-        """The same operator on other operands; attributes of the value None are left out."""
-        kept = {
-            a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute
-        } | attributes
-        return self.builder.add(
-            self.kind,
-            *inputs,
-            outputs=len(self.proto.output),
-            **{name: value for name, value in kept.items() if value is not None},
-        )
+    def again(self, *inputs: Value | None) -> list[Value | None]:
+        """The same operator on other operands."""
+        kept = {a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute}
+        return self.builder.add_all(self.kind, inputs, len(self.proto.output), **kept)
 
 
 Repair = Callable[[Node], "Value | Sequence[Value | None] | None"]
@@ -142,7 +150,7 @@ class Builder:
             else {}
         )
         self.made: dict[str, onnx.TypeProto] = {}
-        self.location = parent.location if parent else ""
+        self.location: str = parent.location if parent else ""
         self._numbers: Any = parent._numbers if parent else itertools.count()
         self._imports = [onnx.helper.make_opsetid(d, v) for d, v in self.opsets.items()]
 
@@ -169,36 +177,57 @@ class Builder:
         self.made[value.name] = merged
         return self.declare(value.name, merged)
 
-    def constant(self, array: np.ndarray, name: str | None = None) -> Value:
+    def constant(self, array: np.ndarray) -> Value:
         """A constant tensor."""
-        name = name or self.fresh("constant")
+        name = self.fresh("constant")
         array = np.asarray(array)
         tensor = constant_proto(array, name)
         self.initializers.append(tensor)
         self.constants[name] = array
         proto = onnx.helper.make_tensor_type_proto(tensor.data_type, array.shape)
+        holder = self.parent
+        while holder is not None:  # constants of a subgraph are in the main graph
+            holder.declare(name, proto)
+            holder = holder.parent
         return self.declare(name, proto)
 
-    def add(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
-        """Builds an operator, with repairs, and returns its result or a list of results."""
-        made = self._node(kind, inputs, outputs, attributes)
-        results = self.build(*made)
-        return results[0] if outputs == 1 else results
+    def add(self, kind: str, *inputs: Operand | None, **attributes: Any) -> Value:
+        """Builds an operator of one result, with repairs."""
+        return _only(self.build(*self._node(kind, inputs, 1, attributes)))
 
-    def emit(self, kind: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Any:
-        """Builds an operator as it is, without repairs, as `add` does."""
-        made = self._node(kind, inputs, outputs, attributes)
-        results = self._emit(*made, [None] * outputs)
-        return results[0] if outputs == 1 else results
+    def add_all(
+        self, kind: str, inputs: Sequence[Operand | None], outputs: int, **attributes: Any
+    ) -> list[Value | None]:
+        """Builds an operator of several results, with repairs."""
+        return self.build(*self._node(kind, inputs, outputs, attributes))
+
+    def emit(self, kind: str, *inputs: Operand | None, **attributes: Any) -> Value:
+        """Builds an operator of one result as it is, without repairs."""
+        return _only(self.emit_node(*self._node(kind, inputs, 1, attributes), [None]))
+
+    def infos(self, graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+        """The types of the tensors inside of a graph."""
+        outputs = {value.name for value in graph.output}
+        return [
+            onnx.helper.make_value_info(name, self.made[name])
+            for node in graph.node
+            for name in node.output
+            if name and name not in outputs and name in self.made
+        ]
+
+    def bitcast(self, value: Value, dtype: int) -> Value:
+        """The bits of each element as another type of the same size; in any operator set."""
+        if value.dtype == dtype:
+            return value
+        if value.shape == ():
+            # IREE 3.13 crashes on a scalar.
+            return self.bitcast(value.unsqueeze(0), dtype).squeeze(0)
+        node, operands = self._node("BitCast", [value], 1, {"to": dtype})
+        return _only(self.emit_node(node, operands, [type_proto(dtype, value.shape)]))
 
     def reduce(self, kind: str, value: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-        """A reduction such as `ReduceSum` over axes."""
-        if self.opset >= _REDUCTION_AXES.get(kind, 18):
-            result = self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
-        else:
-            result = self.add(kind, value, axes=list(axes), keepdims=int(keep))
-        assert isinstance(result, Value)
-        return result
+        """A reduction such as `ReduceSum` over axes; its repair knows the operator set's form."""
+        return self.add(kind, value, np.array(list(axes), np.int64), keepdims=int(keep))
 
     def _node(
         self,
@@ -216,44 +245,76 @@ class Builder:
         node = onnx.helper.make_node(kind, names, results, self.location, **attributes)
         return node, operands
 
-    def build(
-        self,
-        node: onnx.NodeProto,
-        inputs: Sequence[Value | None],
-        declared: Sequence[onnx.TypeProto | None] | None = None,
-    ) -> list[Value | None]:
-        """Builds a node, with repairs, and returns its results.
+    def build(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """Builds a node without subgraphs, with repairs, and returns its results.
 
         Args:
           node: the operator; the names of its operands are not used.
           inputs: its operands; None for an omitted one.
-          declared: known types of its results.
         """
-        declared = declared or [None] * len(node.output)
+        unknown = [None] * len(node.output)
+        results = self.repaired(node, inputs, unknown, {})
+        return self.emit_node(node, inputs, unknown) if results is None else results
+
+    def repaired(
+        self,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        declared: Sequence[onnx.TypeProto | None],
+        scope: Mapping[str, Value | None],
+    ) -> list[Value | None] | None:
+        """The results of a node as constants or by a repair; None where it has neither.
+
+        Args:
+          node: the operator, with its subgraphs as they are given.
+          inputs: its operands; None for an omitted one.
+          declared: known types of its results.
+          scope: the built tensors of the names that its subgraphs may read.
+        """
         if (folded := self._folded(node, inputs)) is not None:
             return folded
+        repairs = self.repairs.get(qualified(node), ())
+        if not repairs:
+            return None
         operands = tuple(inputs)
         while operands and operands[-1] is None:
             operands = operands[:-1]
-        view = Node(self, node, operands, tuple(self._types(node, operands, declared)))
-        for repair in self.repairs.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ():
+        types = tuple(self._types(node, operands, declared))
+        if (empty := self._empty(types)) is not None:
+            return empty
+        view = Node(self, node, operands, types, scope)
+        for repair in repairs:
             before = len(self.nodes)
             try:
                 results = repair(view)
+            except Refused:
+                raise
             except Unsupported:
+                del self.nodes[before:]
+                continue
+            except Exception as error:  # IREE may take the operator as it is
+                _log.warning("the repair of %s failed: %r", view.kind, error)
                 del self.nodes[before:]
                 continue
             if results is not None:
                 found = [results] if isinstance(results, Value) else list(results)
-                return [*found, *[None] * (len(node.output) - len(found))]
-        return self._emit(node, operands, view.results)
+                count = len(node.output)
+                return [*found, *[None] * count][:count]
+        return None
 
-    def _emit(
+    def emit_node(
         self,
         node: onnx.NodeProto,
         inputs: Sequence[Value | None],
         types: Sequence[onnx.TypeProto | None],
     ) -> list[Value | None]:
+        """Appends a node as it is, and returns its results; None for an omitted one.
+
+        Args:
+          node: the operator; the names of its operands are not used.
+          inputs: its operands.
+          types: of its results; None for one to infer.
+        """
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         del copy.input[:]
@@ -264,8 +325,7 @@ class Builder:
         ]
         del copy.output[:]
         copy.output.extend(names)
-        if any(proto is None for proto in types):
-            types = self._types(node, inputs, types)
+        types = self._types(node, inputs, types)
         self.nodes.append(copy)
         results: list[Value | None] = []
         for name, proto in zip(names, types, strict=True):
@@ -275,6 +335,21 @@ class Builder:
             self.made[name] = proto or onnx.TypeProto()
             results.append(self.declare(name, self.made[name]))
         return results
+
+    def _empty(self, types: Sequence[onnx.TypeProto | None]) -> list[Value | None] | None:
+        """Results without elements as constants; None where there are elements."""
+        shapes = [None if proto is None else shape_of(proto) for proto in types]
+        if not all(shape is not None and 0 in shape and None not in shape for shape in shapes):
+            return None
+        return [
+            self.constant(
+                np.zeros(
+                    tuple(size or 0 for size in shape), numpy_type(proto.tensor_type.elem_type)
+                )
+            )
+            for shape, proto in zip(shapes, types, strict=True)
+            if proto is not None and shape is not None
+        ]
 
     def _types(
         self,
@@ -296,10 +371,10 @@ class Builder:
         for i, value in enumerate(inputs):
             if value is not None:
                 types[f"i{i}"] = type_proto(value.dtype, value.shape)
-                if value.array is not None and value.array.size <= FOLDED_ELEMENTS:
+                if value.array is not None and value.array.size <= SHAPE_ELEMENTS:
                     data[f"i{i}"] = numpy_helper.from_array(value.array, f"i{i}")
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
         try:
+            schema = onnx.defs.get_schema(node.op_type, version, domain)
             found = onnx.shape_inference.infer_node_outputs(
                 schema, probe, types, data, opset_imports=self._imports
             )
@@ -314,7 +389,7 @@ class Builder:
         self, node: onnx.NodeProto, inputs: Sequence[Value | None]
     ) -> list[Value | None] | None:
         """The results as constants; None where they are not known or not small."""
-        if node.domain not in ("", "ai.onnx") or node.op_type in _NOT_FOLDED:
+        if node.domain not in ("", "ai.onnx") or node.op_type in folding.KEPT:
             return None
         if node.op_type == "Shape" and inputs[0] is not None and inputs[0].shape is not None:
             attributes = {a.name: a.i for a in node.attribute}
@@ -322,8 +397,14 @@ class Builder:
             if None in sizes:
                 return None
             return [self.constant(np.array(sizes, np.int64))]
+        if node.op_type == "Size" and inputs[0] is not None and inputs[0].shape is not None:
+            if None in inputs[0].shape:
+                return None
+            return [self.constant(np.array(math.prod(inputs[0].static), np.int64))]
         if node.op_type == "Constant":
-            return [self.constant(_constant_array(node))] if _is_numeric(node) else None
+            return (
+                [self.constant(folding.constant_array(node))] if folding.is_numeric(node) else None
+            )
         subgraphs = any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
         if not inputs or subgraphs or node.op_type.startswith("Random"):
             return None
@@ -333,7 +414,7 @@ class Builder:
         if sum(0 if a is None else a.size for a in arrays) > FOLDED_ELEMENTS:
             return None
         try:
-            results = _evaluated(node, arrays, self._imports)
+            results = folding.evaluated(node, arrays, self._imports)
         except Exception:  # the reference does not know every operator
             return None
         if sum(np.size(array) for array in results) > FOLDED_ELEMENTS:
@@ -341,68 +422,17 @@ class Builder:
         return [self.constant(np.asarray(array)) for array in results]
 
 
-def _evaluated(
-    node: onnx.NodeProto,
-    arrays: Sequence[np.ndarray | None],
-    opsets: Sequence[onnx.OperatorSetIdProto],
-) -> list[np.ndarray]:
-    """The results of a node of constants, by ONNX's reference evaluator."""
-    from onnx.reference import ReferenceEvaluator
-
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    del copy.input[:]
-    copy.input.extend("" if array is None else f"i{i}" for i, array in enumerate(arrays))
-    feeds = {f"i{i}": array for i, array in enumerate(arrays) if array is not None}
-    names = [name for name in copy.output if name]
-    graph = onnx.helper.make_graph(
-        [copy],
-        "folded",
-        [onnx.helper.make_empty_tensor_value_info(name) for name in feeds],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in names],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=list(opsets))
-    results: list[np.ndarray] = ReferenceEvaluator(model).run(None, feeds)
-    if len(names) != len(copy.output):
-        raise Unsupported("a result is omitted")
-    return results
+def _only(results: Sequence[Value | None]) -> Value:
+    (result,) = results
+    assert result is not None
+    return result
 
 
-def _is_numeric(node: onnx.NodeProto) -> bool:
-    names = {a.name for a in node.attribute}
-    if "value" in names:
-        return all(a.t.data_type != TensorProto.STRING for a in node.attribute)
-    return bool(names & {"value_float", "value_floats", "value_int", "value_ints"})
-
-
-def _constant_array(node: onnx.NodeProto) -> np.ndarray:
-    attribute = next(a for a in node.attribute if a.name.startswith("value"))
-    value = onnx.helper.get_attribute_value(attribute)
-    if attribute.name == "value":
-        return numpy_helper.to_array(value)
-    return np.array(value, np.float32 if "float" in attribute.name else np.int64)
+def qualified(node: onnx.NodeProto) -> str:
+    """The operator's name, with its domain where it is not the default one."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
 def constant_proto(array: np.ndarray, name: str) -> TensorProto:
     """The elements as ONNX's message."""
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-
-
-def type_proto(dtype: int, shape: Shape | None) -> onnx.TypeProto:
-    """A tensor type."""
-    return onnx.helper.make_tensor_type_proto(dtype, shape)
-
-
-def merged_type(
-    inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None
-) -> onnx.TypeProto | None:
-    """The type with every size that one of the two knows."""
-    if inferred is None or not inferred.tensor_type.elem_type:
-        return declared
-    if declared is None or not declared.tensor_type.elem_type:
-        return inferred
-    mine, theirs = shape_of(inferred), shape_of(declared)
-    if mine is None or theirs is None or len(mine) != len(theirs):
-        return declared if mine is None else inferred
-    sizes = tuple(b if a is None else a for a, b in zip(mine, theirs, strict=True))
-    return type_proto(inferred.tensor_type.elem_type, sizes)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from mlirfuse.frontends.onnx_repairs.builder import Node, type_proto
+from mlirfuse.frontends.onnx_repairs.builder import Node
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, walk
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, type_proto
 
 
 def expand(node: Node) -> Sequence[Value | None]:
@@ -18,8 +18,10 @@ def expand(node: Node) -> Sequence[Value | None]:
       Unsupported: the operator is no function for these operands.
     """
     builder = node.builder
-    schema = onnx.defs.get_schema(node.kind, builder.opset, "")
-    body = _body(schema, node)
+    domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    version = builder.opsets[domain]
+    schema = onnx.defs.get_schema(node.kind, version, domain)
+    body = _body(schema, node, version)
     if body is None:
         raise Unsupported(f"{node.kind} is no function")
     given = {a.name: a for a in node.proto.attribute}
@@ -29,16 +31,16 @@ def expand(node: Node) -> Sequence[Value | None]:
         if name in given or attribute.default_value.type
     }
     inputs = [*node.inputs, *[None] * (len(body.input) - len(node.inputs))]
-    scope: Scope = dict(zip(body.input, inputs, strict=True))
+    # Subgraphs among the attributes read the caller's tensors.
+    scope: Scope = {**node.scope, **dict(zip(body.input, inputs, strict=True))}
     location = builder.location
     walk(builder, [_bound(inner, attributes) for inner in body.node], scope, {})
     builder.location = location
     return [scope.get(name) for name in body.output][: len(node.proto.output)]
 
 
-def _body(schema: onnx.defs.OpSchema, node: Node) -> onnx.FunctionProto | None:
+def _body(schema: onnx.defs.OpSchema, node: Node, version: int) -> onnx.FunctionProto | None:
     """The newest body of a function that suits the model's operator set."""
-    version = node.builder.opset
     plain = [v for v in schema.function_opset_versions if v <= version]
     dependent = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     if not plain and not dependent:

@@ -10,14 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.builder import (
-    KNOWN_ELEMENTS,
-    Builder,
-    Repair,
-    merged_type,
-    type_proto,
-)
-from mlirfuse.frontends.onnx_repairs.values import Value, shape_of
+from mlirfuse.frontends.onnx_repairs.builder import KNOWN_ELEMENTS, Builder, Repair
+from mlirfuse.frontends.onnx_repairs.values import Value, merged_type, shape_of, type_proto
 
 Scope = dict[str, Value | None]
 """The built tensor of each name of the given graph; None for an omitted one."""
@@ -78,12 +72,29 @@ def walk(
     for node in nodes:
         builder.location = node.name or builder.location
         inputs = [scope[name] if name else None for name in node.input]
+        if node.op_type == "If" and inputs[0] is not None and inputs[0].array is not None:
+            _inline(builder, node, bool(inputs[0].array), scope)
+            continue
         declared = [types.get(name) for name in node.output]
-        node = _with_subgraphs(builder, node, inputs, scope)
-        results = builder.build(node, inputs, declared)
+        results = builder.repaired(node, inputs, declared, scope)
+        if results is None:
+            node = _with_subgraphs(builder, node, inputs, scope)
+            results = builder.emit_node(node, inputs, declared)
         for name, value, proto in zip(node.output, results, declared, strict=True):
             if name:
                 scope[name] = value and builder.refine(value, proto and shape_of(proto))
+
+
+def _inline(builder: Builder, node: onnx.NodeProto, condition: bool, scope: Scope) -> None:
+    """Builds the branch of an If that a constant selects."""
+    name = "then_branch" if condition else "else_branch"
+    branch = next(a.g for a in node.attribute if a.name == name)
+    inner = dict(scope)
+    for tensor in branch.initializer:
+        inner[tensor.name] = builder.constant(numpy_helper.to_array(tensor))
+    walk(builder, branch.node, inner, {v.name: v.type for v in branch.value_info})
+    for outer, value in zip(node.output, branch.output, strict=True):
+        scope[outer] = inner[value.name]
 
 
 def _rebuild(graph: onnx.GraphProto, builder: Builder, scope: Scope) -> None:
@@ -102,12 +113,8 @@ def _rebuild(graph: onnx.GraphProto, builder: Builder, scope: Scope) -> None:
             proto = type_proto(built.dtype, built.shape)
             value.type.CopyFrom(merged_type(proto, value.type) or proto)
     del graph.node[:], graph.value_info[:]
-    graph.node.extend(_live(builder.nodes, {value.name for value in graph.output}))
-    outputs = {value.name for value in graph.output}
-    for node in graph.node:
-        for name in node.output:
-            if name and name not in outputs and name in builder.made:
-                graph.value_info.add(name=name, type=builder.made[name])
+    graph.node.extend(live(builder.nodes, {value.name for value in graph.output}))
+    graph.value_info.extend(builder.infos(graph))
 
 
 def _with_subgraphs(
@@ -155,8 +162,13 @@ def _formals(
             yield type_proto(given.dtype, given.shape)
 
 
-def _live(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:
-    """The nodes whose results are used, in order."""
+def live(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:
+    """The nodes whose results are used, in order.
+
+    Args:
+      nodes: in topological order.
+      needed: names of the results that are used; takes all names that the nodes read.
+    """
     kept = []
     for node in reversed(nodes):
         if needed.intersection(node.output):

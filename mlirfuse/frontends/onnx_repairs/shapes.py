@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,8 +23,7 @@ def reshape(node: Node) -> Value | None:
     if target.array is None:
         if shape is None or None in shape:
             return None
-        result: Value = builder.emit("Reshape", value, np.array(shape, np.int64))
-        return result
+        return builder.emit("Reshape", value, np.array(shape, np.int64), allowzero=int(0 in shape))
     sizes, dims = target.array.tolist(), value.sizes
     count = max((i + 1 for i, size in enumerate(dims) if size is None), default=0)
     collapses = sizes[:1] == [-1] and all(size > 0 for size in sizes[1:])
@@ -31,8 +31,7 @@ def reshape(node: Node) -> Value | None:
         return None
     flat = builder.emit("Flatten", value, axis=count)
     flat = builder.refine(flat, (None, math.prod(size or 1 for size in dims[count:])))
-    result = builder.emit("Reshape", flat, target)
-    return result
+    return builder.emit("Reshape", flat, target)
 
 
 def expand(node: Node) -> Value:
@@ -40,5 +39,42 @@ def expand(node: Node) -> Value:
     shape = node.result_shape()
     if node.operand(1).array is not None or shape is None or None in shape:
         raise Unsupported("the shape is known, or is not known")
-    result: Value = node.builder.emit("Expand", node.operand(0), np.array(shape, np.int64))
-    return result
+    return node.builder.emit("Expand", node.operand(0), np.array(shape, np.int64))
+
+
+def view(node: Node) -> Value:
+    """Squeeze or Unsqueeze along axes that only the result's type tells."""
+    shape = node.result_shape()
+    axes = node.input(1)
+    if axes is None or axes.array is not None or shape is None or None in shape:
+        raise Unsupported("the axes are known, or the shape is not")
+    return node.builder.add("Reshape", node.operand(0), np.array(shape, np.int64))
+
+
+def tile(node: Node) -> Value:
+    """A Tile whose repeats only the result's type tells."""
+    shape, value = node.result_shape(), node.operand(0)
+    if node.operand(1).array is not None or shape is None or None in shape:
+        raise Unsupported("the repeats are known, or the shape is not")
+    repeats = [int(b or 0) // max(a, 1) for a, b in zip(value.static, shape, strict=True)]
+    return node.builder.emit("Tile", value, np.array(repeats, np.int64))
+
+
+def space_to_depth(node: Node) -> Value:
+    """SpaceToDepth with the channels outermost."""
+    if node.attribute("mode", "DCR") != "CRD":
+        raise Unsupported("IREE takes it")
+    value, block = node.operand(0), node.attribute("blocksize")
+    batch, channels, height, width = value.static
+    parts = value.reshape([batch, channels, height // block, block, width // block, block])
+    moved = parts.transpose([0, 1, 3, 5, 2, 4])
+    return moved.reshape([batch, channels * block * block, height // block, width // block])
+
+
+def top_k(node: Node) -> Sequence[Value | None]:
+    """A TopK whose number of elements only the result's type tells."""
+    value, count, shape = node.operand(0), node.operand(1), node.result_shape()
+    axis = node.attribute("axis", -1)
+    if count.array is not None or shape is None or shape[axis] is None:
+        raise Unsupported("the number is known, or the shape is not")
+    return node.again(value, node.builder.constant(np.array([shape[axis]], np.int64)))

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, ClassVar, Protocol, Union
 
 import numpy as np
 import onnx
 from onnx import TensorProto
-
-if TYPE_CHECKING:
-    from mlirfuse.frontends.onnx_repairs.builder import Builder
 
 Shape = tuple[int | None, ...]
 
@@ -32,6 +29,28 @@ UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorPro
 SIGNED = (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64)
 
 
+class Graph(Protocol):
+    """The part of a graph under construction that values use; `builder.Builder` has all of it."""
+
+    constants: dict[str, np.ndarray]
+    """Elements of small constants, by name."""
+
+    def constant(self, array: np.ndarray) -> Value:
+        """A constant tensor."""
+
+    def add(self, kind: str, *inputs: Operand | None, **attributes: Any) -> Value:
+        """Builds an operator of one result, with repairs."""
+
+    def emit(self, kind: str, *inputs: Operand | None, **attributes: Any) -> Value:
+        """Builds an operator of one result as it is, without repairs."""
+
+    def reduce(self, kind: str, value: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
+        """A reduction such as `ReduceSum` over axes."""
+
+    def bitcast(self, value: Value, dtype: int) -> Value:
+        """The bits of each element as another type of the same size."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """A tensor, by its name.
@@ -43,10 +62,11 @@ class Value:
       shape: sizes, None for a dynamic one; None for an unknown rank.
     """
 
-    builder: Builder
+    builder: Graph
     name: str
     dtype: int
     shape: Shape | None
+    __array_ufunc__: ClassVar[None] = None  # an array and a value make a value
 
     @property
     def rank(self) -> int:
@@ -83,6 +103,8 @@ class Value:
     @property
     def array(self) -> np.ndarray | None:
         """The elements, where they are known."""
+        if self.shape is not None and 0 in self.shape and None not in self.shape:
+            return np.zeros(self.static, numpy_type(self.dtype))
         return self.builder.constants.get(self.name)
 
     @property
@@ -145,19 +167,19 @@ class Value:
         """Elementwise magnitude."""
         return self.builder.add("Abs", self)
 
-    def __lt__(self, other: Operand) -> Value:
+    def __lt__(self, other: Operand) -> Value:  # type: ignore[misc]
         """Elementwise comparison."""
         return self._binary("Less", self, other)
 
-    def __gt__(self, other: Operand) -> Value:
+    def __gt__(self, other: Operand) -> Value:  # type: ignore[misc]
         """Elementwise comparison."""
         return self._binary("Greater", self, other)
 
-    def __le__(self, other: Operand) -> Value:
+    def __le__(self, other: Operand) -> Value:  # type: ignore[misc]
         """Elementwise comparison."""
         return self._binary("LessOrEqual", self, other)
 
-    def __ge__(self, other: Operand) -> Value:
+    def __ge__(self, other: Operand) -> Value:  # type: ignore[misc]
         """Elementwise comparison."""
         return self._binary("GreaterOrEqual", self, other)
 
@@ -241,9 +263,14 @@ class Unsupported(Exception):
     """A repair does not take this form of an operator, which is left as it is."""
 
 
+class Refused(Exception):
+    """An operator whose form IREE would compute wrongly, and that has no repair."""
+
+
 def numpy_type(dtype: int) -> np.dtype[Any]:
     """Numpy's element type for one of ONNX's."""
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    return found
 
 
 def onnx_type(dtype: np.dtype[Any]) -> int:
@@ -257,3 +284,23 @@ def shape_of(proto: onnx.TypeProto) -> Shape | None:
     if not tensor.HasField("shape"):
         return None
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+
+
+def type_proto(dtype: int, shape: Shape | None) -> onnx.TypeProto:
+    """A tensor type."""
+    return onnx.helper.make_tensor_type_proto(dtype, shape)
+
+
+def merged_type(
+    inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None
+) -> onnx.TypeProto | None:
+    """The type with every size that one of the two knows."""
+    if inferred is None or not inferred.tensor_type.elem_type:
+        return declared
+    if declared is None or not declared.tensor_type.elem_type:
+        return inferred
+    mine, theirs = shape_of(inferred), shape_of(declared)
+    if mine is None or theirs is None or len(mine) != len(theirs):
+        return declared if mine is None else inferred
+    sizes = tuple(b if a is None else a for a, b in zip(mine, theirs, strict=True))
+    return type_proto(inferred.tensor_type.elem_type, sizes)

@@ -100,6 +100,14 @@ def is_called(op: ir.Operation, name: str) -> bool:
     return False
 
 
+def names_of(op: ir.Operation) -> list[str]:
+    """Names that `is_called` takes for the op, without the shorter forms of each."""
+    found = [op.attributes[ID_ATTRIBUTE].value] if ID_ATTRIBUTE in op.attributes else []
+    for frame in ops.source_frames(op.location):
+        found += [frame.removeprefix(LAYER), *(name for _, name, _ in _MARK.findall(frame))]
+    return found
+
+
 def layer(op: ir.Operation) -> str:
     """The part of the model that an op comes from, as `blocks/0/norm`; empty when unknown.
 

@@ -1,65 +1,26 @@
-"""Our decompositions of PyTorch ops for IREE, on top of PyTorch's own.
-
-Five kinds: ops that IREE 3.13 has no lowering for; ops that it accumulates in half precision where
-PyTorch accumulates in float32; one that it lowers with a wrong constant; comparisons that it folds
-wrongly; and attention, in the form that the fusion passes recognize.
-"""
+"""Attention, in the form that the fusion passes recognize."""
 
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
 
 if TYPE_CHECKING:
     import torch
 
-Table = dict[Any, Callable[..., Any]]
 
-
-def decomposition_table(*, whole_attention: bool) -> Table:
-    """The table for `ExportedProgram.run_decompositions`.
-
-    Args:
-      whole_attention: whether to keep `scaled_dot_product_attention` as one op.
-    """
+def table(*, whole: bool) -> Table:
+    """The decompositions; `scaled_dot_product_attention` remains one op if `whole`."""
     import torch
-    from torch.export import default_decompositions
 
     aten = torch.ops.aten
-    table: Table = dict(default_decompositions())
-    table[aten._native_batch_norm_legit_no_training.default] = _batch_norm_inference
-    table[aten._native_batch_norm_legit.no_stats] = _batch_norm_no_stats
-    table[aten.squeeze.dims] = _squeeze_dims
-    for op in (
-        aten.sum.default,
-        aten.sum.dim_IntList,
-        aten.mean.default,
-        aten.mean.dim,
-        aten.cumsum.default,
-        aten.linalg_vector_norm.default,
-        aten.native_layer_norm.default,
-        aten.native_group_norm.default,
-        aten._softmax.default,
-        aten._log_softmax.default,
-        aten.avg_pool1d.default,
-        aten.avg_pool2d.default,
-        aten.avg_pool3d.default,
-    ):
-        table[op] = _accumulated_in_float32(op, table.get(op))
-    table[aten.gelu.default] = _gelu
-    for op in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge):
-        table[op.Scalar] = _compared_in_one_type(op.Scalar)
-    attention = aten.scaled_dot_product_attention.default
-    if whole_attention:
-        table.pop(attention, None)
-    else:
-        table[attention] = _attention
-    table[aten._transformer_encoder_layer_fwd.default] = _transformer_encoder_layer
-    return table
+    found: Table = {aten._transformer_encoder_layer_fwd.default: _transformer_encoder_layer}
+    if not whole:
+        found[aten.scaled_dot_product_attention.default] = _attention
+    return found
 
 
 def decomposed_attention() -> contextlib.AbstractContextManager[Any]:
@@ -80,136 +41,6 @@ def decomposed_attention() -> contextlib.AbstractContextManager[Any]:
 
     mode: contextlib.AbstractContextManager[Any] = Mode()
     return mode
-
-
-def _half(dtype: torch.dtype | None) -> bool:
-    import torch
-
-    return dtype in (torch.float16, torch.bfloat16)
-
-
-def _batch_norm_inference(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`x * scale + shift`; both are constants, which IREE computes once."""
-    import torch
-
-    scale = torch.rsqrt(running_var.float() + eps)
-    if weight is not None:
-        scale = scale * weight.float()
-    shift = -running_mean.float() * scale
-    if bias is not None:
-        shift = shift + bias.float()
-    shape = [1, -1] + [1] * (x.dim() - 2)
-    y = x.float() * scale.view(shape) + shift.view(shape)
-    empty = x.new_empty(0)
-    return y.to(x.dtype), empty, empty
-
-
-def _batch_norm_no_stats(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Batch norm with the statistics of the batch itself; instance norm decomposes into it."""
-    import torch
-
-    axes = [0, *range(2, x.dim())]
-    wide = x.float() if _half(x.dtype) else x
-    mean = wide.mean(axes, keepdim=True)
-    centered = wide - mean
-    rstd = torch.rsqrt((centered * centered).mean(axes, keepdim=True) + eps)
-    y = centered * rstd
-    shape = [1, -1] + [1] * (x.dim() - 2)
-    if weight is not None:
-        y = y * weight.view(shape)
-    if bias is not None:
-        y = y + bias.view(shape)
-    return y.to(x.dtype), mean.flatten(), rstd.flatten()
-
-
-def _squeeze_dims(x: torch.Tensor, dims: list[int]) -> torch.Tensor:
-    named = {d % x.dim() for d in dims} if x.dim() else set()
-    # A dynamic size counts as more than one, as it does for PyTorch.
-    return x.view(
-        [
-            size
-            for dim, size in enumerate(x.shape)
-            if not (dim in named and isinstance(size, int) and size == 1)
-        ]
-    )
-
-
-def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Computes `op` of half precision tensors in float32; other types are unchanged.
-
-    IREE's lowering of these ops accumulates in the element type: 4 % error in a float16 layer norm
-    over 4096 elements, where PyTorch's is 0.04 %.
-    """
-
-    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        import torch
-
-        asked = kwargs.get("dtype")
-        if not _half(x.dtype) or not (asked is None or _half(asked)):
-            return otherwise(x, *args, **kwargs) if otherwise else NotImplemented
-        if asked is not None:
-            kwargs = {**kwargs, "dtype": None}
-        wide = [
-            a.float() if isinstance(a, torch.Tensor) and _half(a.dtype) else a for a in (x, *args)
-        ]
-        result = op(*wide, **kwargs)
-        dtype = asked or x.dtype
-        if isinstance(result, torch.Tensor):
-            return result.to(dtype)
-        return tuple(part.to(dtype) for part in result)
-
-    return decomposition
-
-
-def _gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
-    """GELU by tanh with sqrt(2/pi), where IREE's importer uses 0.797724.
-
-    The error is 5e-5 of the result, below half precision, but no fusion pass recognizes that GELU.
-    """
-    import torch
-
-    if approximate != "tanh" or _half(x.dtype):
-        return NotImplemented
-    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
-    return 0.5 * x * (1.0 + torch.tanh(inner))
-
-
-def _compared_in_one_type(op: Any) -> Callable[..., Any]:
-    """Compares a tensor with a scalar of its own kind of type, as PyTorch's promotion does.
-
-    IREE's importer folds a comparison of a floating-point constant with an integer as one of their
-    bits, and crashes on a comparison of an integer constant with a float.
-    """
-
-    def decomposition(x: torch.Tensor, other: Any) -> Any:
-        import torch
-
-        if not isinstance(other, int | float):
-            return NotImplemented
-        if x.dtype.is_floating_point and not isinstance(other, float):
-            return op(x, float(other))
-        if not x.dtype.is_floating_point and isinstance(other, float):
-            return op(x.to(torch.get_default_dtype()), other)
-        if x.dtype == torch.bool:
-            return op(x.to(torch.int64), int(other))
-        return NotImplemented
-
-    return decomposition
 
 
 def _attention(
@@ -252,7 +83,7 @@ def _attention(
     scores = torch.matmul(query, key.transpose(-1, -2))
     if grouped:
         scores = scores.reshape(*heads, rows, keys)
-    if _half(scores.dtype):
+    if is_half(scores.dtype):
         scores = scores.float()
     keep = None
     if is_causal:

@@ -1,0 +1,26 @@
+"""Forms that IREE's code generation for a target needs, after all passes or without any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iree.compiler import ir
+
+from mlirfuse.builders import cuda_repairs
+from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+
+if TYPE_CHECKING:
+    from mlirfuse.targets.base import Target
+
+
+def needed(target: Target) -> bool:
+    """Whether the target has any repair."""
+    return target.name == "cuda" or not target.bf16_instructions
+
+
+def repair(module: ir.Module, target: Target) -> bool:
+    """Rewrites the ops that IREE compiles wrong, or not at all; returns whether there were any."""
+    changed = not target.bf16_instructions and round_integers_to_bf16(module)
+    if target.name == "cuda":
+        changed |= cuda_repairs.repair(module)
+    return changed

@@ -1,0 +1,112 @@
+"""Our decompositions of PyTorch ops for IREE, on top of PyTorch's own.
+
+Ops that IREE 3.13 has no lowering for; ops that it accumulates in half precision where PyTorch
+accumulates in float32; ops that it lowers wrong; and attention, in the form that the fusion passes
+recognize.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from mlirfuse.frontends.torch_decompositions import (
+    accumulation,
+    attention,
+    complex_numbers,
+    elementwise,
+    fourier,
+    histograms,
+    indexing,
+    interpolation,
+    linear_algebra,
+    ordering,
+    polynomials,
+    pooling,
+    recurrent,
+    scans,
+    special,
+    spectral,
+)
+from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.attention import (
+    decomposed_attention,
+    zero_masked_rows,
+)
+
+__all__ = ["decomposed_attention", "decomposition_table", "zero_masked_rows"]
+
+
+_WITHOUT_LOWERING = {
+    "aten.as_strided_copy.default",
+    "aten.as_strided_scatter.default",
+    "aten.permute_copy.default",
+    "aten.unbind_copy.int",
+    "aten.upsample_bilinear2d.default",
+    "aten.upsample_bilinear2d.vec",
+    "aten.view_copy.default",
+    "aten.view_copy.dtype",
+}
+"""Ops of IREE's importer that it has no lowering for."""
+
+
+def decomposition_table(*, whole_attention: bool) -> Table:
+    """The table for `ExportedProgram.run_decompositions`.
+
+    Args:
+      whole_attention: whether to keep `scaled_dot_product_attention` as one op.
+    """
+    import torch
+
+    table = dict(_table())
+    if whole_attention:
+        table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
+    return {**table, **attention.table(whole=whole_attention)}
+
+
+@functools.cache
+def _table() -> Table:
+    from torch.export import default_decompositions
+
+    default: Table = dict(default_decompositions())
+    table = {**default, **_unregistered(default)}
+    for plain in (
+        elementwise,
+        fourier,
+        histograms,
+        indexing,
+        interpolation,
+        linear_algebra,
+        ordering,
+        polynomials,
+        scans,
+        special,
+        spectral,
+    ):
+        table.update(plain.table())
+    for around in (accumulation, pooling, recurrent, complex_numbers):
+        table.update(around.table(table))
+    return table
+
+
+def _unregistered(default: Table) -> Table:
+    """PyTorch's further decompositions of ops that IREE's importer does not know."""
+    import torch
+    from iree.compiler import ir
+    from torch._decomp import decomposition_table as known
+
+    context = ir.Context()
+
+    def registered(op: torch._ops.OpOverload) -> bool:
+        name = op._schema.name.replace("::", ".")
+        overload = "." + op._schema.overload_name if op._schema.overload_name else ""
+        return bool(context.is_registered_operation(f"torch.{name}{overload}"))
+
+    return {
+        op: function
+        for op, function in known.items()
+        if isinstance(op, torch._ops.OpOverload)
+        and op.namespace == "aten"
+        and not op._schema.is_mutable
+        and op not in default
+        and (not registered(op) or str(op) in _WITHOUT_LOWERING)
+    }

@@ -1,0 +1,225 @@
+"""Sampling at fractional positions: `grid_sample`, and bilinear resizing with antialiasing."""
+
+from __future__ import annotations
+
+import fractions
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+
+if TYPE_CHECKING:
+    import torch
+
+
+def table() -> Table:
+    """The decompositions."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.grid_sampler_2d.default: _grid_sampler,
+        aten.grid_sampler_3d.default: _grid_sampler,
+        **{op: _nearest(rank, exact, vec) for op, rank, exact, vec in _nearest_ops()},
+        aten._upsample_bilinear2d_aa.default: _bilinear_antialiased,
+        aten._cdist_forward.default: _cdist,
+        aten._pdist_forward.default: _pdist,
+    }
+
+
+def _nearest_ops() -> list[tuple[Any, int, bool, bool]]:
+    import torch
+
+    found = []
+    for rank in (1, 2, 3):
+        for name, exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
+            packet = getattr(torch.ops.aten, f"{name}{rank}d")
+            found += [(packet.default, rank, exact, False), (packet.vec, rank, exact, True)]
+    return found
+
+
+def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
+    """The nearest elements, at indices of integers: IREE rounds a product with the scale down."""
+
+    def decomposition(x: torch.Tensor, output_size: Sequence[int] | None, *scales: Any) -> Any:
+        import torch
+
+        sizes = x.shape[-rank:]
+        if not all(isinstance(n, int) for n in sizes):
+            return NotImplemented
+        given = scales[0] if vec else scales
+        factors = list(given or ()) or [None] * rank
+        counts = output_size or [int(n * f) for n, f in zip(sizes, factors, strict=True)]
+        for axis, (size, count, factor) in enumerate(zip(sizes, counts, factors, strict=True)):
+            step = fractions.Fraction(size, count)
+            if factor:
+                step = (1 / fractions.Fraction(factor)).limit_denominator(1 << 12)
+            place = torch.arange(count, device=x.device)
+            if exact:
+                place = (2 * place + 1) * step.numerator
+                step = fractions.Fraction(1, 2 * step.denominator)
+            else:
+                place = place * step.numerator
+                step = fractions.Fraction(1, step.denominator)
+            place = torch.div(place, step.denominator, rounding_mode="floor")
+            x = x.index_select(axis - rank, place.clamp(max=size - 1))
+        return x
+
+    return decomposition
+
+
+def _unnormalized(x: torch.Tensor, size: int, align: bool) -> torch.Tensor:
+    """Positions in [-1, 1] as positions in pixels."""
+    return (x + 1) / 2 * (size - 1) if align else ((x + 1) * size - 1) / 2
+
+
+def _reflected(x: torch.Tensor, size: int, align: bool) -> torch.Tensor:
+    import torch
+
+    low, span = (0.0, size - 1) if align else (-0.5, size)
+    if not span:
+        return torch.zeros_like(x)
+    distance = (x - low).abs()
+    turns = torch.floor(distance / span)
+    rest = distance - turns * span
+    odd = turns - 2 * torch.floor(turns / 2) == 1
+    return torch.where(odd, span - rest, rest) + low
+
+
+def _positions(x: torch.Tensor, size: int, padding: int, align: bool) -> torch.Tensor:
+    """0: outside is zero; 1: the border; 2: reflection."""
+    if padding == 0:
+        return x
+    if padding == 2:
+        x = _reflected(x, size, align)
+    return x.clamp(0, size - 1)
+
+
+def _picked(x: torch.Tensor, places: list[torch.Tensor]) -> torch.Tensor:
+    """Elements (batch, channels, ...) at whole positions of (batch, ...); zero outside."""
+    import torch
+
+    sizes = x.shape[2:]
+    inside = torch.ones_like(places[0], dtype=torch.bool)
+    flat = torch.zeros_like(places[0], dtype=torch.int64)
+    for place, size in zip(places, sizes, strict=True):
+        inside = inside & (place >= 0) & (place <= size - 1)
+        flat = flat * size + place.clamp(0, size - 1).to(torch.int64)
+    index = flat.flatten(1).unsqueeze(1).expand(-1, x.shape[1], -1)
+    values = x.flatten(2).gather(2, index).view(*x.shape[:2], *places[0].shape[1:])
+    return torch.where(inside.unsqueeze(1), values, 0)
+
+
+def _cubic(t: torch.Tensor) -> list[torch.Tensor]:
+    """Weights of four neighbours, with a = -0.75."""
+    a = -0.75
+
+    def near(x: torch.Tensor) -> torch.Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: torch.Tensor) -> torch.Tensor:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _grid_sampler(
+    x: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align: bool
+) -> torch.Tensor:
+    """Bilinear (0), nearest (1) or bicubic (2) values at the positions of the grid."""
+    import torch
+
+    dtype = x.dtype
+    if is_half(dtype):
+        x, grid = x.float(), grid.float()
+    sizes = x.shape[2:]
+    # The grid's last axis is x, y, z; axes of the input are z, y, x.
+    parts = [_unnormalized(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
+    if mode == 2:
+        starts = [torch.floor(part) for part in parts]
+        weights = [_cubic(part - start) for part, start in zip(parts, starts, strict=True)]
+        offsets: range = range(-1, 3)
+    else:
+        parts = [_positions(p, n, padding, align) for p, n in zip(parts, sizes, strict=True)]
+        if mode == 1:
+            return _picked(x, [torch.round(part) for part in parts]).to(dtype)
+        starts = [torch.floor(part) for part in parts]
+        weights = [
+            [1 - (part - start), part - start] for part, start in zip(parts, starts, strict=True)
+        ]
+        offsets = range(2)
+    total = None
+    for corner in itertools.product(range(len(offsets)), repeat=len(sizes)):
+        places = [start + offsets[at] for start, at in zip(starts, corner, strict=True)]
+        if mode == 2:
+            places = [_positions(p, n, padding, align) for p, n in zip(places, sizes, strict=True)]
+        weight = math.prod((weights[axis][at] for axis, at in enumerate(corner)), start=1.0)
+        value = _picked(x, places) * weight.unsqueeze(1)
+        total = value if total is None else total + value
+    assert total is not None
+    return total.to(dtype)
+
+
+def _antialiasing(
+    size: int, count: int, align: bool, scale: float | None, like: torch.Tensor
+) -> torch.Tensor:
+    """Weights (count, size) of a triangle filter as wide as the step."""
+    import torch
+
+    if align:
+        step = (size - 1) / (count - 1) if count > 1 else 0.0
+    else:
+        step = 1 / scale if scale else size / count
+    width = max(step, 1.0)
+    center = step * (torch.arange(count, device=like.device).to(torch.float32) + 0.5)
+    place = torch.arange(size, device=like.device).to(torch.float32)
+    low = (center - width + 0.5).to(torch.int64).clamp(min=0).unsqueeze(-1)
+    high = (center + width + 0.5).to(torch.int64).clamp(max=size).unsqueeze(-1)
+    distance = (place - center.unsqueeze(-1) + 0.5).abs() / width
+    weight = torch.where((place >= low) & (place < high), (1 - distance).clamp(min=0), 0)
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def _bilinear_antialiased(
+    x: torch.Tensor,
+    output_size: list[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> torch.Tensor:
+    y = x.float()
+    rows = _antialiasing(x.shape[-2], output_size[0], align_corners, scales_h, x)
+    columns = _antialiasing(x.shape[-1], output_size[1], align_corners, scales_w, x)
+    return (rows @ (y @ columns.mT)).to(x.dtype)
+
+
+def _cdist(
+    a: torch.Tensor, b: torch.Tensor, p: float, compute_mode: int | None = None
+) -> torch.Tensor:
+    """The norms of all differences between rows."""
+    import torch
+
+    difference = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
+    if p == 0:
+        return (difference != 0).to(a.dtype).sum(-1)
+    if p == math.inf:
+        return difference.amax(-1) if a.shape[-1] else difference.sum(-1)
+    if p == 1:
+        return difference.sum(-1)
+    if p == 2:
+        return torch.sqrt((difference * difference).sum(-1))
+    return difference.pow(p).sum(-1).pow(1 / p)
+
+
+def _pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
+    """The norms of the differences of rows i < j, in this order."""
+    import torch
+
+    rows = x.shape[0]
+    if rows < 2:
+        return x.new_zeros(0)
+    distances = _cdist(x, x, p)
+    parts = [distances[i, i + 1 :] for i in range(rows - 1)]
+    return torch.cat(parts)

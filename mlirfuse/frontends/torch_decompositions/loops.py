@@ -1,0 +1,46 @@
+"""Loops in decompositions, which IREE's importer turns into `scf.while`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+Carried = tuple["torch.Tensor", ...]
+
+Body = Callable[["torch.Tensor", Carried], Carried]
+
+
+def repeat(count: int, body: Body, carried: Carried) -> Carried:
+    """Calls `body(k, carried)` for k = 0, 1, ..., count - 1, and returns the last values.
+
+    Args:
+      count: number of iterations.
+      body: returns values of the same shapes and types. It may use no tensor from outside: the
+        importer knows only the carried ones.
+      carried: initial values.
+    """
+    return repeat_while(lambda k, _: k < count, body, carried)
+
+
+def repeat_while(
+    more: Callable[[torch.Tensor, Carried], torch.Tensor], body: Body, carried: Carried
+) -> Carried:
+    """Calls `body(k, carried)` as long as `more(k, carried)`, a boolean scalar, is true."""
+    import torch
+    from torch._higher_order_ops.while_loop import while_loop_op
+
+    def condition(k: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        return more(k, values)
+
+    def step(k: torch.Tensor, *values: torch.Tensor) -> Carried:
+        # A result that is an argument itself is refused.
+        return k + 1, *(
+            new.clone() if any(new is old for old in values) else new for new in body(k, values)
+        )
+
+    start = torch.zeros((), dtype=torch.int64, device=carried[0].device)
+    found: Carried = while_loop_op(condition, step, (start, *(x.clone() for x in carried)), ())
+    return found[1:]

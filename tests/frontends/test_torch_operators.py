@@ -1,0 +1,307 @@
+"""Operators of PyTorch that IREE lacks or lowers wrong, against PyTorch; many to a program."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import mlirfuse
+from helpers.stock_program import operations
+from mlirfuse.frontends import import_model
+
+NAN, INF = float("nan"), float("inf")
+HALVES = [torch.float32, torch.float16, torch.bfloat16]
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def check(model, *arguments, rtol=None):
+    """Compiles and compares all results: type, shape, NaN, infinities and values."""
+    with torch.no_grad():
+        expected = torch.utils._pytree.tree_leaves(model(*arguments))
+    program = mlirfuse.compile(model, arguments)
+    got = torch.utils._pytree.tree_leaves(program(*arguments))
+    for index, (g, e) in enumerate(zip(got, expected, strict=True)):
+        if isinstance(e, torch.Tensor):
+            tolerance = rtol or TOLERANCE.get(e.dtype, 1e-4)
+            torch.testing.assert_close(
+                g, e, rtol=tolerance, atol=tolerance, equal_nan=True, msg=f"#{index}: {g} {e}"
+            )
+        else:
+            assert g == e
+    return program
+
+
+def extremes(dtype):
+    rows = [
+        [3.0, -1.0, NAN, 3.0, INF, 0.0, -0.0],
+        [-INF, 2.0, 2.0, -5.0, 0.5, 0.5, 2.0],
+        [NAN, 1.0, NAN, -2.0, 1.0, -INF, 4.0],
+    ]
+    return torch.tensor(rows, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_order_with_ties_and_nan(dtype):
+    def model(x):
+        return (
+            torch.sort(x, stable=True),
+            torch.sort(x, dim=0, descending=True, stable=True),
+            torch.argsort(x, stable=True),
+            torch.topk(x, 2, sorted=True).values,
+            torch.kthvalue(x, 3).values,
+            torch.median(x, 1).values,
+            torch.median(x),
+            torch.nanmedian(x, 1).values,
+            torch.nanmedian(x),
+            torch.max(x, 1),
+            torch.min(x, 0),
+            torch.argmax(x),
+            torch.argmin(x, 1, keepdim=True),
+            torch.cummax(x, 1),
+            torch.cummin(x, 0),
+            torch.logcumsumexp(x, 1),
+            torch.cumprod(x[1:2], 1),
+            torch.mode(x[1:2]).values,
+            torch.searchsorted(x[1:2].sort(1).values[0], x[1]),
+        )
+
+    check(model, extremes(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_elementwise(dtype):
+    def model(x, y):
+        return (
+            torch.signbit(x),
+            torch.copysign(y, x),
+            torch.hypot(x, y),
+            torch.fmax(x, y),
+            torch.fmin(x, y),
+            torch.isfinite(x),
+            torch.heaviside(x, y),
+            torch.asinh(x),
+            torch.log10(y),
+            torch.tan(y),
+            torch.angle(x),
+            torch.erfc(x),
+            torch.lgamma(y),
+            torch.digamma(y),
+            torch.frexp(y),
+            torch.ldexp(y, torch.tensor([1, 2, 3, 0, -1, -2, 5])),
+            torch.roll(x, (1, -2), (0, 1)),
+            torch.roll(y, 3),
+            torch.histc(y.float(), 5),
+            torch.softmax(x[0, 1], 0),
+        )
+
+    check(model, extremes(dtype), torch.linspace(0.5, 6, 21, dtype=dtype).view(3, 7))
+
+
+def test_neighbours():
+    def model(x):
+        return torch.nextafter(x, x.flip(1)), torch.nextafter(x[0, 0], x[0, 1])
+
+    check(model, extremes(torch.float32))
+
+
+def test_special_functions():
+    names = [
+        "i0e",
+        "i1",
+        "i1e",
+        "erfcx",
+        "log_ndtr",
+        "bessel_j0",
+        "bessel_j1",
+        "bessel_y0",
+        "bessel_y1",
+        "airy_ai",
+        "spherical_bessel_j0",
+        "modified_bessel_i0",
+        "modified_bessel_k0",
+        "modified_bessel_k1",
+        "scaled_modified_bessel_k1",
+    ]
+    functions = [getattr(torch.special, name) for name in names]
+
+    def model(x, p, a):
+        return (
+            [function(x) for function in functions],
+            torch.special.ndtri(p),
+            torch.polygamma(2, a),
+            torch.special.zeta(a + 1, a),
+            torch.igamma(a, a.flip(0)),
+            torch.igammac(a, a.flip(0)),
+            torch.special.chebyshev_polynomial_t(p, a),
+            torch.special.laguerre_polynomial_l(p, a),
+        )
+
+    x = torch.tensor([-9.0, -2.5, -0.3, 0.0, 0.7, 1.9, 2.1, 7.9, 8.1, 30.0, NAN])
+    p = torch.tensor([0.0, 1e-6, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0])
+    a = torch.tensor([0.5, 1.0, 1.5, 2.0, 3.0, 5.5, 9.0, 12.0])
+    check(model, x, p, a)
+
+
+def test_linear_algebra():
+    def model(a, b):
+        spd = a @ a.mT + torch.eye(5)
+        q, r = torch.linalg.qr(a)
+        return (
+            torch.linalg.cholesky(spd),
+            torch.cholesky_solve(b, torch.linalg.cholesky(spd)),
+            torch.linalg.solve(a, b),
+            torch.linalg.inv(a),
+            torch.linalg.det(a),
+            torch.linalg.slogdet(a),
+            torch.linalg.lu(a),
+            torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b),
+            q,
+            r,
+            torch.linalg.solve_triangular(a.triu(), b, upper=True),
+            torch.triangular_solve(b, a, upper=False).solution,
+            torch.linalg.matrix_exp(a),
+            torch.linalg.svdvals(a[..., :3]),
+            torch.linalg.eigvalsh(spd),
+            torch.linalg.pinv(a[..., :3]),
+            torch.linalg.matrix_rank(a),
+            torch.linalg.matrix_norm(a, "nuc"),
+        )
+
+    torch.manual_seed(0)
+    a = torch.randn(2, 5, 5) + 2 * torch.eye(5)
+    check(model, a, torch.randn(2, 5, 3), rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 6, 13, 96, 131])
+def test_fourier_transforms(size):
+    """One matmul, and the recursion for sizes above 64 that have divisors."""
+
+    def model(x):
+        spectrum = torch.fft.rfft(x)
+        full = torch.fft.fft(x, norm="ortho")
+        return (
+            torch.view_as_real(spectrum),
+            torch.view_as_real(torch.fft.ifft(full)),
+            torch.fft.irfft(spectrum, size),
+            torch.view_as_real(torch.fft.fft2(x)),
+            torch.fft.fftshift(x),
+        )
+
+    torch.manual_seed(0)
+    check(model, torch.randn(3, size))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_pooling(dtype):
+    def model(x):
+        twice = F.max_pool2d(F.max_pool2d(x, 3, 2, ceil_mode=True), 3, 2, ceil_mode=True)
+        value, index = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+        return (
+            twice,
+            F.max_pool2d(F.max_pool2d(x, 3, 2), 3, 2, padding=1),
+            value,
+            index,
+            F.max_pool1d(x[0, 0], 2, 3, ceil_mode=True),
+            F.max_pool3d(x, 2, 3),
+            F.max_unpool2d(value, index, 3, 2, 1, x.shape[2:]),
+            F.avg_pool2d(x, 3, 2, ceil_mode=True),
+            F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+            F.avg_pool3d(x, 2, 2),
+            F.adaptive_avg_pool2d(x, (3, 4)),
+            F.adaptive_max_pool2d(x, (3, 4), return_indices=True),
+            F.interpolate(x, size=(3, 7), mode="nearest-exact"),
+            F.interpolate(x, size=(3, 7), mode="nearest"),
+        )
+
+    torch.manual_seed(0)
+    check(model, torch.randn(2, 3, 10, 13).to(dtype))
+
+
+def test_gradient_of_max_pooling():
+    def model(x, g):
+        _, index = F.max_pool2d(x, 2, 2, return_indices=True)
+        return torch.ops.aten.max_pool2d_with_indices_backward(
+            g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, index
+        )
+
+    torch.manual_seed(0)
+    check(model, torch.randn(1, 2, 6, 6), torch.randn(1, 2, 3, 3))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_loops(kind):
+    torch.manual_seed(0)
+    layer = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True).eval()
+    x = torch.randn(2, 40, 3)
+    check(layer, x)
+    assert operations(import_model(layer, (x,))).count("linalg.matmul") < 20
+
+
+def test_indices():
+    def model(x, i, s):
+        return (
+            torch.put(x, i, s, accumulate=True),
+            torch.index_reduce(x, 0, i, s.unsqueeze(1).expand(3, 7), "amax"),
+            torch.scatter(x, 0, i.view(1, 3), s.view(1, 3), reduce="add"),
+            torch.diagonal_scatter(x, s[:2], 1)[:2],
+            torch.as_strided_scatter(x, s, (3,), (8,), 1),
+            torch.gather(s[0], 0, i[0]),
+            torch.eye(3, dtype=torch.uint8),
+            F.grid_sample(x.view(1, 1, 3, 7), s.view(1, 1, 3, 1).expand(1, 1, 3, 2)),
+            F.grid_sample(
+                x.view(1, 1, 3, 7),
+                s.view(1, 1, 3, 1).expand(1, 1, 3, 2),
+                mode="bicubic",
+                padding_mode="reflection",
+            ),
+            torch.cdist(x, x[:2], 3.0),
+            torch.gcd(i, i + 4),
+            torch.lcm(i, i + 4),
+        )
+
+    torch.manual_seed(0)
+    x, s = torch.randn(3, 7), torch.tensor([0.3, -0.8, 1.4])
+    model_2 = lambda x, i, s: model(x.clone(), i, s)[:3] + model(x, i, s)[4:]  # noqa: E731
+    check(model_2, x, torch.tensor([2, 0, 1]), s)
+
+
+def test_tensors_without_elements():
+    def model(x, e):
+        return (
+            torch.cat([x, e]),
+            e.sum(0),
+            e.prod(0),
+            (e @ torch.ones(3, 2)).shape[0],
+            torch.ones(2, 0) @ e.view(0, 3),
+            e.view(3, 0).unflatten(1, (0, 5)),
+            torch.softmax(e, 0),
+        )
+
+    check(model, torch.ones(2, 3), torch.ones(0, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64])
+def test_unsigned_types(dtype):
+    def model(x):
+        return x.view(2, 2), x.to(torch.float32), x == 255
+
+    x = torch.tensor([0, 1, 200, 255]).to(dtype)
+    program = check(model, x)
+    assert program.outputs[0].dtype == f"ui{dtype.itemsize * 8}"
+
+
+def test_bytes_are_unsigned():
+    def model(x):
+        return (
+            x.amax(),
+            x.amin(),
+            x.max(0),
+            x.sort(stable=True),
+            x.clamp(10, 220),
+            x > 100,
+            x.to(torch.int64),
+            x // 3,
+            x.cummax(0),
+        )
+
+    check(model, torch.tensor([0, 1, 200, 255, 128], dtype=torch.uint8))
