@@ -20,7 +20,12 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.conformance import jax_lax_forms, jax_numpy_forms, jax_programs
+from benchmarks.conformance import (
+    jax_lax_forms,
+    jax_nn_forms,
+    jax_numpy_forms,
+    jax_programs,
+)
 from benchmarks.conformance.jax_arguments import Array
 from benchmarks.conformance.jax_forms import Form, joined
 from benchmarks.conformance.suite import Case, NotExportedError, Program
@@ -51,10 +56,10 @@ TOLERANCES = {
     "float16": (1e-2, 4e-3),
     "bfloat16": (5e-2, 3e-2),
 }
-"""Relative error allowed, and absolute error relative to the largest element, up to 100. The order of sums
-and the polynomials of transcendental functions are free."""
+"""Relative error allowed, and absolute error relative to the largest element, up to 100. The order
+of sums and the polynomials of transcendental functions are free."""
 
-FORMS = joined((jax_numpy_forms.FORMS, jax_lax_forms.FORMS, jax_programs.FORMS))
+FORMS = joined((jax_numpy_forms.FORMS, jax_lax_forms.FORMS, jax_nn_forms.FORMS, jax_programs.FORMS))
 
 
 def public_functions() -> list[str]:
@@ -64,9 +69,10 @@ def public_functions() -> list[str]:
         module = importlib.import_module(f"jax.{name}")
         for attribute in sorted(dir(module)):
             value = getattr(module, attribute)
-            if not (attribute.startswith("_") or isinstance(value, type | types.ModuleType)):
-                if callable(value):
-                    found.append(f"{name}.{attribute}")
+            if attribute.startswith("_") or isinstance(value, type | types.ModuleType):
+                continue
+            if callable(value):
+                found.append(f"{name}.{attribute}")
     return found
 
 

@@ -24,8 +24,8 @@ LEFT_OUT: dict[str, str] = {
         (
             _CONSTANT,
             "numpy",
-            "arange bartlett blackman diag_indices eye full hamming hanning identity indices kaiser "
-            "ones tril_indices triu_indices zeros",
+            "arange bartlett blackman diag_indices eye full hamming hanning identity indices "
+            "kaiser ones tril_indices triu_indices zeros",
         ),
         (_HOST, "numpy", "from_dlpack frombuffer fromfile fromiter fromstring load save savez"),
         (_DATA_SHAPE, "numpy", "trim_zeros"),

@@ -55,10 +55,11 @@ FORMS = joined(
         _np(
             "abs absolute angle arccos arccosh arcsin arcsinh arctan arctanh acos acosh asin asinh "
             "atan atanh around bitwise_count bitwise_invert bitwise_not cbrt ceil conj conjugate "
-            "copy cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp i0 imag invert iscomplex "
-            "isfinite isinf isnan isneginf isposinf isreal log log10 log1p log2 logical_not modf "
-            "nan_to_num negative positive rad2deg radians real reciprocal rint round sign signbit "
-            "sin sinc sinh spacing sqrt square tan tanh trunc array asarray ravel zeros_like "
+            "copy cos cosh deg2rad degrees exp exp2 expm1 fabs floor frexp i0 imag invert "
+            "iscomplex isfinite isinf isnan isneginf isposinf isreal log log10 log1p log2 "
+            "logical_not modf nan_to_num "
+            "negative positive rad2deg radians real reciprocal rint "
+            "round sign signbit sin sinc sinh spacing sqrt square tan tanh trunc array asarray ravel zeros_like "
             "ones_like atleast_1d atleast_2d atleast_3d sort_complex",
             _ELEMENTWISE,
         ),

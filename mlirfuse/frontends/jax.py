@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import re
@@ -86,8 +87,9 @@ def import_function(
     else:
         imported = _import_module(module, source, function, timeout)
         kept = range(len(leaves))
+        results = jax.tree_util.tree_leaves(lowered.out_info)
         imported.flatten, imported.unflatten = _calling_convention(
-            source, in_tree, lowered.out_tree, kept
+            source, in_tree, lowered.out_tree, kept, results
         )
     imported.inputs = name_specs(imported.inputs, names)
     kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
@@ -144,7 +146,11 @@ def import_exported(
     )
     imported.sizes = _dynamic_sizes(exported)
     imported.flatten, imported.unflatten = _calling_convention(
-        source, exported.in_tree, exported.out_tree, exported.module_kept_var_idx
+        source,
+        exported.in_tree,
+        exported.out_tree,
+        exported.module_kept_var_idx,
+        exported.out_avals,
     )
     imported.parameters = _parameters(exported.in_tree, exported.module_kept_var_idx, ())
     return imported
@@ -313,9 +319,12 @@ def _parameters(in_tree: Any, kept: Collection[int], names: Sequence[str]) -> tu
 
 
 def _calling_convention(
-    source: str, in_tree: Any, out_tree: Any, kept: Collection[int]
+    source: str, in_tree: Any, out_tree: Any, kept: Collection[int], declared: Sequence[Any]
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
-    """`flatten` and `unflatten` of the imported model; the program takes only the `kept` leaves."""
+    """`flatten` and `unflatten` of the imported model; the program takes only the `kept` leaves.
+
+    Keys of `jax.random.key` are arrays of integers in the program.
+    """
     import jax
 
     def flatten(*args: Any, **kwargs: Any) -> list[Any]:
@@ -325,9 +334,42 @@ def _calling_convention(
                 f"{source}: called with arguments of the structure {one_line(tree)}; it was "
                 f"exported for {one_line(in_tree)}"
             )
-        return [leaf for index, leaf in enumerate(leaves) if index in kept]
+        return [_data_of_key(leaf) for index, leaf in enumerate(leaves) if index in kept]
 
     def unflatten(results: Sequence[Any]) -> Any:
-        return jax.tree_util.tree_unflatten(out_tree, list(results))
+        leaves = [_key_of_data(leaf, aval) for leaf, aval in zip(results, declared, strict=True)]
+        return jax.tree_util.tree_unflatten(out_tree, leaves)
 
     return flatten, unflatten
+
+
+_KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
+"""JAX's generators of random numbers."""
+
+
+def _is_key(value: Any) -> bool:
+    import jax
+
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def _data_of_key(value: Any) -> Any:
+    """The integers of a random key; other values unchanged."""
+    import jax
+
+    return jax.random.key_data(value) if _is_key(value) else value
+
+
+def _key_of_data(value: Any, declared: Any) -> Any:
+    """The random key with these integers, if the result is one."""
+    import jax
+    import jax.numpy as jnp
+
+    if not _is_key(declared):
+        return value
+    for name in _KEY_KINDS:
+        key = jax.eval_shape(functools.partial(jax.random.key, 0, impl=name))
+        if key.dtype == declared.dtype:
+            return jax.random.wrap_key_data(jnp.asarray(value), impl=name)
+    raise CallError(f"a result is a random key of the unknown kind {declared.dtype}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.jax_repairs import operations, repair
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _NORMALIZED = b"compute_barrier.start"
 """Part of the name of an op that IREE's global optimization puts around the computation."""
+
+_STABLEHLO = b"stablehlo"
 
 _PORTABLE = b"StableHLO_v"
 """Producer of portable bytecode, which `--iree-input-type=auto` of IREE 3.13 does not detect."""
@@ -88,8 +91,11 @@ def _import(
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         portable = content.find(_PORTABLE, 0, 64) >= 0
         marked = content.find(_NORMALIZED) >= 0
+        stablehlo = content.find(_STABLEHLO) >= 0
     if marked and (imported := _normalized(path, workdir, source, function, timeout)):
         return imported
+    if stablehlo and not portable and (repaired := _repaired(path, workdir, source, timeout)):
+        path, portable = repaired, True
     return lower(
         workdir,
         path,
@@ -100,6 +106,28 @@ def _import(
         weights=None,
         timeout=timeout,
     )
+
+
+def _repaired(
+    path: Path, workdir: WorkDirectory, source: str, timeout: float | None
+) -> Path | None:
+    """The module with the repairs of StableHLO; None if it has no op of that dialect."""
+    from iree.compiler import ir
+
+    result = Path(workdir.name, "read.mlirbc")
+    # The parser can abort on damage: it runs in a subprocess first.
+    arguments = ("--emit-bytecode", "--allow-unregistered-dialect")
+    convert("iree-opt", path, arguments, result, source=source, timeout=timeout)
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        module = parse_module(result, source)
+        if not any(op.name.startswith("stablehlo.") for op in operations(module.operation)):
+            return None
+        repair(module)
+        repaired = Path(workdir.name, "repaired.mlirbc")
+        write_module(module, repaired)
+    result.unlink()
+    return repaired
 
 
 def _normalized(

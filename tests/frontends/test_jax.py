@@ -78,14 +78,14 @@ def test_transformer_block_with_closed_over_weights(dtype, tolerance):
     assert b"elided" not in content
 
 
-def test_float64_becomes_float32():
-    """As IREE does by default; the signature has the types of the program."""
+def test_float64_is_kept_on_the_cpu():
+    import mlirfuse
+
     with jax.enable_x64(True):
         weight = np.random.default_rng(0).random((16, 16))
-        imported = import_model(lambda x: x @ weight, (np.ones((2, 16)),))
-    assert [s.dtype for s in imported.inputs + imported.outputs] == ["f32", "f32"]
-    (result,) = stock_program(imported)(np.ones((2, 16), np.float32))
-    assert relative_error(result, np.ones((2, 16)) @ weight) < 1e-5
+        program = mlirfuse.compile(lambda x: x @ weight, (np.ones((2, 16)),))
+    assert [s.dtype for s in program.inputs + program.outputs] == ["f64", "f64"]
+    assert relative_error(program(np.ones((2, 16))), np.ones((2, 16)) @ weight) < 1e-14
 
 
 def test_weights_as_arguments():

@@ -31,9 +31,24 @@ _Repairs = Mapping[str, "Callable[[ir.Operation], None]"]
 
 def repair(module: ir.Module) -> None:
     """Applies all repairs."""
+    _remove_sharding(module)
     _apply(module, _DEFINITIONS)
-    # The definitions' own ops need these too.
+    # The programs' own ops need these too.
+    _apply(module, _SECOND)
     _apply(module, _REWRITES)
+
+
+def _remove_sharding(module: ir.Module) -> None:
+    """Removes meshes and annotations of sharding, of a dialect that IREE does not know."""
+    for op in list(operations(module.operation)):
+        if op.name == "sdy.mesh":
+            op.erase()
+            continue
+        for name in [name for name in op.attributes if name.startswith("sdy.")]:
+            del op.attributes[name]
+        for name in ("arg_attrs", "res_attrs"):
+            if name in op.attributes and "sdy." in str(op.attributes[name]):
+                del op.attributes[name]
 
 
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
@@ -49,6 +64,21 @@ def _keep_erf(op: ir.Operation) -> None:
     with op.location, ir.InsertionPoint(op):
         erf = ir.Operation.create("math.erf", [op.results[0].type], [op.operands[0]])
     replace(op, erf.result)
+
+
+def _forward(op: ir.Operation) -> None:
+    """Removes an annotation of the sharding of a value: there is one device."""
+    replace(op, op.operands[0])
+
+
+def _complex_function(op: ir.Operation) -> None:
+    """A function of complex numbers in real arithmetic, with JAX's results at the branch cuts."""
+    from iree.compiler import ir
+
+    if isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.ComplexType):
+        from jax import lax
+
+        define(op, getattr(lax, op.name.partition(".")[2]), expanded=True)
 
 
 def _fft(op: ir.Operation) -> None:
@@ -91,6 +121,10 @@ def _triangular_solve(op: ir.Operation) -> None:
 
 
 _DEFINITIONS: _Repairs = {
+    **{
+        f"chlo.{name}": _complex_function
+        for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")
+    },
     "chlo.top_k": sorting.top_k,
     "stablehlo.atan2": elementwise.atan2,
     "stablehlo.cbrt": elementwise.cbrt,
@@ -99,14 +133,21 @@ _DEFINITIONS: _Repairs = {
     "stablehlo.custom_call": custom_calls.repair_custom_call,
     "stablehlo.fft": _fft,
     "stablehlo.power": elementwise.power,
-    "stablehlo.scatter": scatters.scatter,
     "stablehlo.select_and_scatter": windows.select_and_scatter,
     "stablehlo.triangular_solve": _triangular_solve,
 }
 """Ops that become programs of other ops."""
 
+_SECOND: _Repairs = {
+    "stablehlo.convolution": contractions.complex_parts,
+    "stablehlo.dot_general": contractions.complex_parts,
+    "stablehlo.scatter": scatters.scatter,
+}
+"""Ops that the programs of others hold, and that become programs themselves."""
+
 _REWRITES: _Repairs = {
     "chlo.erf": _keep_erf,
+    "sdy.sharding_constraint": _forward,
     "chlo.top_k": sorting.lower_top_k,
     "stablehlo.convolution": contractions.accumulate_in_float32,
     "stablehlo.dot_general": contractions.dot_general,

@@ -32,8 +32,13 @@ _NAMES = {
 """MLIR's element types whose name in JAX follows no rule."""
 
 
-def define(op: ir.Operation, function: Function) -> bool:
+def define(op: ir.Operation, function: Function, *, expanded: bool = False) -> bool:
     """Replaces an op by a JAX function of its operands; its results have the op's types.
+
+    Args:
+      op: an op whose operands and results are tensors.
+      function: traced by JAX for the types of the operands.
+      expanded: whether CHLO's ops in its trace become StableHLO.
 
     Returns:
       Whether it did: not for dynamic sizes, and not without JAX.
@@ -50,7 +55,7 @@ def define(op: ir.Operation, function: Function) -> bool:
     wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
     with jax.enable_x64(wide):
         lowered = jax.jit(function, keep_unused=True).lower(*shapes)
-        text = portable_text(lowered.compiler_ir("stablehlo"))
+        text = portable_text(lowered.compiler_ir("stablehlo"), expanded=expanded)
     module = ir.Module.parse(text, op.context)
     functions = {_symbol(part.operation): part.operation for part in module.body.operations}
     with op.location:
@@ -64,19 +69,30 @@ def define(op: ir.Operation, function: Function) -> bool:
     return True
 
 
-def portable_text(module: Any, *, locations: bool = False) -> str:
+def portable_text(module: Any, *, locations: bool = False, expanded: bool = False) -> str:
     """A module of JAX's own MLIR as text that IREE's parser reads; the module is changed.
 
-    Gathers and scatters lose their batching dimensions, for which IREE has no lowering. The generic
-    form has no custom syntax, in which JAX's version and IREE's could differ.
+    Gathers and scatters lose their batching dimensions, for which IREE has no lowering, and
+    functions of complex numbers become real arithmetic: IREE's own are wrong at zeros and
+    infinities, and its square root everywhere. The generic form has no custom syntax, in which
+    JAX's version and IREE's could differ.
+
+    Args:
+      module: from JAX's lowering.
+      locations: whether the text has locations.
+      expanded: whether CHLO's ops become StableHLO.
     """
     from jaxlib.mlir import passmanager
     from jaxlib.mlir.dialects import stablehlo
 
     stablehlo.register_stablehlo_passes()
+    passes = ["stablehlo-compatibility-expander{target=1.0.0}"]
+    if expanded:
+        passes.append("func.func(chlo-legalize-to-stablehlo)")
+    passes.append("func.func(stablehlo-complex-math-expander)")
     with module.context:
-        passes = "builtin.module(stablehlo-compatibility-expander{target=1.0.0})"
-        passmanager.PassManager.parse(passes).run(module.operation)
+        pipeline = f"builtin.module({','.join(passes)})"
+        passmanager.PassManager.parse(pipeline).run(module.operation)
     text: str = module.operation.get_asm(enable_debug_info=locations, print_generic_op_form=True)
     return text
 
@@ -84,7 +100,6 @@ def portable_text(module: Any, *, locations: bool = False) -> str:
 def _shape(declared: ir.Type) -> Any:
     """The type as JAX has it; None for a dynamic one."""
     import jax
-
     from iree.compiler import ir
 
     tensor = ir.RankedTensorType(declared)
@@ -98,13 +113,14 @@ def numpy_type(element: str) -> np.dtype[Any]:
     """JAX's element type for MLIR's, e.g. `ui8`, `bf16` or `f8E4M3FN`."""
     import jax.numpy as jnp
 
-    if found := re.fullmatch(r"(u?)i(\d+)", element):
-        name = "bool" if element == "i1" else f"{found[1]}int{found[2]}"
+    if integer := re.fullmatch(r"(u?)i(\d+)", element):
+        name = "bool" if element == "i1" else f"{integer[1]}int{integer[2]}"
     elif element.startswith("f8"):
         name = f"float8_{element[2:].lower()}"
     else:
         name = _NAMES[element]
-    return np.dtype(getattr(jnp, name))
+    found: np.dtype[Any] = np.dtype(getattr(jnp, name))
+    return found
 
 
 def _symbol(op: ir.Operation) -> str:

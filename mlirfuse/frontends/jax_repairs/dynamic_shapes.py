@@ -95,10 +95,10 @@ def _groups(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None:
     """Axes of `many` whose sizes multiply to each size of `few`; None where they do not."""
     groups: list[list[int]] = []
     axis = 0
-    for index, size in enumerate(few):
+    for place, size in enumerate(few):
         group: list[int] = []
         product = 1
-        last = index == len(few) - 1
+        last = place == len(few) - 1
         while axis < len(many) and (product < size or not group or last):
             product *= many[axis]
             group.append(axis)

@@ -63,7 +63,8 @@ def atan2(op: ir.Operation) -> None:
         one = jnp.ones((), x.dtype)
         first = jnp.where(both, jnp.where(y > 0, one, -one), y)
         second = jnp.where(both, jnp.where(x > 0, one, -one), x)
-        # The sign of a zero is the result's.
+        # IREE has NaN for two zeros. The sign of a zero is the result's.
+        second = jnp.where((x == 0) & (y == 0), jnp.copysign(one, x), second)
         angle = lax.atan2(jnp.where(y == 0, lax.abs(y), first), second)
         return jnp.where(y == 0, jnp.copysign(angle, y), angle)
 
@@ -136,5 +137,5 @@ def _is_clamped(value: ir.Value) -> bool:
     if isinstance(owner, ir.Block):
         return False
     if owner.name == "func.call":
-        return ir.FlatSymbolRefAttr(owner.attributes["callee"]).value.startswith("clip")
+        return str(ir.FlatSymbolRefAttr(owner.attributes["callee"]).value).startswith("clip")
     return bool(owner.name == "stablehlo.clamp")

@@ -128,7 +128,9 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
         magnitude = jnp.where(rows >= k, jnp.where(jnp.isnan(magnitude), jnp.inf, magnitude), -1)
         pivot = jnp.argmax(magnitude).astype(jnp.int32)
         upper, chosen = _row(a, k), _row(a, pivot)
-        a = _set_row(_set_row(a, upper, pivot), chosen, k)
+        # Not a scatter: over leading dimensions each matrix has another pivot.
+        a = jnp.where(rows[:, None] == pivot, upper, a)
+        a = jnp.where(rows[:, None] == k, chosen, a)
         below = rows > k
         divisor = _row(chosen, k)
         column = _column(a, k)
@@ -138,7 +140,9 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
         info = jnp.where((info == 0) & (divisor == 0), k + 1, info)
         return a - factor[:, None] * row, _set_row(pivots, pivot + 1, k), info
 
-    return _loop(count, step, (a, jnp.zeros((count,), jnp.int32), jnp.int32(0)))
+    start = a, jnp.zeros((count,), jnp.int32), jnp.int32(0)
+    found: tuple[Array, Array, Array] = _loop(count, step, start)
+    return found
 
 
 def _reflector(x: Array, index: Array) -> tuple[Array, Array, Array]:
@@ -172,7 +176,8 @@ def householder_qr(a: Array) -> tuple[Array, Array]:
         column = jnp.where(rows == k, beta, jnp.where(rows > k, v, column))
         return _set_column(a, column, k), _set_row(taus, tau, k)
 
-    return _loop(count, step, (a, jnp.zeros((count,), a.dtype)))
+    found: tuple[Array, Array] = _loop(count, step, (a, jnp.zeros((count,), a.dtype)))
+    return found
 
 
 def apply_reflectors(
@@ -197,7 +202,7 @@ def apply_reflectors(
 
 def orthogonal_factor(a: Array, taus: Array) -> Array:
     """`orgqr`: the first columns of Q, as many as `a` has."""
-    return apply_reflectors(a, taus, jnp.eye(*a.shape, dtype=a.dtype))
+    return apply_reflectors(a, taus, jnp.eye(a.shape[0], a.shape[1], dtype=a.dtype))
 
 
 def hessenberg(a: Array) -> tuple[Array, Array]:
@@ -215,7 +220,8 @@ def hessenberg(a: Array) -> tuple[Array, Array]:
         column = jnp.where(rows == k + 1, beta, jnp.where(rows > k + 1, v, column))
         return _set_column(a, column, k), _set_row(taus, tau, k)
 
-    return _loop(size - 1, step, (a, jnp.zeros((size - 1,), a.dtype)))
+    found: tuple[Array, Array] = _loop(size - 1, step, (a, jnp.zeros((size - 1,), a.dtype)))
+    return found
 
 
 def tridiagonal_solve(lower: Array, diagonal: Array, upper: Array, b: Array) -> Array:

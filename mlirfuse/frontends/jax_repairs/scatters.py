@@ -177,7 +177,7 @@ def _neutral(dtype: Any, combination: str) -> Any:
         # -0.0 added to a zero keeps its sign.
         zero = -0.0 if jnp.issubdtype(dtype, jnp.floating) else 0
         return 1 if combination == "mul" else zero
-    if dtype == bool:
+    if jnp.issubdtype(dtype, jnp.bool_):
         return combination == "min"
     if jnp.issubdtype(dtype, jnp.integer):
         limits = jnp.iinfo(dtype)

@@ -1,8 +1,8 @@
 """Sorts that keep the order of equal elements, and the largest elements with NaN among them.
 
 IREE 3.13 swaps neighbors for which the comparator is false, so equal ones too. For `chlo.top_k` it
-compares floats, where NaN is never the larger one, or integers by `sge`, which puts the last of equal
-ones first, and all of them as signed.
+compares floats, where NaN is never the larger one, or integers by `sge`, which puts the last of
+equal ones first, and all of them as signed.
 """
 
 from __future__ import annotations
@@ -136,10 +136,11 @@ def define_approximate_top_k(op: ir.Operation, configuration: dict[str, Any]) ->
     def function(x: Array, positions: Array, _value: Array, _position: Array) -> Any:
         import jax.numpy as jnp
 
-        moved = jnp.moveaxis(x, axis, -1)
-        values, indices = _largest(-moved if smallest else moved, count)
+        # The two zeros are equal here.
+        moved = jnp.moveaxis(jnp.where(x == 0, jnp.zeros_like(x), x), axis, -1)
+        _, indices = _largest(-moved if smallest else moved, count)
         indices = jnp.moveaxis(indices, -1, axis)
-        values = jnp.moveaxis(-values if smallest else values, -1, axis)
+        values = jnp.take_along_axis(x, indices, axis)
         return values, jnp.take_along_axis(positions, indices, axis)
 
     define(op, function)

@@ -1,0 +1,226 @@
+"""Repairs of StableHLO: results of JAX programs against JAX, several functions in one program."""
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from helpers.stock_program import stock_program
+from mlirfuse.frontends import import_model
+
+
+def check(function, *arguments, tolerance=2e-5):
+    """Compiles a function without fusion, and compares types, shapes and values with JAX."""
+    imported = import_model(function, arguments)
+    flat = [np.asarray(a) for a in imported.flatten(*arguments)]
+    expected = jax.tree_util.tree_leaves(function(*map(jnp.asarray, arguments)))
+    for ours, theirs in zip(stock_program(imported)(*flat), expected, strict=True):
+        theirs = np.asarray(theirs)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_factorizations(rng):
+    a = rng.standard_normal((4, 4)).astype(np.float32)
+
+    def function(a):
+        definite = a @ a.T + 4 * jnp.eye(4)
+        return (
+            jnp.linalg.cholesky(definite),
+            jnp.linalg.solve(definite, a),
+            jnp.abs(jnp.linalg.qr(a)[1]),
+            jnp.linalg.eigvalsh(definite),
+            jnp.linalg.svd(a, compute_uv=False),
+        )
+
+    check(function, a, tolerance=1e-4)
+
+
+def test_factorizations_against_jax():
+    """The programs themselves, complex ones too, traced by JAX."""
+    from mlirfuse.frontends.jax_repairs import eigenvalues, linear_algebra
+
+    rng = np.random.default_rng(0)
+    for kind in (np.float32, np.complex64):
+        a = rng.standard_normal((5, 5)).astype(kind)
+        if kind == np.complex64:
+            a += 1j * rng.standard_normal((5, 5)).astype(np.float32)
+        definite = a @ a.conj().T + 5 * np.eye(5, dtype=kind)
+        factor = linear_algebra.cholesky(definite)
+        np.testing.assert_allclose(factor @ factor.conj().T, definite, rtol=1e-4, atol=1e-4)
+        both, pivots, _ = linear_algebra.lu(a)
+        theirs, their_pivots, _ = lax.linalg.lu(a)
+        np.testing.assert_allclose(both, theirs, rtol=1e-4, atol=1e-5)
+        assert list(pivots - 1) == list(their_pivots)
+        values, vectors = eigenvalues.eigh(definite)
+        np.testing.assert_allclose(vectors * values @ vectors.conj().T, definite, 1e-4, 1e-4)
+        tall = a[:, :3]
+        u, s, vh = eigenvalues.svd(tall, full=True)
+        np.testing.assert_allclose(u[:, :3] * s @ vh, tall, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(u.conj().T @ u, np.eye(5), atol=1e-5)
+
+
+def test_svd_of_low_rank_has_orthonormal_vectors():
+    from mlirfuse.frontends.jax_repairs import eigenvalues
+
+    a = np.outer(np.arange(1.0, 6.0), np.arange(1.0, 5.0)).astype(np.float32)
+    u, s, vh = eigenvalues.svd(a, full=False)
+    np.testing.assert_allclose(u * s @ vh, a, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(u.T @ u, np.eye(4), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [7, 60, 97, 128, 521])
+def test_lengths_of_fourier_transforms(size):
+    """Matmuls, divisible lengths and large primes."""
+    from mlirfuse.frontends.jax_repairs.fourier import fft
+
+    rng = np.random.default_rng(size)
+    x = (rng.standard_normal((2, size)) + 1j * rng.standard_normal((2, size))).astype(np.complex64)
+    scale = np.sqrt(size)
+    found = fft(x, kind="FFT", lengths=[size])
+    np.testing.assert_allclose(found, np.fft.fft(x), atol=1e-5 * scale)
+    half = x[:, : size // 2 + 1]
+    found = fft(half, kind="IRFFT", lengths=[size])
+    np.testing.assert_allclose(found, np.fft.irfft(half, size), atol=1e-5)
+
+
+def test_fourier_transforms(rng):
+    x = rng.standard_normal((4, 6)).astype(np.float32)
+
+    def function(x):
+        return jnp.fft.fftn(x), jnp.fft.rfft(x), jnp.fft.irfft2(x + 1j * x), jnp.fft.ifft(x[:, 0])
+
+    check(function, x)
+
+
+def test_largest_elements_and_order_of_equal_ones():
+    x = np.array([[1, np.nan, 1, 0, 1, -0.0, np.nan, -1]], np.float32)
+    k = np.array([3, 1, 4000000000, 2, 1, 3, 7, 7], np.uint32)
+    i = np.array([0, 1, 1, -128, 1, -128, 0, 1], np.int8)
+
+    def function(x, k, i):
+        return (
+            lax.top_k(x, 5),
+            lax.top_k(k, 5),
+            lax.top_k(i, 7),
+            lax.sort_key_val(k, jnp.arange(8)),
+            lax.sort((x, x[:, ::-1]), num_keys=1),
+            lax.approx_min_k(x[:, 2:6], 2),
+        )
+
+    check(function, x, k, i)
+
+
+def test_two_sorts_of_the_same_indices():
+    """IREE 3.13 sorts both in the same memory."""
+    k = np.array([3, 1, 4000000000, 2, 5], np.uint32)
+    u = np.array([7, 9], np.float32)
+
+    def function(k, i, u):
+        base = jnp.arange(6.0)
+        return (
+            jnp.argsort(k),
+            jnp.argsort(~k),
+            base.at[i].set(u),
+            base.at[i + 1].set(u),
+        )
+
+    check(function, k, np.array([1, 3], np.int32), u)
+
+
+def test_fixed_random_key():
+    """IREE 3.13 moves the generator's loop to initialization, and each call fails."""
+
+    def function(x):
+        return x + jax.random.normal(jax.random.key(0), x.shape)
+
+    check(function, np.ones((4, 5), np.float32))
+
+
+def test_random_keys_as_arguments_and_results():
+    import mlirfuse
+
+    key = jax.random.key(3)
+    program = mlirfuse.compile(lambda key: jax.random.split(key, 2), (key,))
+    found, expected = program(key), jax.random.split(key, 2)
+    assert found.dtype == expected.dtype
+    assert (jax.random.key_data(found) == jax.random.key_data(expected)).all()
+
+
+def test_scatters_outside_of_the_operand():
+    """IREE 3.13 writes there."""
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    i = np.array([1, 700000, -1, 3], np.int32)
+    u = -np.ones((4, 4), np.float32)
+    far = np.array([100000, 900000], np.int32)
+
+    def function(x, i, u, far):
+        y = x * 2
+        update = jax.vmap(lambda row, new, at: lax.dynamic_update_slice(row, new, (at,)))
+        return (
+            y.at[i].set(u),
+            y.at[i].add(u),
+            y.at[i, i].mul(3.0),
+            y.at[far].set(u[:2]),
+            y.at[:, i].min(0.5),
+            update(y[:4], u[:, :2], i),
+        )
+
+    check(function, x, i, u, far)
+
+
+def test_elementwise_at_the_edges():
+    inf, nan = np.inf, np.nan
+    x = np.array([-2, -2, -2, 0, -0.0, inf, -inf, 1, -1, nan, 2.5, -0.5], np.float32)
+    y = np.array([3, -2, 0.5, -1, 3, -1, 3, nan, inf, 0, 1.5, -3], np.float32)
+
+    def function(x, y):
+        return (
+            lax.pow(x, y),
+            lax.pow(x, jnp.full_like(x, 3.0)),
+            lax.atan2(x, y),
+            lax.atan2(y * jnp.inf, x * jnp.inf),
+            lax.cbrt(x),
+            (x * 300).astype(jnp.uint8),
+            (x * 300).astype(jnp.int8),
+            (x * 1e10).astype(jnp.int32),
+        )
+
+    check(function, x, y)
+
+
+def test_gradient_of_max_pooling(rng):
+    x = rng.standard_normal((2, 7, 7, 3)).astype(np.float32)
+
+    def pool(x, padding):
+        window, strides = (1, 3, 3, 1), (1, 2, 2, 1)
+        return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, padding).sum()
+
+    check(lambda x: [jax.grad(pool)(x, padding) for padding in ("SAME", "VALID")], x)
+
+
+def test_functions_of_complex_numbers():
+    z = np.array([0, 1 + 2j, -1, 3 - 1j, 1j, 0.5], np.complex64)
+
+    def function(z):
+        return jnp.sqrt(z), jnp.log(z), jnp.arctan(z * 0.5), jnp.exp(z), jnp.outer(z, z) @ z
+
+    check(function, z)
+
+
+def test_repairs_of_stablehlo_text():
+    def function(a):
+        return jnp.linalg.cholesky(a @ a.T + jnp.eye(3)), a.astype(jnp.uint8)
+
+    a = np.arange(9, dtype=np.float32).reshape(3, 3) / 4
+    imported = import_model(jax.jit(function).lower(a).as_text())
+    assert imported.frontend == "mlir"
+    for ours, theirs in zip(stock_program(imported)(a), function(a), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
