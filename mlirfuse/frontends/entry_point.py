@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mlirfuse.core import ImportFailedError, UsageError, nearest
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 Signature = tuple[str, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
 _FUNCTIONS = ("func.func", "util.func")
+
+_UNSIGNED = "ui"
+"""Start of MLIR's spelling of an unsigned integer; no other element type contains it."""
 
 _COMPILED = (
     "flow.dispatch.workgroups",
@@ -82,6 +86,33 @@ def name_specs(specs: Iterable[TensorSpec], names: Iterable[str]) -> tuple[Tenso
     return tuple(
         TensorSpec(shape=spec.shape, dtype=spec.dtype, name=name)
         for spec, name in zip(specs, names, strict=True)
+    )
+
+
+def unsigned_elements(module: ir.Module, function: str | None) -> tuple[list[bool], list[bool]]:
+    """Whether each argument and each result of a function has unsigned elements.
+
+    Args:
+      module: StableHLO, whose types have signs; linalg has none.
+      function: name of the function; None for `main`.
+    """
+    for op in module.body.operations:
+        if op.operation.name in _FUNCTIONS and _symbol(op.operation) == (function or "main"):
+            types = _function_type(op.operation)
+            signs = [[_UNSIGNED in str(t) for t in side] for side in (types.inputs, types.results)]
+            return signs[0], signs[1]
+    return [], []
+
+
+def with_signs(specs: Sequence[TensorSpec], unsigned: Sequence[bool]) -> tuple[TensorSpec, ...]:
+    """The specs with `ui` for the integers that are unsigned; unchanged if the counts differ."""
+    if len(specs) != len(unsigned):
+        return tuple(specs)
+    return tuple(
+        dataclasses.replace(spec, dtype=f"u{spec.dtype}")
+        if sign and spec.dtype.startswith("i")
+        else spec
+        for spec, sign in zip(specs, unsigned, strict=True)
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
-from mlirfuse.frontends.entry_point import name_specs
+from mlirfuse.frontends.entry_point import name_specs, unsigned_elements, with_signs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repair
 from mlirfuse.frontends.jax_repairs.definitions import portable_text
@@ -259,6 +259,7 @@ def _import_module(
             # Sharding annotations and XLA's attributes, which have no meaning on one device.
             context.allow_unregistered_dialects = True
             parsed = ir.Module.parse(text)
+            arguments, results = unsigned_elements(parsed, function)
             repair(parsed)
             write_module(parsed, unlowered)
     except ir.MLIRError as error:
@@ -275,6 +276,8 @@ def _import_module(
         weights=weights,
         timeout=timeout,
     )
+    imported.inputs = with_signs(imported.inputs, arguments)
+    imported.outputs = with_signs(imported.outputs, results)
     imported.keeps_f64 |= re.search(r"tensor<[^>]*f64>", text) is not None
     return imported
 
