@@ -146,7 +146,7 @@ class Compiler:
         return _count(statistics)
 
     def _repaired(self, source: Path, output: Path) -> Path:
-        """The module at `source`, or its form in `output` where the code generator needs another."""
+        """The module, or its form in `output` where the code generator needs another one."""
         with ir.Context():
             module = ir.Module.parseFile(os.fspath(source))
             if not codegen_repairs.repair(module, self.target):

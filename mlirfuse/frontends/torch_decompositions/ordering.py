@@ -209,7 +209,7 @@ def _extremum(
     row = x if x.dim() else x.unsqueeze(0)
     key = _comparable(row)
     if key is x:
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented  # type: ignore[no-any-return]
     op = torch.max if largest else torch.min
     value, first = op(key, dim, keepdim and x.dim() > 0)
     return value.to(x.dtype), first
@@ -221,7 +221,7 @@ def _index_of_extremum(
     row = x if x.dim() else x.unsqueeze(0)
     key = _comparable(row)
     if key is x:
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     import torch
 
     op = torch.argmax if largest else torch.argmin

@@ -1,0 +1,90 @@
+"""Ops that IREE compiles wrong for CUDA: the other form computes the same, and has no such op."""
+
+import numpy as np
+import pytest
+import torch
+from iree.compiler import ir
+from torch.nn import functional as F
+
+from mlirfuse.backend.compiler import Compiler
+from mlirfuse.builders import codegen_repairs, cuda_repairs
+from mlirfuse.compilation import open_model, resolved
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.runtime import isolated
+from mlirfuse.runtime.arrays import numpy_of
+from mlirfuse.runtime.isolated import Signature
+from mlirfuse.targets import parse
+
+
+def repaired(model, arguments, tmp_path, *flags):
+    """The text of the repaired module, and its results on the CPU."""
+    with open_model(model, arguments, target="cpu", options=resolved(None, {})) as work:
+        normalized = tmp_path / "normalized.mlirbc"
+        work.compiler._run(
+            "global-optimization",
+            work.imported.path,
+            normalized,
+            "--compile-to=global-optimization",
+            "--emit-mlir-bytecode",
+            *work.compiler.flags(fused=False),
+            *flags,
+        )
+        imported = work.imported
+    with ir.Context():
+        module = ir.Module.parseFile(str(normalized))
+        assert cuda_repairs.repair(module)
+        assert not cuda_repairs.repair(module), "a repair that repeats"
+        module.operation.verify()
+        text = str(module)
+        rewritten = tmp_path / "repaired.mlir"
+        rewritten.write_text(text)
+    program = tmp_path / "program.vmfb"
+    Compiler(parse("cpu"), resolved(None, {})).generate(rewritten, program, fused=False)
+    signature = Signature(imported.function, imported.inputs, imported.outputs)
+    given = [numpy_of(value) for value in arguments]
+    return text, isolated.call(program, given, signature=signature, device="local-sync").results
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
+def test_signed_extrema(dtype, tmp_path):
+    def model(x):
+        return x.amin(-1), (-x).amax(-1), x.amin(), x.amax(0), (x * 2).amin(1)
+
+    x = torch.randint(1, 100, (5, 64), dtype=dtype)
+    x[0, 0] = torch.iinfo(dtype).max
+    text, results = repaired(model, (x,), tmp_path)
+    assert "arith.minsi" not in text
+    assert "arith.maxsi" not in text
+    for got, expected in zip(results, model(x), strict=True):
+        np.testing.assert_array_equal(got, expected.numpy())
+
+
+def test_sums_in_a_wider_type(tmp_path):
+    def model(x):
+        return x.sum(-1), x.sum(), x.sum(0)
+
+    x = torch.randint(-100, 100, (5, 64), dtype=torch.int32)
+    text, results = repaired(model, (x,), tmp_path)
+    # The extension is in a dispatch of its own, which the reduction cannot join.
+    assert text.count("flow.dispatch.region") == 3
+    for got, expected in zip(results, model(x), strict=True):
+        np.testing.assert_array_equal(got, expected.numpy())
+
+
+def test_images_with_channels_first(tmp_path):
+    """A transposed convolution of such an image, with the flags of programs with kernels."""
+
+    def model(x, w, b):
+        return F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1)
+
+    arguments = [torch.randn(s).half() for s in ((2, 8, 6, 10), (8, 12, 3, 3), (12,))]
+    text, results = repaired(model, arguments, tmp_path, *triton_compiler.CHANNELS_LAST)
+    assert "tensor<2x14x22x8xf16>" in text, "the image has its channels last"
+    expected = model(*(value.float() for value in arguments))
+    np.testing.assert_allclose(results[0].astype(np.float32), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_only_cuda_is_repaired():
+    assert codegen_repairs.needed(parse("cuda:sm_90"))
+    for target in ("vulkan:ampere", "rocm:gfx942", "cpu:sapphirerapids"):
+        assert not codegen_repairs.needed(parse(target))
