@@ -68,8 +68,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--run", type=Path, metavar="FOLDER", help="run the programs of a folder on this machine"
     )
+    parser.add_argument("--docs", action="store_true", help="write docs/conformance.md")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
     given = parser.parse_args(arguments)
+    if given.docs:
+        from benchmarks.conformance import page
+
+        print(page.save(given.results))
+        return 0
     if given.run is not None:
         from benchmarks.conformance import device
 
