@@ -59,7 +59,8 @@ FORMS = joined(
             "iscomplex isfinite isinf isnan isneginf isposinf isreal log log10 log1p log2 "
             "logical_not modf nan_to_num "
             "negative positive rad2deg radians real reciprocal rint "
-            "round sign signbit sin sinc sinh spacing sqrt square tan tanh trunc array asarray ravel zeros_like "
+            "round sign signbit sin sinc sinh spacing sqrt square tan tanh trunc array asarray "
+            "ravel zeros_like "
             "ones_like atleast_1d atleast_2d atleast_3d sort_complex",
             _ELEMENTWISE,
         ),
