@@ -221,7 +221,7 @@ def with_callback(x):
     ("model", "message"),
     [
         (
-            lambda x: jnp.linalg.eigvals(x[0]),
+            lambda x: jnp.linalg.eigvals(x),
             r"no lowering for 'lapack_sgeev_ffi' \(.*_jax.py:\d+:\d+\)$",
         ),
         (with_callback, "with_callback: IREE has no lowering for 'xla_ffi_python_cpu_callback'"),
