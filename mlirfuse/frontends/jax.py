@@ -93,9 +93,10 @@ def import_function(
         )
     imported.inputs = name_specs(imported.inputs, names)
     kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
-    imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
-    if len(kept) == len(leaves):
-        imported.reference = _evaluator(jitted, in_tree)
+    if not any(_is_key(leaf) for _, leaf in leaves):  # only `flatten` knows keys
+        imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
+        if len(kept) == len(leaves):
+            imported.reference = _evaluator(jitted, in_tree)
     return imported
 
 
@@ -152,7 +153,8 @@ def import_exported(
         exported.module_kept_var_idx,
         exported.out_avals,
     )
-    imported.parameters = _parameters(exported.in_tree, exported.module_kept_var_idx, ())
+    if not any(map(_is_key, exported.in_avals)):
+        imported.parameters = _parameters(exported.in_tree, exported.module_kept_var_idx, ())
     return imported
 
 

@@ -124,7 +124,8 @@ def _repaired(
         if not any(op.name.startswith("stablehlo.") for op in operations(module.operation)):
             return None
         repair(module)
-        repaired = Path(workdir.name, "repaired.mlirbc")
+        # Of the same name, so that messages name the caller's file.
+        repaired = Path(workdir.name, path.name)
         write_module(module, repaired)
     result.unlink()
     return repaired
