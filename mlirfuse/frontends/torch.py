@@ -120,7 +120,7 @@ def import_program(
     imported.sizes = dynamic_sizes(program)
     imported.keeps_f64 |= has_f64_tensors(program.graph)
     imported.flatten, imported.unflatten = boundary.wrap(*convention)
-    imported.parameters = () if boundary.state else taken
+    imported.parameters = () if boundary.updated else taken
     imported.reference = None if boundary.updated else reference
     return imported
 

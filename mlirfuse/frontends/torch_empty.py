@@ -90,8 +90,11 @@ def _fill(node: torch.fx.Node, value: Any) -> None:
     import torch
 
     tensor = node.meta["val"]
-    node.target = torch.ops.aten.full.default
-    node.args = (list(tensor.shape), value)
+    shape = list(tensor.shape)
+    if 0 in shape:  # IREE 3.13 folds an empty `full` of bytes into a literal of another type
+        node.target, node.args = torch.ops.aten.empty.memory_format, (shape,)
+    else:
+        node.target, node.args = torch.ops.aten.full.default, (shape, value)
     node.kwargs = {
         "dtype": tensor.dtype,
         "layout": torch.strided,

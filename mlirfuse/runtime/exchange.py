@@ -92,7 +92,7 @@ class Exchange:
             self.home = device
         on_host = device.type == "cpu"
         dlpack = _HOST if on_host else {"cuda": self.dlpack}.get(device.type)
-        if self.dlpack is None or dlpack != self.dlpack:
+        if self.dlpack is None or dlpack != self.dlpack or not tensor.numel():
             return self._send_numpy(numpy_of(tensor))
         if not on_host and not self._synchronized:
             # Work that torch queued before must be done: IREE uses a stream of its own.
