@@ -19,6 +19,7 @@ import random
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", metavar="GROUP,...", help="groups of these names")
     parser.add_argument("--sample", type=int, metavar="N", help="N groups, drawn with a fixed seed")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of processes")
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help="end after S seconds, with the groups done"
+    )
     parser.add_argument("--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument(
         "--programs",
@@ -87,8 +91,11 @@ def main(arguments: Sequence[str]) -> int:
         groups = _chosen(name, given.only, given.sample)
         began = time.monotonic()
         found = list(_checked(name, given, groups))
-        whole = not given.only and not given.sample
-        record = summary(found, len(groups), time.monotonic() - began, whole=whole)
+        stopped = given.seconds is not None and time.monotonic() - began > given.seconds
+        done = {result["case"].split("/")[0] for result in found}
+        whole = not given.only and not given.sample and not stopped
+        record = summary(found, len(done), time.monotonic() - began, whole=whole)
+        record["versions"] = _versions(name)
         if given.only:
             print(json.dumps(record["counts"], indent=1))
         else:
@@ -128,7 +135,12 @@ def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterato
         theirs.close()
         return ours, process
 
+    end = time.monotonic() + (given.seconds or float("inf"))
     while waiting or busy:
+        if time.monotonic() > end:
+            for process, *_ in busy.values():
+                process.kill()
+            break
         while waiting and len(busy) < given.jobs:
             pipe, process = idle.pop() if idle else start()
             group, merged = waiting.popleft()
@@ -168,6 +180,11 @@ def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterato
     for pipe, process in idle:
         pipe.close()
         process.join()
+
+
+def _versions(suite: str) -> dict[str, str]:
+    """The packages that the results depend on."""
+    return {name: version(name) for name in (suite, "iree-base-compiler")}
 
 
 def _failed(group: str, message: str) -> dict[str, Any]:
