@@ -99,7 +99,8 @@ def import_program(
     if attention not in ATTENTION:
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     function = function or "main"
-    reference = evaluator(again or (lambda original=program: original))
+    original = program
+    reference = evaluator(again or (lambda: original))
     program = _decomposed(program, source, whole_attention=attention == "whole")
     _refuse_random(program, source)
     if attention == "whole":
