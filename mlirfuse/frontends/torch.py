@@ -99,9 +99,9 @@ def import_program(
     if attention not in ATTENTION:
         raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     function = function or "main"
-    exported = program
-    reference = evaluator(again or (lambda: exported))
-    program = _decomposed(exported, source, whole_attention=attention == "whole")
+    original = program
+    reference = evaluator(again or (lambda: original))
+    program = _decomposed(program, source, whole_attention=attention == "whole")
     _refuse_random(program, source)
     if attention == "whole":
         zero_masked_rows(program)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -309,7 +308,6 @@ def calling_convention(
     program: torch.export.ExportedProgram, source: str
 ) -> tuple[Callable[..., list[Any]], Callable[[Sequence[Any]], Any]]:
     """`flatten` and `unflatten` of the imported model."""
-    import torch
     from torch.export.graph_signature import ConstantArgument, InputKind
     from torch.utils import _pytree
 
@@ -320,10 +318,7 @@ def calling_convention(
         if spec.kind == InputKind.USER_INPUT
     ]
 
-    warned = False
-
     def flatten(*args: Any, **kwargs: Any) -> list[Any]:
-        nonlocal warned
         keywords = in_spec.child(1).context
         ordered = {key: kwargs[key] for key in keywords if key in kwargs}
         ordered.update(kwargs)
@@ -343,14 +338,6 @@ def calling_convention(
                 raise CallError(
                     f"{source}: an argument is {leaf!r}; the model was exported for {constant!r}"
                 )
-        if not warned and torch.is_grad_enabled() and any(map(_requires_grad, flat)):
-            warned = True
-            warnings.warn(
-                f"{source}: an argument requires a gradient, and the results of a compiled program "
-                "have none: call it under torch.no_grad(), or use "
-                "torch.compile(backend='mlirfuse')",
-                stacklevel=4,
-            )
         return flat
 
     def unflatten(results: Sequence[Any]) -> Any:
@@ -402,10 +389,6 @@ def parameters(program: torch.export.ExportedProgram) -> tuple[Parameter, ...]:
     args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
     entry = program.module_call_graph[0].signature
     return describe(args, kwargs, (entry and entry.forward_arg_names) or ())
-
-
-def _requires_grad(value: Any) -> bool:
-    return getattr(value, "requires_grad", False) is True
 
 
 def _described(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import functools
 import math
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,6 +87,8 @@ class Exchange:
 
         torch = sys.modules["torch"]
         if tensor.requires_grad:
+            if torch.is_grad_enabled():
+                _warn_of_gradients()
             tensor = tensor.detach()
         device = tensor.device
         if self.kind == "torch" and (self.home is None or self.home.type == "cpu"):
@@ -298,6 +301,16 @@ def _imported_flags() -> tuple[int, int]:
     return (
         int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
         int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
+    )
+
+
+@functools.cache
+def _warn_of_gradients() -> None:
+    """Warns, once in a process."""
+    warnings.warn(
+        "an argument requires a gradient, and the results of a compiled program have none: call it "
+        "under torch.no_grad(), or use torch.compile(backend='mlirfuse')",
+        stacklevel=6,
     )
 
 

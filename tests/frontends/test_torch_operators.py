@@ -238,7 +238,7 @@ def test_recurrent_layers_are_loops(kind):
     assert operations(import_model(layer, (x,))).count("linalg.matmul") < 20
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_indices():
     def model(x, i, s):
         return (

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import mlirfuse
+from mlirfuse.runtime import exchange
 
 
 class Cache(nn.Module):
@@ -61,6 +62,7 @@ def test_batch_norm_in_training(dtype):
 
 def test_arguments_that_require_gradients_warn_once():
     program = mlirfuse.compile(torch.relu, (torch.zeros(2),))
+    exchange._warn_of_gradients.cache_clear()
     x = torch.ones(2, requires_grad=True)
     with torch.no_grad():
         program(x)

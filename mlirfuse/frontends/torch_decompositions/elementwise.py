@@ -240,11 +240,15 @@ def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         done = b == 0
         divisor = torch.where(done, 1, b)
         rest = a - torch.div(a, divisor, rounding_mode="trunc") * divisor
-        return torch.where(done, a, b), torch.where(done, b, rest)
+        left = torch.where(done, b, rest)
+        return torch.where(done, a, b), left
 
     if not a.numel():
         return a.to(dtype)
-    return repeat_while(lambda k, carried: (carried[1] != 0).any(), body, (a, b))[0].to(dtype)
+    # IREE 3.13 does not compile a loop that carries scalars only.
+    rows = (a.reshape(-1), b.reshape(-1))
+    found = repeat_while(lambda k, carried: (carried[1].abs(),), body, rows)[0]
+    return found.view(a.shape).to(dtype)
 
 
 def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

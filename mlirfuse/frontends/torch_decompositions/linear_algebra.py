@@ -39,10 +39,6 @@ def table() -> Table:
         aten._linalg_slogdet.default: _slogdet,
         aten.linalg_solve_triangular.default: _solve_triangular,
         aten.triangular_solve.default: _triangular_solve,
-        aten.linalg_qr.default: _qr,
-        aten.geqrf.default: lambda a: _geqrf(a),
-        aten.linalg_householder_product.default: _householder_product,
-        aten.ormqr.default: _ormqr,
         aten.linalg_matrix_exp.default: _matrix_exp,
     }
 
@@ -57,13 +53,14 @@ def _upper(lower: torch.Tensor, upper: bool) -> torch.Tensor:
     return lower.mT if upper else lower
 
 
-def _index(a: torch.Tensor, dim: int) -> torch.Tensor:
+def index_of(a: torch.Tensor, dim: int) -> torch.Tensor:
+    """The indices along an axis."""
     import torch
 
     return torch.arange(a.shape[dim], device=a.device)
 
 
-def _column(m: torch.Tensor, selected: torch.Tensor) -> torch.Tensor:
+def column_of(m: torch.Tensor, selected: torch.Tensor) -> torch.Tensor:
     """The column that a one-hot vector selects; other columns may hold infinities."""
     import torch
 
@@ -82,8 +79,8 @@ def cholesky(a: torch.Tensor) -> torch.Tensor:
 
     def body(k: torch.Tensor, carried: Carried) -> Carried:
         rest, factor = carried
-        index = _index(rest, -1)
-        column = _column(rest, index == k)
+        index = index_of(rest, -1)
+        column = column_of(rest, index == k)
         pivot = torch.where(index == k, column, 0).sum(-1, keepdim=True)
         scaled = torch.where(index >= k, column * torch.rsqrt(pivot), 0)
         return (
@@ -102,7 +99,9 @@ def _cholesky_ex(a: torch.Tensor, *, upper: bool = False, check_errors: bool = F
     factor = cholesky(a.mT if upper else a)
     bad = torch.diagonal(factor, dim1=-2, dim2=-1).isnan()
     n = a.shape[-1]
-    first = torch.where(bad, _index(a, -1) + 1, n + 1).amin(-1) if n else a.new_zeros(a.shape[:-2])
+    first = (
+        torch.where(bad, index_of(a, -1) + 1, n + 1).amin(-1) if n else a.new_zeros(a.shape[:-2])
+    )
     info = torch.where(first > n, 0, first).to(torch.int32)
     return _upper(factor, upper), info
 
@@ -131,7 +130,7 @@ def solve_triangular(
 
     def body(k: torch.Tensor, carried: Carried) -> Carried:
         a, b, x = carried
-        index = _index(a, -1)
+        index = index_of(a, -1)
         selected = index == ((n - 1) - k if upper else k)
         row = _row(a, selected)
         known = _row(b, selected) - (row.unsqueeze(-1) * x).sum(-2)
@@ -175,7 +174,7 @@ def factor_lu(a: torch.Tensor, pivot: bool = True) -> Carried:
     rows, columns = a.shape[-2:]
     steps = min(rows, columns)
     batch = a.shape[:-2]
-    index = _index(a, -2)
+    index = index_of(a, -2)
     state = (
         a,
         torch.zeros((*batch, steps), dtype=torch.int32, device=a.device),
@@ -187,10 +186,10 @@ def factor_lu(a: torch.Tensor, pivot: bool = True) -> Carried:
 
     def body(k: torch.Tensor, carried: Carried) -> Carried:
         m, pivots, permutation, sign = carried
-        index, across = _index(m, -2), _index(m, -1)
-        step = _index(pivots, -1)
+        index, across = index_of(m, -2), index_of(m, -1)
+        step = index_of(pivots, -1)
         here = index == k
-        column = _column(m, across == k)
+        column = column_of(m, across == k)
         best = k.expand(m.shape[:-2])
         if pivot:
             # NaN is a pivot too; the first of equal ones.
@@ -205,7 +204,7 @@ def factor_lu(a: torch.Tensor, pivot: bool = True) -> Carried:
         moved_k = torch.where(here, permutation, 0).sum(-1, keepdim=True)
         moved_p = torch.where(there, permutation, 0).sum(-1, keepdim=True)
         permutation = torch.where(here, moved_p, torch.where(other, moved_k, permutation))
-        column = _column(swapped, across == k)
+        column = column_of(swapped, across == k)
         value = torch.where(here, column, 0).sum(-1, keepdim=True)
         below = index > k
         factor = torch.where(below & (value != 0), column / value, 0)
@@ -250,7 +249,7 @@ def _parts(packed: torch.Tensor) -> Pair:
 
 def _matrix_of(permutation: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """P of `A = P L U`."""
-    index = _index(permutation, -1)
+    index = index_of(permutation, -1)
     return (index.unsqueeze(-1) == permutation.unsqueeze(-2)).to(dtype)
 
 
@@ -270,8 +269,8 @@ def _permutation_of(pivots: torch.Tensor, rows: int) -> torch.Tensor:
 
     def body(k: torch.Tensor, carried: Carried) -> Carried:
         pivots, permutation = carried
-        index = _index(permutation, -1)
-        other = torch.where(_index(pivots, -1) == k, pivots, 0).sum(-1, keepdim=True) - 1
+        index = index_of(permutation, -1)
+        other = torch.where(index_of(pivots, -1) == k, pivots, 0).sum(-1, keepdim=True) - 1
         here, there = index == k, index == other
         mine = torch.where(here, permutation, 0).sum(-1, keepdim=True)
         theirs = torch.where(there, permutation, 0).sum(-1, keepdim=True)
@@ -353,104 +352,6 @@ def _slogdet(a: torch.Tensor) -> Carried:
     diagonal = torch.diagonal(packed, dim1=-2, dim2=-1)
     sign = sign * torch.sign(diagonal).prod(-1)
     return sign, diagonal.abs().log().sum(-1), packed, pivots
-
-
-def _geqrf(a: torch.Tensor) -> Pair:
-    """Householder's reflections below the diagonal and R above it; their factors."""
-    import torch
-
-    rows, columns = a.shape[-2:]
-    steps = min(rows, columns)
-    factors = torch.zeros((*a.shape[:-2], steps), dtype=a.dtype, device=a.device)
-    if not a.numel():
-        return a.clone(), factors
-
-    def body(k: torch.Tensor, carried: Carried) -> Carried:
-        m, factors = carried
-        index, across = _index(m, -2), _index(m, -1)
-        column = _column(m, across == k)
-        pivot = torch.where(index == k, column, 0).sum(-1, keepdim=True)
-        tail = torch.where(index > k, column, 0)
-        square = (tail * tail).sum(-1, keepdim=True)
-        trivial = square == 0
-        norm = torch.sqrt(pivot * pivot + square)
-        beta = torch.where(trivial, pivot, torch.where(pivot < 0, norm, -norm))
-        factor = torch.where(trivial, 0, (beta - pivot) / torch.where(trivial, 1, beta))
-        vector = tail / torch.where(trivial, 1, pivot - beta)
-        vector = torch.where(index == k, 1, vector)
-        mixed = (vector.unsqueeze(-1) * m).sum(-2)
-        update = factor.unsqueeze(-1) * vector.unsqueeze(-1) * mixed.unsqueeze(-2)
-        reduced = m - torch.where(across >= k, update, 0)
-        at = across == k
-        below = at & (index > k).unsqueeze(-1)
-        reduced = torch.where(below, vector.unsqueeze(-1), reduced)
-        corner = at & (index == k).unsqueeze(-1)
-        reduced = torch.where(corner, beta.unsqueeze(-1), reduced)
-        return reduced, torch.where(_index(factors, -1) == k, factor, factors)
-
-    packed, found = repeat(steps, body, (a, factors))
-    return packed, found
-
-
-def _reflected(
-    packed: torch.Tensor, factors: torch.Tensor, target: torch.Tensor, *, forward: bool
-) -> torch.Tensor:
-    """The reflections applied to `target` from the left: the first one first, if `forward`."""
-    import torch
-
-    steps = factors.shape[-1]
-    batch = torch.broadcast_shapes(packed.shape[:-2], target.shape[:-2])
-    packed = packed.expand(*batch, *packed.shape[-2:])
-    target = target.expand(*batch, *target.shape[-2:])
-    if not steps or not target.numel():
-        return target.clone()
-
-    def body(k: torch.Tensor, carried: Carried) -> Carried:
-        packed, factors, target = carried
-        at = k if forward else (steps - 1) - k
-        index = _index(packed, -2)
-        vector = torch.where(index > at, _column(packed, _index(packed, -1) == at), 0)
-        vector = torch.where(index == at, 1, vector)
-        factor = torch.where(_index(factors, -1) == at, factors, 0).sum(-1, keepdim=True)
-        mixed = (vector.unsqueeze(-1) * target).sum(-2)
-        update = (factor * vector).unsqueeze(-1) * mixed.unsqueeze(-2)
-        return packed, factors, target - update
-
-    return repeat(steps, body, (packed, factors.expand(*batch, steps), target))[2]
-
-
-def _householder_product(packed: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    rows, columns = packed.shape[-2:]
-    unit = torch.eye(rows, columns, dtype=packed.dtype, device=packed.device)
-    return _reflected(packed, factors, unit.expand(packed.shape), forward=False)
-
-
-def _qr(a: torch.Tensor, mode: str = "reduced") -> Pair:
-    import torch
-
-    rows, columns = a.shape[-2:]
-    size = rows if mode == "complete" else min(rows, columns)
-    packed, factors = _geqrf(a)
-    r = torch.triu(packed[..., :size, :])
-    if mode == "r":
-        return a.new_zeros(0), r
-    unit = torch.eye(rows, size, dtype=a.dtype, device=a.device)
-    q = _reflected(packed, factors, unit.expand(*a.shape[:-2], rows, size), forward=False)
-    return q, r
-
-
-def _ormqr(
-    packed: torch.Tensor,
-    factors: torch.Tensor,
-    other: torch.Tensor,
-    left: bool = True,
-    transpose: bool = False,
-) -> torch.Tensor:
-    if not left:
-        return _ormqr(packed, factors, other.mT, transpose=not transpose).mT
-    return _reflected(packed, factors, other, forward=transpose)
 
 
 _TERMS = 10

@@ -22,13 +22,35 @@ def repeat(count: int, body: Body, carried: Carried) -> Carried:
         importer knows only the carried ones.
       carried: initial values.
     """
-    return repeat_while(lambda k, _: k < count, body, carried)
+    return _loop(lambda k, _: k < count, body, carried)
 
 
-def repeat_while(
+def repeat_while(left: Body, body: Body, carried: Carried) -> Carried:
+    """Calls `body(k, carried)` as long as an element of `left(k, carried)[0]` is positive.
+
+    There may be up to two calls more, which must change nothing. IREE 3.13 does not compile a
+    condition that a dispatch computes, so that the test is of the value from the iteration before.
+
+    Args:
+      left: returns one tensor of integers.
+      body: as for `repeat`.
+      carried: initial values.
+    """
+    import torch
+
+    def step(k: torch.Tensor, values: Carried) -> Carried:
+        _, later, *rest = values
+        new = body(k, tuple(rest))
+        (remaining,) = left(k, new)
+        return later, remaining.to(torch.int64).reshape(-1).amax(0), *new
+
+    start = torch.ones((), dtype=torch.int64, device=carried[0].device)
+    return _loop(lambda _, values: values[0] > 0, step, (start, start, *carried))[2:]
+
+
+def _loop(
     more: Callable[[torch.Tensor, Carried], torch.Tensor], body: Body, carried: Carried
 ) -> Carried:
-    """Calls `body(k, carried)` as long as `more(k, carried)`, a boolean scalar, is true."""
     import torch
     from torch._higher_order_ops.while_loop import while_loop_op
 

@@ -200,16 +200,14 @@ def _mode(
     return _back(value, dim, x.dim()), _back(last, dim, x.dim())
 
 
-def _extremum(
-    x: torch.Tensor, dim: int, keepdim: bool, *, largest: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _extremum(x: torch.Tensor, dim: int, keepdim: bool, *, largest: bool) -> Any:
     """The largest or smallest element and its index, of types and ranks that IREE gets wrong."""
     import torch
 
     row = x if x.dim() else x.unsqueeze(0)
     key = _comparable(row)
     if key is x:
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
     op = torch.max if largest else torch.min
     value, first = op(key, dim, keepdim and x.dim() > 0)
     return value.to(x.dtype), first

@@ -86,8 +86,8 @@ def _polynomial(
             following = step(at, x, old, new)
             return x, n, torch.where(on, new, old), torch.where(on, following, new)
 
-        _, _, _, last = repeat_while(
-            lambda k, carried: (carried[1] > (k + 1).to(carried[1].dtype)).any(),
+        *_, last = repeat_while(
+            lambda k, carried: (carried[1] > (k + 1).to(carried[1].dtype),),
             body,
             (value, degree, one, start(value)),
         )
