@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 Array = Any
 
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
 
 def power(op: ir.Operation) -> None:
     """Powers of floating-point numbers, with C's results for zeros, infinities and NaN."""
-    if _element(op.operands[0]) in ("f16", "bf16", "f32", "f64"):
+    if _element(op.operands[0]) in _FLOATS:
         define(op, _power)
 
 
@@ -53,7 +55,6 @@ def _negative(x: Array) -> Array:
 
 def atan2(op: ir.Operation) -> None:
     """The quadrants' diagonals for two infinities, and the sign of zeros."""
-    import numpy as np
 
     def function(y: Array, x: Array) -> Array:
         import jax.numpy as jnp
@@ -68,7 +69,7 @@ def atan2(op: ir.Operation) -> None:
         angle = lax.atan2(jnp.where(y == 0, lax.abs(y), first), second)
         return jnp.where(y == 0, jnp.copysign(angle, y), angle)
 
-    if numpy_type(_element(op.operands[0])) in (np.dtype("float32"), np.dtype("float64")):
+    if _element(op.operands[0]) in _FLOATS:
         define(op, function)
 
 

@@ -112,7 +112,10 @@ def general_triangular_solve(
         a, lower = jnp.swapaxes(a, -1, -2), not lower
     solve = functools.partial(triangular_solve, lower=lower, unit_diagonal=unit_diagonal)
     right = b if left else jnp.swapaxes(b, -1, -2)
-    x = batched(solve, a.ndim - 2)(a, right)
+    count = right.shape[-1]
+    if count == 1:  # IREE 3.13 does not compile the loop for one column
+        right = jnp.concatenate([right, right], -1)
+    x = batched(solve, a.ndim - 2)(a, right)[..., :count]
     return x if left else jnp.swapaxes(x, -1, -2)
 
 
