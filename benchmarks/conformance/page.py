@@ -73,7 +73,7 @@ def _counts(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
         counts = record["counts"]
         total = sum(counts.values())
         others = " | ".join(str(counts.get(o, 0)) for o in Outcome if o != Outcome.RIGHT)
-        groups = f"{record['groups']}" if record["whole"] else f"{record['groups']}, a sample"
+        groups = f"{record['groups']}" if record["whole"] else f"{record['groups']}, a part"
         lines.append(
             f"| {_NAMES[suite]} | {target} | {groups} | {total} | {counts.get(Outcome.RIGHT, 0)} | "
             f"{_share(counts)} | {others} |"
@@ -88,6 +88,14 @@ def _share(counts: Mapping[str, int]) -> str:
 
 
 def _details(record: Mapping[str, Any]) -> Iterator[str]:
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    part = "" if record["whole"] else ", as many as the time allowed, in the order of their names"
+    machine = f" on {record['machine']}" if "machine" in record else ""
+    yield f"{record['groups']} groups{part}; {versions}{machine}."
+    yield ""
+    if record["contained"]:
+        yield f"In {record['contained']} cases a rewrite or a part of mlirfuse was left out."
+        yield ""
     kinds = record["by_type"]
     if len(kinds) > 1:
         yield "| type | cases | right of those exported | wrong | failed |"
@@ -103,5 +111,5 @@ def _details(record: Mapping[str, Any]) -> Iterator[str]:
         groups = collections.Counter(case.split("/")[0] for case, _, _ in cases)
         shown = [f"`{g}` {n}" for g, n in groups.most_common(MAX_LISTED)]
         more = f", and {len(groups) - MAX_LISTED} others" if len(groups) > MAX_LISTED else ""
-        yield f"{outcome.capitalize()}: {', '.join(shown)}{more}."
+        yield f"{outcome[0].upper()}{outcome[1:]}: {', '.join(shown)}{more}."
         yield ""

@@ -210,12 +210,15 @@ class _Verifier:
     ) -> tuple[tuple[Difference, ...], str]:
         """The results compared with the framework's, or none and the reason."""
         from mlirfuse.debug import compare
+        from mlirfuse.runtime.arrays import torch_of
 
         model = self.compilation.imported
         if model.reference is None:
             return (), f"{model.source} has no reference in {model.frontend}"
         try:
-            results = model.reference(inputs)
+            results = model.reference(
+                [*map(torch_of, inputs)] if model.frontend == "torch" else inputs
+            )
         except Exception as error:
             return (), f"{model.frontend} failed: {type(error).__name__}: {error}"
         found = compare.with_framework(

@@ -58,8 +58,9 @@ class ImportedModel:
       workdir: the directory that holds `path`; removed with the object.
       keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
         f32 too, for variances: there it becomes f32.
-      reference: the framework's own computation, from the flat arguments to the flat results; None
-        where there is none, as for MLIR, or for models that change state.
+      reference: the framework's own computation, from the flat arguments to the flat results:
+        tensors for PyTorch, arrays of numpy for the others; None where there is none, as for MLIR,
+        or for models that change state.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """

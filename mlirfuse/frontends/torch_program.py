@@ -349,18 +349,16 @@ def calling_convention(
 def evaluator(
     load: Callable[[], torch.export.ExportedProgram],
 ) -> Callable[[Sequence[Any]], list[Any]]:
-    """PyTorch's own results of an exported program, for flat arguments of numpy."""
+    """PyTorch's own results of an exported program, for flat arguments."""
 
     def call(flat: Sequence[Any]) -> list[Any]:
         import torch
         from torch.export.graph_signature import ConstantArgument, InputKind
         from torch.utils import _pytree
 
-        from mlirfuse.runtime.arrays import torch_of
-
         program, given = load(), iter(flat)
         leaves = [
-            spec.arg.value if isinstance(spec.arg, ConstantArgument) else torch_of(next(given))
+            spec.arg.value if isinstance(spec.arg, ConstantArgument) else next(given)
             for spec in program.graph_signature.input_specs
             if spec.kind == InputKind.USER_INPUT
         ]
