@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
-from mlirfuse.core import Report, UsageError
+from mlirfuse.core import CompileFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.frontends.imported import ImportedModel
     from mlirfuse.runtime.guards import Guard
+
+F64_AS_F32 = "float64 is computed as float32"
+"""Start of the note of a program for which IREE has no code in f64."""
+
+NORMALIZED = "normalized.mlirbc"
 
 Options = FusionOptions | Mapping[str, Any] | None
 """Switches: resolved, or by name; None for those of the environment."""
@@ -92,13 +97,22 @@ def open_model(
 
 def _with_f32(imported: ImportedModel, target: Target) -> ImportedModel:
     """The model for a target on which IREE converts f64 to f32; a warning says so."""
-    inputs, outputs = (tuple(map(demoted, specs)) for specs in (imported.inputs, imported.outputs))
-    if (inputs, outputs) != (tuple(imported.inputs), tuple(imported.outputs)):
+    made = _in_f32(imported)
+    if (made.inputs, made.outputs) != (imported.inputs, imported.outputs):
         LOG.warning(
             "%s: %s has no float64: arguments and results of float64 are float32",
             *(imported.source, target),
         )
-    return dataclasses.replace(imported, inputs=inputs, outputs=outputs)
+    return made
+
+
+def _in_f32(imported: ImportedModel) -> ImportedModel:
+    """The model with the signature of its program where f64 becomes f32."""
+    return dataclasses.replace(
+        imported,
+        inputs=tuple(map(demoted, imported.inputs)),
+        outputs=tuple(map(demoted, imported.outputs)),
+    )
 
 
 @dataclasses.dataclass(slots=True)
@@ -131,7 +145,7 @@ class Compilation:
         """The module at global-optimization level, compiled to there on first use."""
         if self.imported.normalized:
             return self.imported.path
-        path = self.folder / "normalized.mlirbc"
+        path = self.folder / NORMALIZED
         if not path.exists():
             self.compiler.normalize(
                 self.imported.path,
@@ -154,7 +168,25 @@ class Compilation:
         )
 
     def build(self) -> tuple[Image, Report]:
-        """Compiles into `program`."""
+        """Compiles into `program`; in f32 where IREE has no code for an op in f64."""
+        try:
+            return self._build()
+        except CompileFailedError as error:
+            kept = self.imported.keeps_f64 and not self.compiler.target.demotes_f64
+            if not kept or self.imported.normalized or error.stage != "codegen":
+                raise
+            failure = error
+        note = f"{F64_AS_F32}, its arguments and results too: {failure}"
+        self.imported = _in_f32(dataclasses.replace(self.imported, keeps_f64=False))
+        (self.folder / NORMALIZED).unlink(missing_ok=True)
+        try:
+            image, report = self._build()
+        except CompileFailedError:
+            raise failure from None
+        report.notes.append(note)
+        return image, report
+
+    def _build(self) -> tuple[Image, Report]:
         if self.stock:
             report = self._build_stock()
         else:
@@ -243,6 +275,8 @@ class Compilation:
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
+        if any(note.startswith(F64_AS_F32) for note in report.notes):  # of a cached program too
+            imported = _in_f32(imported)
         manifest = Manifest(
             device=self.compiler.target.device,
             function=imported.function,

@@ -382,6 +382,17 @@ def test_float64_becomes_float32_where_the_target_lacks_it():
     assert [s.dtype for s in program.inputs + program.outputs] == ["f32", "f32"]
 
 
+def test_float64_without_code_is_computed_in_float32(caplog):
+    """IREE's runtime links no `sin` of float64: a warning, instead of no program."""
+    x = torch.linspace(0, 1, 5, dtype=torch.float64)
+    program = mlirfuse.compile(torch.sin, (x,))
+    assert [s.dtype for s in program.inputs + program.outputs] == ["f32", "f32"]
+    assert relative_error(program(x.float()), torch.sin(x)) < 1e-6
+    assert any("float64 is computed as float32" in note for note in program.report.notes)
+    cached = mlirfuse.compile(torch.sin, (x,))
+    assert [s.dtype for s in cached.inputs + cached.outputs] == ["f32", "f32"]
+
+
 def test_variance_is_computed_in_float32():
     """IREE's importer computes it in float64, which a GPU does at a small fraction of the speed."""
     imported = import_model(nn.GroupNorm(2, 8).eval(), (torch.randn(1, 8, 4),))
