@@ -89,7 +89,7 @@ def _share(counts: Mapping[str, int]) -> str:
 
 def _details(record: Mapping[str, Any]) -> Iterator[str]:
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    part = "" if record["whole"] else ", as many as the time allowed, in the order of their names"
+    part = "" if record["whole"] else ", as many as the time allowed"
     machine = f" on {record['machine']}" if "machine" in record else ""
     yield f"{record['groups']} groups{part}; {versions}{machine}."
     yield ""
