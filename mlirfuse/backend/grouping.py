@@ -11,6 +11,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from mlirfuse.backend.compiler import Compiler
+from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
@@ -115,6 +116,7 @@ def group(
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
+        codegen_repairs.repair(fused, target)
         report.notes = attempt(
             faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
         )

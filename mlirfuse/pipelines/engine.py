@@ -17,7 +17,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders import codegen_repairs
+from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 from mlirfuse.builders.equal_results import drop_equal_results
 from mlirfuse.core import (
     CompileFailedError,
@@ -242,7 +242,8 @@ class PipelineRun:
             if any(p.rewrites for p in report.passes):
                 drop_equal_results(self.module)
                 self._verify("")
-            codegen_repairs.repair(self.module, self.state.target)
+            if not self.state.target.bf16_instructions:
+                round_integers_to_bf16(self.module)
             self.state.must_fuse.check(self.module, report)
         return self.module, report
 
@@ -339,5 +340,6 @@ def untouched(
     """A copy of the module that no pass has changed, and the report of that."""
     with module.context:
         copy = clone(module)
-        codegen_repairs.repair(copy, target)
+        if not target.bf16_instructions:
+            round_integers_to_bf16(copy)
     return copy, _report(target, options)
