@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Suite
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.core import ImportFailedError, MlirfuseError, Reason, UsageError
+from mlirfuse.core import ImportFailedError, MlirfuseError, Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import arrays
 
@@ -30,6 +31,8 @@ MAX_MERGED = 48
 """Most cases of one program."""
 
 _MESSAGE_CHARS = 240
+
+_FOLDER = re.compile(r"(?<![\w.])(?:/[\w.+-]+)+/(?=[\w.+-])")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +87,7 @@ class Checker:
             program = self._suite.program(cases)
             fused = self._compiled(program.model, program.example_inputs)
         except Exception as error:
-            if len(cases) > 1:
-                half = len(cases) // 2
-                return [*self.check(cases[:half]), *self.check(cases[half:])]
-            return [self._failure(cases[0], error)]
+            return self._halves(cases) or [self._failure(cases[0], error)]
         contained = any(
             d.reason is Reason.FELL_BACK for d in fused.report.decisions if d.reason is not None
         )
@@ -98,11 +98,16 @@ class Checker:
         try:
             results = flat(fused(*arguments))
         except Exception as error:
-            if len(cases) > 1:
-                half = len(cases) // 2
-                return [*self.check(cases[:half]), *self.check(cases[half:])]
-            return [Result(cases[0].name, Outcome.FAILED, _message(error), contained)]
+            failed = Result(cases[0].name, Outcome.FAILED, message(error), contained)
+            return self._halves(cases) or [failed]
         return judged(cases, results, contained)
+
+    def _halves(self, cases: Sequence[Case]) -> list[Result]:
+        """Checks the halves of several cases; no results for a single case."""
+        if len(cases) == 1:
+            return []
+        half = len(cases) // 2
+        return [*self.check(cases[:half]), *self.check(cases[half:])]
 
     def _compiled(self, model: Any, example_inputs: Any) -> mlirfuse.FusedModule:
         return mlirfuse.compile(
@@ -115,15 +120,15 @@ class Checker:
         )
 
     def _failure(self, case: Case, error: Exception) -> Result:
-        message = _message(error)
+        text = message(error)
         if isinstance(error, NotExportedError) or (
-            isinstance(error, ImportFailedError) and "cannot export" in message
+            isinstance(error, ImportFailedError) and "cannot export" in text
         ):
-            return Result(case.name, Outcome.NOT_EXPORTED, message)
+            return Result(case.name, Outcome.NOT_EXPORTED, text)
         stock = self._stock_failure(case)
         if stock is None:
-            return Result(case.name, Outcome.FAILED, message)
-        return Result(case.name, Outcome.NO_LOWERING, f"{message} | stock: {stock}")
+            return Result(case.name, Outcome.FAILED, text)
+        return Result(case.name, Outcome.NO_LOWERING, f"{text} | stock: {stock}")
 
     def _stock_failure(self, case: Case) -> str | None:
         """Why IREE and its own importer cannot compile a case; None where they can."""
@@ -135,7 +140,7 @@ class Checker:
                     path, Path(folder, "stock.vmfb"), fused=False, input_type=input_type
                 )
             except Exception as error:
-                return _message(error)
+                return message(error)
         return None
 
     def _keep(
@@ -181,7 +186,8 @@ def judged(cases: Sequence[Case], results: Sequence[Any], contained: bool) -> li
     return found
 
 
-def _message(error: Exception) -> str:
-    kind = "" if isinstance(error, MlirfuseError | UsageError) else f"{type(error).__name__}: "
-    text = " ".join(f"{kind}{error}".split())
+def message(error: Exception) -> str:
+    """The text of an error on one line, with the names of files alone, not their folders."""
+    kind = "" if isinstance(error, MlirfuseError) else f"{type(error).__name__}: "
+    text = _FOLDER.sub("", " ".join(f"{kind}{error}".split()))
     return text if len(text) <= _MESSAGE_CHARS else f"{text[:_MESSAGE_CHARS]}..."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import io
+import json
 import os
 import pickle
 import subprocess
@@ -15,6 +17,19 @@ CHUNK = 40
 """Programs of one process; one that dies makes the others of its process start again."""
 
 
+_COMPILED = "compiled.json"
+"""File of a folder of programs: the record of their compilation, by suite."""
+
+
+def keep(folder: Path, suite: str, target: str, record: dict[str, Any]) -> None:
+    """Writes the record of a compilation next to its programs, for `run`."""
+    path = folder / _COMPILED
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known[suite] = {"target": target, **record}
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known), encoding="utf-8")
+
+
 def run(folder: Path, results: Path) -> int:
     """Runs all programs of a folder in processes of their own, and saves the counts."""
     from benchmarks.conformance.run import save, summary
@@ -23,7 +38,13 @@ def run(folder: Path, results: Path) -> int:
     programs = sorted(folder.glob("*.vmfb"))
     began = time.monotonic()
     found: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    target = (folder / "target").read_text().strip() if (folder / "target").exists() else "cuda"
+    compiled = json.loads((folder / _COMPILED).read_text(encoding="utf-8"))
+    for suite, record in compiled.items():
+        # The cases without a program.
+        found[suite] += [
+            {"case": case, "outcome": outcome, "detail": detail, "contained": False}
+            for case, outcome, detail in record["problems"]
+        ]
     while programs:
         chunk = programs[:CHUNK]
         process = subprocess.Popen(
@@ -51,8 +72,10 @@ def run(folder: Path, results: Path) -> int:
     results.mkdir(parents=True, exist_ok=True)
     bad = 0
     for suite, outcomes in found.items():
-        record = summary(outcomes, len(outcomes), time.monotonic() - began, whole=True)
-        save(results, suite, target, record)
+        kept = compiled[suite]
+        record = summary(outcomes, time.monotonic() - began, whole=kept["whole"])
+        record["versions"] = kept["versions"]
+        save(results, suite, kept["target"], record)
         print(suite, record["counts"], flush=True)
         for problem in record["problems"][:200]:
             print(*problem, flush=True)
@@ -62,8 +85,6 @@ def run(folder: Path, results: Path) -> int:
 
 def _pickles(data: bytes) -> list[list[dict[str, Any]]]:
     """The answers of a process, one for each program that it ended."""
-    import io
-
     stream, found = io.BytesIO(data), []
     while True:
         try:
@@ -77,7 +98,7 @@ def main(paths: list[str]) -> int:
     import dataclasses
 
     import mlirfuse
-    from benchmarks.conformance.check import Result, judged
+    from benchmarks.conformance.check import Result, judged, message
     from benchmarks.conformance.compare import flat
     from benchmarks.conformance.suite import Case, Outcome
 
@@ -99,8 +120,7 @@ def main(paths: list[str]) -> int:
             results = flat(mlirfuse.load(path)(*kept["arguments"]))
             found = judged(cases, results, False)
         except Exception as error:
-            detail = f"{type(error).__name__}: {error}"[:240]
-            found = [Result(case.name, Outcome.FAILED, detail) for case in cases]
+            found = [Result(case.name, Outcome.FAILED, message(error)) for case in cases]
         pickle.dump([dataclasses.asdict(r) for r in found], out)
         out.flush()
     return 0

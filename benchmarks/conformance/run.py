@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.conformance import device
 from benchmarks.conformance.suite import Outcome, Suite
 from mlirfuse.core import UsageError, nearest
 
@@ -81,8 +82,6 @@ def main(arguments: Sequence[str]) -> int:
         print(page.save(given.results))
         return 0
     if given.run is not None:
-        from benchmarks.conformance import device
-
         return device.run(given.run, given.results)
     bad = 0
     for name in given.suite.split(","):
@@ -92,11 +91,12 @@ def main(arguments: Sequence[str]) -> int:
         began = time.monotonic()
         found = list(_checked(name, given, groups))
         stopped = given.seconds is not None and time.monotonic() - began > given.seconds
-        done = {result["case"].split("/")[0] for result in found}
         whole = not given.only and not given.sample and not stopped
-        record = summary(found, len(done), time.monotonic() - began, whole=whole)
+        record = summary(found, time.monotonic() - began, whole=whole)
         record["versions"] = _versions(name)
-        if given.only:
+        if given.programs is not None:
+            device.keep(given.programs, name, given.target, record)
+        elif given.only:
             print(json.dumps(record["counts"], indent=1))
         else:
             save(given.results, name, given.target, record)
@@ -250,24 +250,24 @@ def _shown(result: dict[str, Any], verbose: bool) -> dict[str, Any]:
     return result
 
 
-def summary(
-    found: Iterable[dict[str, Any]], groups: int, seconds: float, *, whole: bool
-) -> dict[str, Any]:
+def summary(found: Iterable[dict[str, Any]], seconds: float, *, whole: bool) -> dict[str, Any]:
     """Counts of outcomes, in all and by element type, and every case that is not right."""
     counts: collections.Counter[str] = collections.Counter()
     by_type: dict[str, collections.Counter[str]] = {}
     problems = []
+    groups = set()
     contained = 0
     for result in found:
         counts[result["outcome"]] += 1
         parts = result["case"].split("/")
+        groups.add(parts[0])
         kind = parts[1] if len(parts) > 2 else "-"
         by_type.setdefault(kind, collections.Counter())[result["outcome"]] += 1
         contained += result["contained"]
         if result["outcome"] != Outcome.RIGHT:
             problems.append([result["case"], result["outcome"], result["detail"]])
     return {
-        "groups": groups,
+        "groups": len(groups),
         "whole": whole,
         "seconds": round(seconds),
         "counts": dict(counts),

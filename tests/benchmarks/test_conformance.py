@@ -112,7 +112,7 @@ def test_summary_counts_types():
         {"case": "add/float32/0", "outcome": Outcome.RIGHT, "detail": "", "contained": True},
         {"case": "add/int32/0", "outcome": Outcome.WRONG, "detail": "x", "contained": False},
     ]
-    record = summary(found, 1, 2.0, whole=True)
+    record = summary(found, 2.0, whole=True)
     assert record["by_type"] == {"float32": {Outcome.RIGHT: 1}, "int32": {Outcome.WRONG: 1}}
     assert record["contained"] == 1
     assert record["problems"] == [["add/int32/0", Outcome.WRONG, "x"]]
