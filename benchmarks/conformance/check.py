@@ -7,7 +7,6 @@ single cases remain: each failure has its case.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import pickle
 import re
 import tempfile
@@ -69,7 +68,6 @@ class Checker:
         self._programs = programs
         switches = {"enable_feature": ["kernels"]} if target.startswith("cuda") else {}
         self._options = FusionOptions.of(switches)
-        logging.getLogger("mlirfuse").setLevel(logging.ERROR)
 
     def group(self, name: str, *, merged: bool = True) -> list[Result]:
         """Checks a group; a crash of a program ends the process."""

@@ -14,6 +14,7 @@ import argparse
 import collections
 import importlib
 import json
+import logging
 import multiprocessing
 import random
 import sys
@@ -203,6 +204,7 @@ def _work(pipe: Connection, name: str, target: str, programs: Path | None) -> No
 
     from benchmarks.conformance.check import Checker
 
+    logging.getLogger("mlirfuse").setLevel(logging.ERROR)
     suite = suite_of(name)
     checker = Checker(suite, target, programs)
     while True:

@@ -116,7 +116,7 @@ def group(
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
-        codegen_repairs.repair(fused, target)
+        codegen_repairs.repair_grouped(fused, target)
         report.notes = attempt(
             faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
         )

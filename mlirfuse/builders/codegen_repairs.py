@@ -21,6 +21,9 @@ def needed(target: Target) -> bool:
 def repair(module: ir.Module, target: Target) -> bool:
     """Rewrites the ops that IREE compiles wrong, or not at all; returns whether there were any."""
     changed = not target.bf16_instructions and round_integers_to_bf16(module)
-    if target.name == "cuda":
-        changed |= cuda_repairs.repair(module)
-    return changed
+    return repair_grouped(module, target) or changed
+
+
+def repair_grouped(module: ir.Module, target: Target) -> bool:
+    """The repairs of a module from the engine, which rounds integers to bf16 itself."""
+    return target.name == "cuda" and cuda_repairs.repair(module)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlirfuse import builders
 from mlirfuse.structured.ir import ops
 
 if TYPE_CHECKING:
@@ -34,19 +35,13 @@ def separate_destinations(module: ir.Module) -> bool:
     """Gives each op a destination of its own; returns whether anything changed."""
     from iree.compiler import ir
 
-    found: list[tuple[ir.Operation, int]] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _WRITERS:
-            first = len(op.operands) - len(op.results)
-            found.extend(
-                (op, index)
-                for index in range(first, len(op.operands))
-                if _reads_nothing(op.operands[index])
-            )
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    found = [
+        (op, index)
+        for op in ops.nested_ops(module.operation)
+        if op.name in _WRITERS
+        for index in range(len(op.operands) - len(op.results), len(op.operands))
+        if _reads_nothing(op.operands[index])
+    ]
     for op, index in found[1:]:
         with op.location, ir.InsertionPoint(op):
             op.operands[index] = _copied(op.operands[index])
@@ -71,31 +66,18 @@ def _copied(value: ir.Value) -> ir.Value:
     """The sum with a zero that the compiler does not know."""
     from iree.compiler import ir
 
-    declared = ir.RankedTensorType(value.type)
-    element = declared.element_type
-    integral = isinstance(element, ir.IntegerType)
+    kind, shape = ops.element_type(value), ops.shape(value)
+    integral = kind.startswith("i")
     # -0.0 changes no number, not even a zero.
-    none = ir.IntegerAttr.get(element, 0) if integral else ir.FloatAttr.get(element, -0.0)
-    zero = ir.Operation.create("arith.constant", [element], [], {"value": none}).result
-    unknown = ir.Operation.create("util.optimization_barrier", [element], [zero]).result
-    sizes = list(value.owner.operands[0].owner.operands) if not declared.has_static_shape else []
-    empty = ir.Operation.create("tensor.empty", [declared], sizes).result
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(declared.rank))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    generic = ir.Operation.create(
-        "linalg.generic",
-        [declared],
-        [value, empty],
-        {
-            "indexing_maps": ir.ArrayAttr.get([identity, identity]),
-            "iterator_types": ir.ArrayAttr.get([parallel] * declared.rank),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-        },
-        regions=1,
-    )
-    body = generic.regions[0].blocks.append(element, element)
-    with ir.InsertionPoint(body):
-        add = "arith.addi" if integral else "arith.addf"
-        total = ir.Operation.create(add, [element], [body.arguments[0], unknown]).result
-        ir.Operation.create("linalg.yield", [], [total])
-    return generic.result
+    zero = builders.scalar_constant(0 if integral else -0.0, kind)
+    unknown = ir.Operation.create("util.optimization_barrier", [zero.type], [zero]).result
+    sizes = list(value.owner.operands[0].owner.operands) if None in shape else []
+    identity = tuple(range(len(shape)))
+    add = "arith.addi" if integral else "arith.addf"
+    return builders.generic(
+        [value],
+        [builders.empty(shape, kind, sizes)],
+        [identity, identity],
+        ["parallel"] * len(shape),
+        lambda arguments: [builders.scalar(add, [arguments[0], unknown], kind)],
+    ).results[0]

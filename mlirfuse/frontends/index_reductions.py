@@ -62,16 +62,8 @@ class _Found:
 
 def split_index_reductions(module: ir.Module) -> bool:
     """Rewrites all such reductions; returns whether there are any."""
-    from iree.compiler import ir
-
-    candidates: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _FORMS and len(op.results) == 2:
-            candidates.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    nested = ops.nested_ops(module.operation)
+    candidates = [op for op in nested if op.name in _FORMS and len(op.results) == 2]
     changed = False
     for op in candidates:
         found = next((f for form in _FORMS[op.name] if (f := form(op)) is not None), None)

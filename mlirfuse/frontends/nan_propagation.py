@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlirfuse.structured.ir import ops
+
 if TYPE_CHECKING:
     from iree.compiler import ir
 
@@ -28,16 +30,7 @@ _UNORDERED = frozenset({9, 10, 11, 12})
 
 def propagate_nan(module: ir.Module) -> bool:
     """Rewrites selections of the larger or smaller operand; returns whether there are any."""
-    from iree.compiler import ir
-
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "arith.select":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    found = [op for op in ops.nested_ops(module.operation) if op.name == "arith.select"]
     return any([_rewrite(op) for op in found])
 
 

@@ -185,6 +185,9 @@ def test_elementwise_at_the_edges():
         return (
             lax.pow(x, y),
             lax.pow(x, jnp.full_like(x, 3.0)),
+            x**0.5,
+            x**-0.5,
+            (jnp.abs(x) + 1e-5) ** -0.5,
             lax.atan2(x, y),
             lax.atan2(y * jnp.inf, x * jnp.inf),
             lax.cbrt(x),

@@ -33,6 +33,9 @@ FORBIDDEN = {
 }
 """Calls that run a file's content, or that other processes can intercept."""
 
+ALLOWED = {("grouping_process.py", "pickle.loads")}
+"""A process and its child exchange pickles, in a private folder that they alone write."""
+
 TEXT = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = math.exp %x : tensor<4xf32>
@@ -53,7 +56,8 @@ def test_no_source_calls_a_shell_or_loads_a_pickle():
     for path in sources:
         for name, keywords in calls(path):
             safe = keywords.get("weights_only") == "True"
-            assert safe or name not in FORBIDDEN, f"{path.name}: {name}"
+            allowed = safe or (path.name, name) in ALLOWED
+            assert allowed or name not in FORBIDDEN, f"{path.name}: {name}"
             assert keywords.get("shell", "False") == "False", path.name
             assert keywords.get("allow_pickle", "False") == "False", path.name
 

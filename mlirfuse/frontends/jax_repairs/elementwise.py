@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.jax_repairs.definitions import define, numpy_type
+from mlirfuse.frontends.jax_repairs.rewriting import splat
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -21,9 +22,70 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 def power(op: ir.Operation) -> None:
-    """Powers of floating-point numbers, with C's results for zeros, infinities and NaN."""
-    if _element(op.operands[0]) in _FLOATS:
+    """Powers of floating-point numbers, with C's results for zeros, infinities and NaN.
+
+    An exponent of a half or minus a half becomes a root, which passes know from norms.
+    """
+    if _element(op.operands[0]) not in _FLOATS:
+        return
+    exponent = splat(op.operands[1])
+    if exponent is None or abs(exponent) != 0.5:
         define(op, _power)
+        return
+    positive = _is_positive(op.operands[0])
+    define(op, lambda x, _: _root(x, inverse=exponent < 0, positive=positive))
+
+
+def _root(x: Array, *, inverse: bool, positive: bool) -> Array:
+    """The square root or its inverse; of -0 and -infinity that of the absolute value."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    if not positive:
+        x = jnp.where((x == 0) | jnp.isneginf(x), lax.abs(x), x)
+    return lax.rsqrt(x) if inverse else lax.sqrt(x)
+
+
+def _is_positive(value: ir.Value) -> bool:
+    """Whether a value is above zero or NaN: a constant is added to squares, or to their mean."""
+    owner = _unbroadcast(value).owner
+    return _name(owner) == "stablehlo.add" and any(
+        (splat(a) or 0) > 0 and _is_no_less_than_zero(b)
+        for a, b in (tuple(owner.operands), tuple(owner.operands)[::-1])
+    )
+
+
+def _is_no_less_than_zero(value: ir.Value) -> bool:
+    value = _unbroadcast(value)
+    number, owner = splat(value), value.owner
+    if number is not None:
+        return number >= 0
+    match _name(owner):
+        case "stablehlo.abs" | "stablehlo.exponential":
+            return True
+        case "stablehlo.multiply" | "stablehlo.divide" | "stablehlo.add":
+            a, b = owner.operands
+            squared = a == b and _name(owner) == "stablehlo.multiply"
+            return squared or (_is_no_less_than_zero(a) and _is_no_less_than_zero(b))
+        case "stablehlo.reduce":
+            combined = [op.operation.name for op in owner.regions[0].blocks[0].operations]
+            sums = combined == ["stablehlo.add", "stablehlo.return"]
+            return sums and all(_is_no_less_than_zero(operand) for operand in owner.operands)
+    return False
+
+
+def _unbroadcast(value: ir.Value) -> ir.Value:
+    while _name(value.owner) in _FORWARDING:
+        value = value.owner.operands[0]
+    return value
+
+
+_FORWARDING = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert")
+
+
+def _name(owner: ir.Operation | ir.Block) -> str:
+    """The name of the op that makes a value; empty for an argument."""
+    return getattr(owner, "name", "")
 
 
 def _power(x: Array, y: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlirfuse.frontends.jax_repairs.definitions import copied
-from mlirfuse.frontends.jax_repairs.rewriting import operations
+from mlirfuse.frontends.jax_repairs.rewriting import operations, splat
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -59,18 +59,7 @@ def _steps(op: ir.Operation) -> int | None:
     added = list(body.operations)[-1].operands[index].owner
     if isinstance(added, ir.Block) or added.name != "stablehlo.add":
         return None
-    if added.operands[0] != body.arguments[index] or _constant(added.operands[1]) != 1:
+    if added.operands[0] != body.arguments[index] or splat(added.operands[1]) != 1:
         return None
-    start, end = _constant(op.operands[index]), _constant(compared.operands[1])
-    return None if start is None or end is None else max(0, end - start)
-
-
-def _constant(value: ir.Value) -> int | None:
-    """The value of a constant scalar."""
-    from iree.compiler import ir
-
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "stablehlo.constant":
-        return None
-    attribute = ir.DenseIntElementsAttr(owner.attributes["value"])
-    return int(attribute.get_splat_value().value) if attribute.is_splat else None
+    start, end = splat(op.operands[index]), splat(compared.operands[1])
+    return None if start is None or end is None else int(max(0, end - start))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.structured.ir import constants
+
 if TYPE_CHECKING:
     from iree.compiler import ir
 
@@ -50,3 +52,15 @@ def index(value: int) -> ir.Value:
     index = ir.IndexType.get()
     attributes = {"value": ir.IntegerAttr.get(index, value)}
     return ir.Operation.create("arith.constant", [index], [], attributes).result
+
+
+def splat(value: ir.Value) -> float | None:
+    """The number that all elements of a constant are, or of a constant that is broadcast."""
+    from iree.compiler import ir
+
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.name == "stablehlo.broadcast_in_dim":
+        owner = owner.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name != "stablehlo.constant":
+        return None
+    return constants.attribute_number(owner.attributes["value"])

@@ -27,7 +27,7 @@ def table(default: Table) -> Table:
 
     aten = torch.ops.aten
     return {
-        aten.lstm.input: _lstm,
+        aten.lstm.input: _layers(_lstm_cell),
         aten.gru.input: _layers(_gru_cell),
         aten.rnn_tanh.input: _layers(_rnn_cell(torch.tanh)),
         aten.rnn_relu.input: _layers(_rnn_cell(torch.relu)),
@@ -145,29 +145,10 @@ def _network(
     return x, tuple(torch.stack(part) for part in zip(*finals, strict=True))
 
 
-def _lstm(
-    x: torch.Tensor,
-    states: Sequence[torch.Tensor],
-    parameters: Sequence[torch.Tensor],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    if (dropout and train) or not isinstance(x.shape[1 if batch_first else 0], int):
-        return NotImplemented
-    y, (h, c) = _network(
-        x, tuple(states), parameters, _lstm_cell, has_biases, layers, bidirectional, batch_first
-    )
-    return y, h, c
-
-
 def _layers(cell: Cell) -> Callable[..., Any]:
     def decomposition(
         x: torch.Tensor,
-        state: torch.Tensor,
+        state: torch.Tensor | Sequence[torch.Tensor],
         parameters: Sequence[torch.Tensor],
         has_biases: bool,
         layers: int,
@@ -178,9 +159,10 @@ def _layers(cell: Cell) -> Callable[..., Any]:
     ) -> Any:
         if (dropout and train) or not isinstance(x.shape[1 if batch_first else 0], int):
             return NotImplemented
-        y, (h,) = _network(
-            x, (state,), parameters, cell, has_biases, layers, bidirectional, batch_first
+        states = tuple(state) if isinstance(state, list | tuple) else (state,)
+        y, finals = _network(
+            x, states, parameters, cell, has_biases, layers, bidirectional, batch_first
         )
-        return y, h
+        return y, *finals
 
     return decomposition
