@@ -18,6 +18,7 @@ from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
+from mlirfuse.frontends.narrow_integers import widen_conversions
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.support.subprocess import run_tool
 
@@ -98,7 +99,10 @@ def lower(
     with ir.Context():
         module = parse_module(lowered, source)
         name, inputs, outputs = read_signature(module, function, source)
-        changed = input_type in ("torch", "onnx") and propagate_nan(module)
+        changed = False
+        if input_type in ("torch", "onnx"):
+            changed = propagate_nan(module)
+            changed |= widen_conversions(module)
         changed |= frontend != "mlir" and split_index_reductions(module)
         changed |= separate_destinations(module)
         changed |= keep_arguments(module)
