@@ -42,6 +42,9 @@ _JAX_PLATFORMS = {"cpu": _HOST, "cuda": _CUDA, "gpu": _CUDA, "rocm": _ROCM}
 
 _BYTE = np.dtype(np.uint8)
 
+_ONE_BYTE = np.zeros(1, np.uint8)
+"""Backs an array of no elements: CUDA's allocator refuses a buffer of no bytes."""
+
 
 @dataclasses.dataclass(slots=True)
 class Exchange:
@@ -126,7 +129,7 @@ class Exchange:
         devices = array.devices()
         if _is_float8(dtype_name(array)):
             return self._send_numpy(np.asarray(array))
-        if len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
+        if array.size and len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
                 self.owners.append(array)
@@ -161,7 +164,7 @@ class Exchange:
             memory_type=int(rt.MemoryType.DEVICE_LOCAL),
             allowed_usage=int(rt.BufferUsage.DEFAULT),
             device=self.device,
-            buffer=raw,
+            buffer=raw if raw.size else _ONE_BYTE,
         )
         return rt.HalBufferView(buffer, shape, _element_type(dtype))
 
