@@ -129,7 +129,11 @@ class Exchange:
         devices = array.devices()
         if _is_float8(dtype_name(array)):
             return self._send_numpy(np.asarray(array))
-        if array.size and len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
+        if (
+            array.size
+            and len(devices) == 1
+            and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform)
+        ):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
                 self.owners.append(array)
