@@ -13,6 +13,7 @@ from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -147,12 +148,19 @@ class Compiler:
 
     def _repaired(self, source: Path, output: Path) -> Path:
         """The module, or its form in `output` where the code generator needs another one."""
-        with ir.Context():
-            module = ir.Module.parseFile(os.fspath(source))
-            if not codegen_repairs.repair(module, self.target):
-                return source
-            with output.open("wb") as file:
-                module.operation.write_bytecode(file)
+        try:
+            with ir.Context():
+                module = ir.Module.parseFile(os.fspath(source))
+                if not codegen_repairs.repair(module, self.target):
+                    return source
+                with output.open("wb") as file:
+                    module.operation.write_bytecode(file)
+        except Exception as error:
+            if not self.options.feature("fallback"):
+                raise
+            LOG.warning("codegen_repairs left out: %s", described(error))
+            trace(error)
+            return source
         return output
 
     def dispatches(self, source: Path, output: Path, *, data_tiling: bool) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class ImportedModel:
       reference: the framework's own computation, from the flat arguments to the flat results:
         tensors for PyTorch, arrays of numpy for the others; None where there is none, as for MLIR,
         or for models that change state.
+      left_out: repairs of the import that raised -> the messages of their exceptions.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -80,3 +81,4 @@ class ImportedModel:
     reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
