@@ -187,8 +187,8 @@ class Exchange:
         capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
         torch = sys.modules["torch"]
         tensor = torch.utils.dlpack.from_dlpack(capsule)
-        if spec is not None and spec.dtype.startswith("ui"):
-            tensor = tensor.view(getattr(torch, numpy_dtype(spec.dtype).name))
+        if spec is not None and (name := _integer_type(spec.dtype)) is not None:
+            tensor = tensor.view(getattr(torch, name))
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
@@ -265,6 +265,12 @@ class _DlpackView:
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._device.create_dlpack_capsule(self._view, *self._dlpack_device)
+
+
+@functools.cache
+def _integer_type(stated: str) -> str | None:
+    """PyTorch's name of an integer type of whole bytes: an argument that is returned has its own."""
+    return numpy_dtype(stated).name if re.fullmatch(r"u?i(8|16|32|64)", stated) else None
 
 
 @functools.lru_cache(maxsize=256)

@@ -20,6 +20,7 @@ from mlirfuse.frontends.torch_decompositions import (
     indexing,
     interpolation,
     linear_algebra,
+    narrow_integers,
     ordering,
     polynomials,
     pooling,
@@ -85,7 +86,7 @@ def _table() -> Table:
         spectral,
     ):
         table.update(plain.table())
-    for around in (accumulation, pooling, recurrent, complex_numbers):
+    for around in (accumulation, pooling, recurrent, complex_numbers, narrow_integers):
         table.update(around.table(table))
     return table
 
