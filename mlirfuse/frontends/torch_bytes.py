@@ -5,7 +5,7 @@
     %z = torch.aten.to.dtype %y, %int1, ... -> !torch.vtensor<[2],si8>
     return %z : !torch.vtensor<[2],si8>
 
-IREE 3.13 folds a returned constant of type `ui8` into a literal of type `si8`, which is then invalid.
+IREE 3.13 folds a returned constant of type `ui8` into an invalid literal of type `si8`.
 The results are signless in linalg, and have their signs from the model.
 """
 

@@ -196,17 +196,16 @@ class Exchange:
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
         dtype, shape = _dtype(view.element_type), view.shape
         size = math.prod(shape) * dtype.itemsize
+        stated = dtype if spec is None else _stated_type(dtype, spec.dtype)
         if not size:
-            return np.empty(shape, dtype)
+            return np.empty(shape, stated)
         source = view.get_buffer()
         if self.dlpack != _HOST:
             source = self._to_host(source)
         # With several axes `asarray` of iree-runtime 3.13 returns a view that alone owns the
         # memory; numpy drops it from the bases of slices, which then read freed memory.
         raw = source.map().asarray([source.byte_length()], _BYTE)
-        array = raw[:size].view(dtype).reshape(shape)
-        if spec is not None:
-            array = array.view(_stated_type(dtype, spec.dtype))
+        array = raw[:size].view(stated).reshape(shape)
         return array.copy() if self._is_shared(_address(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:

@@ -193,10 +193,13 @@ def _bilinear_antialiased(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> torch.Tensor:
+    import torch
+
     y = x.float()
     rows = _antialiasing(x.shape[-2], output_size[0], align_corners, scales_h, x)
     columns = _antialiasing(x.shape[-1], output_size[1], align_corners, scales_w, x)
-    return (rows @ (y @ columns.mT)).to(x.dtype)
+    y = rows @ (y @ columns.mT)
+    return (y if x.dtype.is_floating_point else torch.floor(y + 0.5)).to(x.dtype)
 
 
 def _cdist(

@@ -27,8 +27,12 @@ _OF_BYTES = (
 """Ops that are computed in 32 bits for bytes, with or without a sign."""
 
 _OF_BOOLEANS = (
-    *("clamp_min", "clamp_max", "scatter", "index_put", "_unsafe_index_put", "index_add"),
-    *("_unsafe_masked_index_put_accumulate",),
+    "clamp_min",
+    "clamp_max",
+    "index_add",
+    "index_put",
+    "scatter",
+    "_unsafe_index_put",
 )
 """Ops that are computed in 32 bits for booleans too."""
 
@@ -42,6 +46,8 @@ def table(default: Table) -> Table:
     for names, types in ((_OF_BYTES, bytes_), (_OF_BOOLEANS, {*bytes_, torch.bool})):
         for op in _overloads(names):
             found[op] = _in_32_bits(op, types, default.get(op))
+    for op in _overloads(("any", "all")):
+        found[op] = _of_bytes_as_booleans(op, default.get(op))
     return found
 
 
@@ -83,5 +89,18 @@ def _in_32_bits(
 
     def narrow_type(dtype: torch.dtype | None) -> bool:
         return dtype in types
+
+    return decomposition
+
+
+def _of_bytes_as_booleans(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
+    """`any` and `all`, whose results are bytes for bytes."""
+
+    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if x.dtype == torch.uint8:
+            return op(x != 0, *args, **kwargs).to(torch.uint8)
+        return otherwise(x, *args, **kwargs) if otherwise else NotImplemented
 
     return decomposition
