@@ -13,6 +13,7 @@ from mlirfuse.frontends.torch_decompositions import (
     accumulation,
     attention,
     complex_numbers,
+    convolutions,
     elementwise,
     filled,
     fourier,
@@ -96,7 +97,14 @@ def _table() -> Table:
         spectral,
     ):
         table.update(plain.table())
-    for around in (accumulation, pooling, recurrent, complex_numbers, narrow_integers):
+    for around in (
+        accumulation,
+        convolutions,
+        pooling,
+        recurrent,
+        complex_numbers,
+        narrow_integers,
+    ):
         table.update(around.table(table))
     return table
 

@@ -97,7 +97,8 @@ def _batch_norm_no_stats(
         y = y * weight.view(shape)
     if bias is not None:
         y = y + bias.view(shape)
-    return y.to(x.dtype), mean.flatten(), rstd.flatten()
+    kept = x.dtype if x.device.type == "cpu" else mean.dtype
+    return y.to(x.dtype), mean.flatten().to(kept), rstd.flatten().to(kept)
 
 
 def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:

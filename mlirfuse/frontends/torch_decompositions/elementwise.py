@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ def table() -> Table:
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.heaviside.default: _heaviside,
+        aten.clamp.Tensor: _clamp,
         aten.__rshift__.Tensor: torch.bitwise_right_shift,
         aten.__rshift__.Scalar: torch.bitwise_right_shift,
         aten.__lshift__.Tensor: torch.bitwise_left_shift,
@@ -119,6 +121,19 @@ def _bitwise_with_scalar(op: Any) -> Callable[..., Any]:
         return op(*parts)
 
     return decomposition
+
+
+def _clamp(
+    x: torch.Tensor, low: torch.Tensor | None = None, high: torch.Tensor | None = None
+) -> Any:
+    """IREE's importer takes limits of the type of the number only."""
+    import torch
+
+    limits = [limit for limit in (low, high) if limit is not None]
+    dtype = functools.reduce(torch.promote_types, (t.dtype for t in (x, *limits)))
+    if all(t.dtype == dtype for t in (x, *limits)):
+        return NotImplemented
+    return torch.clamp(x.to(dtype), *(t if t is None else t.to(dtype) for t in (low, high)))
 
 
 def _heaviside(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

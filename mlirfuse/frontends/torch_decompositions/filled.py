@@ -45,6 +45,8 @@ def _arange(
     whole = all(isinstance(value, int) for value in given)
     if dtype == torch.float32 or (dtype == torch.int64 and whole):
         return NotImplemented
+    if dtype == torch.int64:
+        start, end, step = int(start), int(end), int(step)
     count = math.ceil((end - start) / step)
     index = torch.arange(count, device=kwargs.get("device"))
     if not dtype.is_floating_point:

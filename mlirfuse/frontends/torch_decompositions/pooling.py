@@ -178,7 +178,8 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
             count: Any = divisor_override or windows.counts(count_include_pad, x)
             return torch.div(functools.reduce(operator.add, taps), count, rounding_mode="trunc")
         if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
-            args: tuple[Any, ...] = (x, kernel, stride, padding, ceil_mode, count_include_pad)
+            args: tuple[Any, ...] = (x, windows.kernel, windows.stride, windows.padding)
+            args = (*args, ceil_mode, count_include_pad)
             if divisor_override is not None:
                 args = (*args, divisor_override)
             return otherwise(*args) if otherwise else NotImplemented

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
-from mlirfuse.frontends.torch_decompositions.loops import Carried, repeat
+from mlirfuse.frontends.torch_decompositions.loops import Carried, from_rows, in_rows, repeat
 from mlirfuse.frontends.torch_decompositions.representation import signbit
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def _integer_power(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         rest = torch.div(left, 2, rounding_mode="trunc")
         return torch.where(left - 2 * rest == 1, found * square, found), square * square, rest
 
-    base, power = x.to(wide).reshape(-1), y.to(wide).reshape(-1)
+    base, power = in_rows(x.to(wide), y.to(wide))
     flat = repeat(bits, body, (torch.ones_like(base), base, power.abs()))[0]
     if dtype.is_signed:
         flat = torch.where((power < 0) & (base.abs() != 1), 0, flat)
-    return flat.reshape(x.shape).to(dtype)
+    return from_rows(flat, x).to(dtype)

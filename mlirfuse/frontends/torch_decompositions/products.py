@@ -28,6 +28,8 @@ def _addmm(
 ) -> Any:
     import torch
 
+    if not (b.dtype.is_floating_point or b.dtype.is_complex):
+        beta, alpha = int(beta), int(alpha)
     inner = x.shape[1]
     empty = isinstance(inner, int) and inner == 0
     if b.dtype.is_floating_point and beta == alpha == 1 and not empty:

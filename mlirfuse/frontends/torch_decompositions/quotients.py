@@ -6,7 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
-from mlirfuse.frontends.torch_decompositions.loops import Carried, repeat_while
+from mlirfuse.frontends.torch_decompositions.loops import (
+    Carried,
+    from_rows,
+    in_rows,
+    repeat_while,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -83,10 +88,8 @@ def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
     if not a.numel():
         return a.to(dtype)
-    # IREE 3.13 does not compile a loop that carries scalars only.
-    rows = (a.reshape(-1), b.reshape(-1))
-    found = repeat_while(lambda k, carried: (carried[1].abs(),), body, rows)[0]
-    return found.view(a.shape).to(dtype)
+    found = repeat_while(lambda k, carried: (carried[1].abs(),), body, in_rows(a, b))[0]
+    return from_rows(found, a).to(dtype)
 
 
 def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
