@@ -1,4 +1,4 @@
-"""Splits sums of products of which IREE 3.13 generates no code for the CPU.
+"""Splits sums of products that IREE generates no code for on the CPU.
 
     %p = aten.mul(%x, %w)                          [4, 8], [8] -> [4, 8]
     %s = aten.sum(%p, [0, 1])
@@ -6,8 +6,8 @@
     %r = aten.sum(%p, [1], True)
     %s = aten.sum(%r, [0])
 
-IREE takes the first form for a contraction, whose accumulator then has a wrong shape, where a factor
-has an inner axis of the sum and lacks an outer one.
+IREE 3.13 takes the first form for a contraction, whose accumulator then has a wrong shape, where a
+factor has an inner axis of the sum and lacks an outer one.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import functools
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
     attention,
+    byte_images,
     complex_numbers,
     convolutions,
     elementwise,
@@ -99,6 +100,7 @@ def _table() -> Table:
         table.update(plain.table())
     for around in (
         accumulation,
+        byte_images,
         convolutions,
         pooling,
         recurrent,

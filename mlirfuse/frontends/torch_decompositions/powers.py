@@ -78,9 +78,8 @@ def _pow_of_scalar(x: torch.Tensor, exponent: Any) -> Any:
         return NotImplemented
     dtype = torch.result_type(x, exponent)
     if not dtype.is_floating_point:
-        if isinstance(exponent, bool) or x.dtype == torch.bool:
-            return _integer_power(x.to(dtype), torch.full_like(x, exponent, dtype=dtype))
-        return _by_squaring(x, exponent)
+        wide = x.to(torch.int32) if dtype == torch.bool else x.to(dtype)
+        return _by_squaring(wide, int(exponent)).to(dtype)
     if x.dtype != dtype:
         return torch.pow(x.to(dtype), exponent)
     if exponent != exponent or abs(exponent) == math.inf:
