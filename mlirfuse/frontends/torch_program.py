@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
+from mlirfuse.frontends.torch_bytes import return_bytes_signed
 from mlirfuse.frontends.torch_empty import replace_empty
+from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
@@ -50,6 +52,7 @@ def lower_fx(
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
     replace_empty(program.graph)
+    split_sums(program.graph)
     split_views(program.graph)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
@@ -153,6 +156,7 @@ def _fx_module(
         else:
             with _without_devices(program.graph_module):
                 importer.import_program(program, func_name=function)
+    return_bytes_signed(importer.module, function)
     return importer.module
 
 

@@ -194,8 +194,8 @@ class Exchange:
         capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
         torch = sys.modules["torch"]
         tensor = torch.utils.dlpack.from_dlpack(capsule)
-        if spec is not None and spec.dtype.startswith("ui"):
-            tensor = tensor.view(getattr(torch, numpy_dtype(spec.dtype).name))
+        if spec is not None and (name := _integer_type(spec.dtype)) is not None:
+            tensor = tensor.view(getattr(torch, name))
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
@@ -203,17 +203,16 @@ class Exchange:
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
         dtype, shape = _dtype(view.element_type), view.shape
         size = math.prod(shape) * dtype.itemsize
+        stated = dtype if spec is None else _stated_type(dtype, spec.dtype)
         if not size:
-            return np.empty(shape, dtype)
+            return np.empty(shape, stated)
         source = view.get_buffer()
         if self.dlpack != _HOST:
             source = self._to_host(source)
         # With several axes `asarray` of iree-runtime 3.13 returns a view that alone owns the
         # memory; numpy drops it from the bases of slices, which then read freed memory.
         raw = source.map().asarray([source.byte_length()], _BYTE)
-        array = raw[:size].view(dtype).reshape(shape)
-        if spec is not None:
-            array = array.view(_stated_type(dtype, spec.dtype))
+        array = raw[:size].view(stated).reshape(shape)
         return array.copy() if self._is_shared(_address(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:
@@ -272,6 +271,12 @@ class _DlpackView:
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._device.create_dlpack_capsule(self._view, *self._dlpack_device)
+
+
+@functools.cache
+def _integer_type(stated: str) -> str | None:
+    """PyTorch's name of an integer type of whole bytes: an argument that is returned has its own."""
+    return numpy_dtype(stated).name if re.fullmatch(r"u?i(8|16|32|64)", stated) else None
 
 
 @functools.lru_cache(maxsize=256)

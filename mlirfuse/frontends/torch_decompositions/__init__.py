@@ -12,18 +12,26 @@ import functools
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
     attention,
+    byte_images,
     complex_numbers,
+    convolutions,
     elementwise,
+    filled,
     fourier,
     histograms,
     householder,
     indexing,
     interpolation,
     linear_algebra,
+    narrow_integers,
     ordering,
     polynomials,
     pooling,
+    powers,
+    products,
+    quotients,
     recurrent,
+    representation,
     scans,
     special,
     spectral,
@@ -72,6 +80,7 @@ def _table() -> Table:
     table = {**default, **_unregistered(default)}
     for plain in (
         elementwise,
+        filled,
         fourier,
         histograms,
         householder,
@@ -80,12 +89,24 @@ def _table() -> Table:
         linear_algebra,
         ordering,
         polynomials,
+        powers,
+        products,
+        quotients,
+        representation,
         scans,
         special,
         spectral,
     ):
         table.update(plain.table())
-    for around in (accumulation, pooling, recurrent, complex_numbers):
+    for around in (
+        accumulation,
+        byte_images,
+        convolutions,
+        pooling,
+        recurrent,
+        complex_numbers,
+        narrow_integers,
+    ):
         table.update(around.table(table))
     return table
 

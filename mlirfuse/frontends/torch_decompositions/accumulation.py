@@ -97,7 +97,8 @@ def _batch_norm_no_stats(
         y = y * weight.view(shape)
     if bias is not None:
         y = y + bias.view(shape)
-    return y.to(x.dtype), mean.flatten(), rstd.flatten()
+    kept = x.dtype if x.device.type == "cpu" else mean.dtype
+    return y.to(x.dtype), mean.flatten().to(kept), rstd.flatten().to(kept)
 
 
 def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -118,6 +119,8 @@ def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Ca
                 op(x.unsqueeze(0), 0, *args[1:], **kwargs).squeeze(0) if not x.dim() else x.clone()
             )
         asked = kwargs.get("dtype")
+        if op is torch.ops.aten.cumsum.default and not x.dim():  # IREE sums along an axis only
+            return op(x.view(1), *args, **kwargs).view(())
         if not is_half(x.dtype) or not (asked is None or is_half(asked)):
             return otherwise(x, *args, **kwargs) if otherwise else NotImplemented
         if asked is not None:

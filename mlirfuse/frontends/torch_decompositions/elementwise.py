@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
-from mlirfuse.frontends.torch_decompositions.loops import Carried, repeat_while
 
 if TYPE_CHECKING:
     import torch
@@ -31,26 +31,16 @@ def table() -> Table:
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in shifts},
         aten.logsumexp.default: _logsumexp,
-        **{
-            op: _of_bytes(op)
-            for op in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)
-        },
         aten.isfinite.default: _isfinite,
         aten.tan.default: _tan,
-        aten.angle.default: _angle,
-        aten.polar.default: _polar,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
-        aten.copysign.Tensor: _copysign,
-        aten.copysign.Scalar: _copysign,
-        aten.signbit.default: _signbit,
-        aten.hypot.default: _hypot,
-        aten.nextafter.default: _nextafter,
-        aten.frexp.Tensor: _frexp,
-        aten.ldexp.Tensor: _ldexp,
         aten.heaviside.default: _heaviside,
-        aten.gcd.default: _gcd,
-        aten.lcm.default: _lcm,
+        aten.clamp.Tensor: _clamp,
+        aten.__rshift__.Tensor: torch.bitwise_right_shift,
+        aten.__rshift__.Scalar: torch.bitwise_right_shift,
+        aten.__lshift__.Tensor: torch.bitwise_left_shift,
+        aten.__lshift__.Scalar: torch.bitwise_left_shift,
         aten.fmax.default: lambda a, b: _ignoring_nan(a, b, largest=True),
         aten.fmin.default: lambda a, b: _ignoring_nan(a, b, largest=False),
     }
@@ -133,92 +123,17 @@ def _bitwise_with_scalar(op: Any) -> Callable[..., Any]:
     return decomposition
 
 
-_BITS = {16: "int16", 32: "int32", 64: "int64"}
-
-
-def _bits(x: torch.Tensor) -> torch.Tensor:
-    """The representation of floating-point numbers as signed integers."""
+def _clamp(
+    x: torch.Tensor, low: torch.Tensor | None = None, high: torch.Tensor | None = None
+) -> Any:
+    """IREE's importer takes limits of the type of the number only."""
     import torch
 
-    dtype = getattr(torch, _BITS[x.dtype.itemsize * 8])
-    # IREE's importer crashes on the view of a scalar.
-    return x.view(dtype) if x.dim() else x.view(1).view(dtype).view(())
-
-
-def _signbit(x: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    if x.dtype.is_floating_point:
-        return _bits(x) < 0
-    return torch.zeros_like(x, dtype=torch.bool) if not x.dtype.is_signed else x < 0
-
-
-def _copysign(x: torch.Tensor, sign: torch.Tensor | float) -> torch.Tensor:
-    import torch
-
-    if not isinstance(sign, torch.Tensor):
-        dtype = x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()
-        size = x.to(dtype).abs()
-        return -size if math.copysign(1.0, sign) < 0 else size
-    dtype = torch.result_type(x, sign)
-    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-    size = x.to(dtype).abs()
-    return torch.where(_signbit(sign), -size, size)
-
-
-def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The root of the squares, scaled by the larger part so that it does not overflow."""
-    import torch
-
-    dtype = torch.result_type(x, y)
-    wide = torch.float32 if is_half(dtype) else dtype
-    a, b = x.to(wide).abs(), y.to(wide).abs()
-    large, small = torch.maximum(a, b), torch.minimum(a, b)
-    ratio = torch.where(large == small, 1.0, small / large)
-    found = torch.where(large == 0, 0.0, large * torch.sqrt(1 + ratio * ratio))
-    return torch.where((a == math.inf) | (b == math.inf), math.inf, found).to(dtype)
-
-
-def _nextafter(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    x, to = torch.broadcast_tensors(x, to)
-    if not x.dim():
-        return _nextafter(x.view(1), to.view(1)).view(())
-    bits = _bits(x)
-    away = (to > x) == (x > 0)
-    moved = torch.where(away, bits + 1, bits - 1).view(x.dtype)
-    least = torch.full_like(bits, 1).view(x.dtype)
-    moved = torch.where(x == 0, torch.where(to > 0, least, -least), moved)
-    found = torch.where(x == to, to, moved)
-    return torch.where((x != x) | (to != to), math.nan, found)
-
-
-def _frexp(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The fraction in [0.5, 1), and the exponent of two, from the representation."""
-    import torch
-
-    wide = x.float()
-    tiny = wide.abs() < 2.0**-126
-    bits = torch.where(tiny, wide * 2.0**25, wide).view(torch.int32)
-    exponent = torch.bitwise_and(bits >> 23, 255) - 126 - torch.where(tiny, 25, 0)
-    fraction = torch.bitwise_or(torch.bitwise_and(bits, -2139095041), 0x3F000000).view(
-        torch.float32
-    )
-    plain = (wide == 0) | (wide != wide) | (wide.abs() == math.inf)
-    return (
-        torch.where(plain, wide, fraction).to(x.dtype),
-        torch.where(plain, 0, exponent).to(torch.int32),
-    )
-
-
-def _ldexp(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    dtype = torch.result_type(x, exponent)
-    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-    wide = torch.float32 if is_half(dtype) else dtype
-    return (x.to(wide) * torch.exp2(exponent.to(wide))).to(dtype)
+    limits = [limit for limit in (low, high) if limit is not None]
+    dtype = functools.reduce(torch.promote_types, (t.dtype for t in (x, *limits)))
+    if all(t.dtype == dtype for t in (x, *limits)):
+        return NotImplemented
+    return torch.clamp(x.to(dtype), *(t if t is None else t.to(dtype) for t in (low, high)))
 
 
 def _heaviside(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -226,37 +141,6 @@ def _heaviside(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
     step = (x > 0).to(x.dtype)
     return torch.where(x == 0, values, step)
-
-
-def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Euclid's algorithm, as long as a remainder is left."""
-    import torch
-
-    dtype = torch.result_type(x, y)
-    a, b = torch.broadcast_tensors(x.to(torch.int64).abs(), y.to(torch.int64).abs())
-
-    def body(k: torch.Tensor, carried: Carried) -> Carried:
-        a, b = carried
-        done = b == 0
-        divisor = torch.where(done, 1, b)
-        rest = a - torch.div(a, divisor, rounding_mode="trunc") * divisor
-        left = torch.where(done, b, rest)
-        return torch.where(done, a, b), left
-
-    if not a.numel():
-        return a.to(dtype)
-    # IREE 3.13 does not compile a loop that carries scalars only.
-    rows = (a.reshape(-1), b.reshape(-1))
-    found = repeat_while(lambda k, carried: (carried[1].abs(),), body, rows)[0]
-    return found.view(a.shape).to(dtype)
-
-
-def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    divisor = torch.gcd(x, y)
-    quotient = torch.div(x, torch.where(divisor == 0, 1, divisor), rounding_mode="trunc")
-    return (quotient * y).abs()
 
 
 def _ignoring_nan(a: torch.Tensor, b: torch.Tensor, *, largest: bool) -> torch.Tensor:
@@ -302,20 +186,6 @@ def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.
     return x.clone()
 
 
-def _of_bytes(op: Any) -> Callable[..., Any]:
-    """Integer division of bytes in 32 bits: IREE's importer cannot convert to bytes there."""
-
-    def decomposition(x: torch.Tensor, y: Any, **kwargs: Any) -> Any:
-        import torch
-
-        if torch.result_type(x, y) != torch.uint8:
-            return NotImplemented
-        wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
-        return op(x.to(torch.int32), wide, **kwargs).to(torch.uint8)
-
-    return decomposition
-
-
 def _isfinite(x: torch.Tensor) -> torch.Tensor:
     """IREE's importer takes NaN for finite."""
     import torch
@@ -346,21 +216,3 @@ def _tan(x: torch.Tensor) -> torch.Tensor:
     odd = turns - 2 * torch.floor(turns / 2) == 1
     found = torch.where(odd, -cosine / sine, sine / cosine)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
-
-
-def _angle(x: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    if x.dtype.is_complex:
-        return torch.atan2(torch.imag(x), torch.real(x))
-    wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
-    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
-    return torch.where(wide != wide, wide, found)
-
-
-def _polar(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """IREE's importer does not broadcast the parts of a complex number."""
-    import torch
-
-    size, angle = torch.broadcast_tensors(size, angle)
-    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))

@@ -23,6 +23,7 @@ def table() -> Table:
     return {
         aten.roll.default: _roll,
         aten.put.default: _put,
+        aten.masked_scatter.default: _masked_scatter,
         aten.index_reduce.default: _index_reduce,
         aten.scatter.reduce: _scatter_reducing,
         aten.scatter.value_reduce: _scatter_reducing,
@@ -76,6 +77,18 @@ def _put(
     return flat.view(x.shape)
 
 
+def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Element `i` of the source goes where the mask is true for the i-th time."""
+    import torch
+
+    x, mask = torch.broadcast_tensors(x, mask)
+    if not source.numel() or not x.numel():
+        return x.clone()
+    place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+    taken = source.reshape(-1).index_select(0, place.clamp(0, source.numel() - 1))
+    return torch.where(mask, taken.view(x.shape), x)
+
+
 def _index_reduce(
     x: torch.Tensor,
     dim: int,
@@ -95,8 +108,12 @@ def _index_reduce(
         return row.view(())
     shape = [-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())]
     places = index.view(shape).expand(source.shape)
-    name = {"mean": "mean", "prod": "prod", "amax": "amax", "amin": "amin"}[reduce]
-    return torch.scatter_reduce(x, dim, places, source, name, include_self=include_self)
+    if reduce == "mean" and not x.dtype.is_floating_point:
+        total = torch.scatter_reduce(x, dim, places, source, "sum", include_self=include_self)
+        own = torch.full_like(x, int(include_self))
+        count = own.scatter_add(dim, places, torch.ones_like(source)).clamp(min=1)
+        return torch.div(total, count, rounding_mode="floor")
+    return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
 
 
 def _scatter_reducing(

@@ -114,7 +114,7 @@ def _picked(x: torch.Tensor, places: list[torch.Tensor]) -> torch.Tensor:
     return torch.where(inside.unsqueeze(1), values, 0)
 
 
-def _cubic(t: torch.Tensor) -> list[torch.Tensor]:
+def cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
     """Weights of four neighbours, with a = -0.75."""
     a = -0.75
 
@@ -141,7 +141,7 @@ def _grid_sampler(
     parts = [_unnormalized(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
     if mode == 2:
         starts = [torch.floor(part) for part in parts]
-        weights = [_cubic(part - start) for part, start in zip(parts, starts, strict=True)]
+        weights = [cubic_weights(part - start) for part, start in zip(parts, starts, strict=True)]
         offsets: range = range(-1, 3)
     else:
         parts = [_positions(p, n, padding, align) for p, n in zip(parts, sizes, strict=True)]
@@ -166,7 +166,7 @@ def _grid_sampler(
     return total.to(dtype)
 
 
-def _antialiasing(
+def antialiasing(
     size: int, count: int, align: bool, scale: float | None, like: torch.Tensor
 ) -> torch.Tensor:
     """Weights (count, size) of a triangle filter as wide as the step."""
@@ -194,9 +194,10 @@ def _bilinear_antialiased(
     scales_w: float | None = None,
 ) -> torch.Tensor:
     y = x.float()
-    rows = _antialiasing(x.shape[-2], output_size[0], align_corners, scales_h, x)
-    columns = _antialiasing(x.shape[-1], output_size[1], align_corners, scales_w, x)
-    return (rows @ (y @ columns.mT)).to(x.dtype)
+    rows = antialiasing(x.shape[-2], output_size[0], align_corners, scales_h, x)
+    columns = antialiasing(x.shape[-1], output_size[1], align_corners, scales_w, x)
+    y = rows @ (y @ columns.mT)
+    return y.to(x.dtype)
 
 
 def _cdist(

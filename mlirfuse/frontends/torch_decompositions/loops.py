@@ -25,6 +25,17 @@ def repeat(count: int, body: Body, carried: Carried) -> Carried:
     return _loop(lambda k, _: k < count, body, carried)
 
 
+def in_rows(*parts: torch.Tensor) -> Carried:
+    """The tensors as vectors of two elements or more: IREE compiles no loop over scalars only."""
+    rows = [part.reshape(-1) for part in parts]
+    return tuple(row.expand(2).clone() if row.shape[0] == 1 else row for row in rows)
+
+
+def from_rows(row: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A result of a loop over `in_rows`, in the shape of a given tensor."""
+    return (row[:1] if like.numel() == 1 else row).reshape(like.shape)
+
+
 def repeat_while(left: Body, body: Body, carried: Carried) -> Carried:
     """Calls `body(k, carried)` as long as an element of `left(k, carried)[0]` is positive.
 

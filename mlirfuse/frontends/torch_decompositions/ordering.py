@@ -37,6 +37,7 @@ def table() -> Table:
         aten.mode.default: _mode,
         aten.max.dim: lambda x, dim, keepdim=False: _extremum(x, dim, keepdim, largest=True),
         aten.min.dim: lambda x, dim, keepdim=False: _extremum(x, dim, keepdim, largest=False),
+        aten.aminmax.default: _aminmax,
         aten.argmax.default: lambda x, dim=None, keepdim=False: _index_of_extremum(
             x, dim, keepdim, largest=True
         ),
@@ -205,12 +206,28 @@ def _extremum(x: torch.Tensor, dim: int, keepdim: bool, *, largest: bool) -> Any
     import torch
 
     row = x if x.dim() else x.unsqueeze(0)
+    if isinstance(row.shape[dim], int) and row.shape[dim] == 1:
+        # IREE 3.13 drops the axis, and one of the two results with it.
+        value = x.clone() if keepdim or not x.dim() else x.squeeze(dim)
+        return value, torch.zeros_like(value, dtype=torch.int64)
     key = _comparable(row)
     if key is x:
         return NotImplemented
     op = torch.max if largest else torch.min
     value, first = op(key, dim, keepdim and x.dim() > 0)
     return value.to(x.dtype), first
+
+
+def _aminmax(
+    x: torch.Tensor, *, dim: int | None = None, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """IREE's importer takes no axis of a scalar."""
+    import torch
+
+    if not x.dim():
+        return x.clone(), x.clone()
+    axes = [] if dim is None else [dim]
+    return torch.amin(x, axes, keepdim), torch.amax(x, axes, keepdim)
 
 
 def _index_of_extremum(

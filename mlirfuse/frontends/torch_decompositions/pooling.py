@@ -7,8 +7,10 @@ input, as with `ceil_mode`: inputs are padded and cropped to the windows first.
 from __future__ import annotations
 
 import contextvars
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +155,8 @@ def _lowest(x: torch.Tensor) -> Any:
 
 def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Tensor]:
     """The mean of padded windows, scaled to the number of elements of each."""
+    import torch
+
     otherwise = default.get(op)
 
     def decomposition(
@@ -169,14 +173,19 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
             given = rest if rank > 1 else rest[:5]
             return op(x.unsqueeze(0), *given).squeeze(0)
         windows = _Windows(x, rank, kernel, stride, padding, 1, ceil_mode)
+        if not x.dtype.is_floating_point:
+            taps = windows.taps(windows.fitted(x, 0))
+            count: Any = divisor_override or windows.counts(count_include_pad, x)
+            return torch.div(functools.reduce(operator.add, taps), count, rounding_mode="trunc")
         if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
-            args: tuple[Any, ...] = (x, kernel, stride, padding, ceil_mode, count_include_pad)
+            args: tuple[Any, ...] = (x, windows.kernel, windows.stride, windows.padding)
+            args = (*args, ceil_mode, count_include_pad)
             if divisor_override is not None:
                 args = (*args, divisor_override)
             return otherwise(*args) if otherwise else NotImplemented
         wide = x.float() if is_half(x.dtype) else x
         mean = op(windows.fitted(wide, 0.0), windows.kernel, windows.stride)
-        count: Any = divisor_override or windows.counts(count_include_pad, mean)
+        count = divisor_override or windows.counts(count_include_pad, mean)
         return (mean * (math.prod(windows.kernel) / count)).to(x.dtype)
 
     return decomposition
@@ -280,11 +289,6 @@ def _max_unpool(rank: int) -> Callable[..., torch.Tensor]:
     return decomposition
 
 
-def _bounds(index: int, size: int, count: int) -> tuple[int, int]:
-    """The window of an output of adaptive pooling."""
-    return index * size // count, -(-(index + 1) * size // count)
-
-
 def _adaptive_average(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
     """Uneven windows by a matmul for each axis; even ones are a pooling."""
 
@@ -311,8 +315,13 @@ def _adaptive_average(otherwise: Callable[..., Any] | None) -> Callable[..., Any
     return decomposition
 
 
+def _windows(x: torch.Tensor, axis: int, place: torch.Tensor, size: int) -> torch.Tensor:
+    """The elements at these places of an axis, each window in the last axis."""
+    return x.movedim(axis, -1).index_select(-1, place).unflatten(-1, (-1, size))
+
+
 def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Pair:
-    """The axes one after the other, from the last one."""
+    """The axes one after the other, from the last one: maxima of gathered windows."""
     import torch
 
     rank = len(output_size)
@@ -320,11 +329,14 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Pair:
     index = places.view(x.shape[-rank:]).expand(x.shape)
     value = x
     for axis in reversed(range(-rank, 0)):
-        values, indices = [], []
-        for window in range(output_size[axis]):
-            start, end = _bounds(window, x.shape[axis], output_size[axis])
-            best, where = value.narrow(axis, start, end - start).max(axis, keepdim=True)
-            values.append(best)
-            indices.append(index.narrow(axis, start, end - start).gather(axis, where))
-        value, index = torch.cat(values, axis), torch.cat(indices, axis)
+        size, count = x.shape[axis], output_size[axis]
+        window = torch.arange(count, device=x.device).unsqueeze(-1)
+        start = torch.div(window * size, count, rounding_mode="floor")
+        end = torch.div((window + 1) * size + count - 1, count, rounding_mode="floor")
+        widest = max(-(-(i + 1) * size // count) - i * size // count for i in range(count))
+        # A narrower window holds its last element again, which changes no first maximum.
+        place = torch.minimum(start + torch.arange(widest, device=x.device), end - 1).flatten()
+        best, where = _windows(value, axis, place, widest).max(-1, keepdim=True)
+        found = _windows(index, axis, place, widest).gather(-1, where)
+        value, index = (part.squeeze(-1).movedim(-1, axis) for part in (best, found))
     return value, index

@@ -1,0 +1,106 @@
+"""Convolutions that IREE 3.13 has no lowering for: transposed ones by channel, and of integers.
+
+y = conv_transpose(x, w, stride=s)
+  becomes
+y = conv(x with s - 1 zeros between elements, w reversed and transposed)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse.frontends.torch_decompositions.accumulation import Table
+
+if TYPE_CHECKING:
+    import torch
+
+
+def table(default: Table) -> Table:
+    """The decompositions, around those of `default`."""
+    import torch
+
+    op = torch.ops.aten.convolution.default
+    return {op: _convolution(default.get(op))}
+
+
+def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
+    def decomposition(
+        x: torch.Tensor,
+        w: torch.Tensor,
+        bias: torch.Tensor | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        transposed: bool,
+        output_padding: Sequence[int],
+        groups: int,
+    ) -> Any:
+        import torch
+
+        integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
+        by_channel = groups > 1 and w.shape[0] == groups
+        if transposed and (integral or by_channel):
+            x = _with_zeros_between(x, stride)
+            w = _reversed(w, groups)
+            pads: list[int] = []
+            for d, k, p, more in zip(dilation, w.shape[2:], padding, output_padding, strict=True):
+                side = d * (k - 1) - p
+                pads = [side, side + more, *pads]
+            x = torch.constant_pad_nd(x, pads)
+            rank = len(padding)
+            one, zero = [1] * rank, [0] * rank
+            return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
+        if integral and w.dim() == 5:
+            x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
+            y = _by_taps(x, w, stride, dilation, groups)
+            return y if bias is None else y + bias.view(-1, 1, 1, 1)
+        if otherwise is None:
+            return NotImplemented
+        return otherwise(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+    return decomposition
+
+
+def _with_zeros_between(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    import torch
+
+    for axis, step in enumerate(stride, start=2):
+        if step > 1:
+            size = x.shape[axis]
+            wide = torch.constant_pad_nd(x.movedim(axis, -1).unsqueeze(-1), [0, step - 1])
+            x = wide.flatten(-2).narrow(-1, 0, (size - 1) * step + 1).movedim(-1, axis)
+    return x
+
+
+def _reversed(w: torch.Tensor, groups: int) -> torch.Tensor:
+    """The kernel of the convolution: (in, out / groups, ...) -> (out, in / groups, ...)."""
+    parts = w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    return parts.flip(list(range(2, w.dim())))
+
+
+def _by_taps(
+    x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], dilation: Sequence[int], groups: int
+) -> torch.Tensor:
+    """A matmul for each place in the kernel; the input is padded."""
+    import torch
+
+    kernel = w.shape[2:]
+    sizes = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
+    ]
+    weights = w.unflatten(0, (groups, -1))
+    total = None
+    for place in itertools.product(*map(range, kernel)):
+        part = x
+        for axis, at in enumerate(place):
+            start = at * dilation[axis]
+            stop = start + (sizes[axis] - 1) * stride[axis] + 1
+            part = part[(slice(None),) * (2 + axis) + (slice(start, stop, stride[axis]),)]
+        columns = part.flatten(2).unflatten(1, (groups, -1))
+        product = torch.matmul(weights[(..., *place)], columns)
+        total = product if total is None else total + product
+    assert total is not None
+    return total.flatten(1, 2).unflatten(-1, sizes)

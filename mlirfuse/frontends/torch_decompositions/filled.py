@@ -1,0 +1,69 @@
+"""Tensors made of numbers, and padding, which IREE 3.13 gets wrong for some types or sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+
+if TYPE_CHECKING:
+    import torch
+
+
+def table() -> Table:
+    """The decompositions."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.full.default: _full,
+        aten.arange.start_step: _arange,
+        aten.constant_pad_nd.default: _pad,
+    }
+
+
+def _full(size: Sequence[Any], value: Any, *, dtype: torch.dtype | None = None, **kw: Any) -> Any:
+    """IREE's importer takes the last bit of a number for its boolean."""
+    import torch
+
+    if dtype != torch.bool or isinstance(value, bool) or not isinstance(value, int | float):
+        return NotImplemented
+    return torch.full(size, bool(value), dtype=dtype, **kw)
+
+
+def _arange(
+    start: Any, end: Any, step: Any = 1, *, dtype: torch.dtype | None = None, **kwargs: Any
+) -> Any:
+    """Numbers from 0 on, scaled: IREE's importer counts in the type of the result."""
+    import torch
+
+    given = (start, end, step)
+    if dtype is None or not all(isinstance(value, int | float) for value in given):
+        return NotImplemented
+    whole = all(isinstance(value, int) for value in given)
+    if dtype == torch.float32 or (dtype == torch.int64 and whole):
+        return NotImplemented
+    if dtype == torch.int64:
+        start, end, step = int(start), int(end), int(step)
+    count = math.ceil((end - start) / step)
+    index = torch.arange(count, device=kwargs.get("device"))
+    if not dtype.is_floating_point:
+        return (index * int(step) + int(start)).to(dtype)
+    wide = torch.float32 if is_half(dtype) else dtype
+    return (index.to(wide) * step + start).to(dtype)
+
+
+def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    """Crops before it pads, where sizes are below zero."""
+    import torch
+
+    if all(not isinstance(size, int) or size >= 0 for size in pad):
+        return NotImplemented
+    for axis in range(len(pad) // 2):
+        dim = x.dim() - 1 - axis
+        low, high = (max(0, -pad[2 * axis + side]) for side in (0, 1))
+        x = x.narrow(dim, low, x.shape[dim] - low - high)
+    rest = [max(0, size) for size in pad]
+    return torch.constant_pad_nd(x, rest, value) if any(rest) else x.clone()

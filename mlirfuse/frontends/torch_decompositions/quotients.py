@@ -1,0 +1,100 @@
+"""Rounded quotients, common divisors and multiples."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+from mlirfuse.frontends.torch_decompositions.loops import (
+    Carried,
+    from_rows,
+    in_rows,
+    repeat_while,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+
+def table() -> Table:
+    """The decompositions."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.div.Tensor_mode: _divided,
+        aten.div.Scalar_mode: _divided,
+        aten.floor_divide.default: lambda x, y: _divided(x, y, rounding_mode="floor"),
+        aten.gcd.default: _gcd,
+        aten.lcm.default: _lcm,
+    }
+
+
+def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
+    """Quotients of bytes in 32 bits, and floors of quotients from remainders, as in PyTorch."""
+    import torch
+
+    dtype = torch.result_type(x, y)
+    if dtype == torch.uint8:
+        wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
+        return torch.div(x.to(torch.int32), wide, rounding_mode=rounding_mode).to(dtype)
+    if rounding_mode is None or not dtype.is_floating_point:
+        return NotImplemented
+    if rounding_mode == "trunc":
+        if not is_half(dtype):
+            return NotImplemented
+        quotient = x.float() / (y.float() if isinstance(y, torch.Tensor) else y)
+        return torch.trunc(_rounded(quotient, dtype)).to(dtype)
+    wide_type = torch.float32 if is_half(dtype) else dtype
+    a = x.to(wide_type)
+    b = y.to(wide_type) if isinstance(y, torch.Tensor) else torch.full_like(a, y)
+    rest = torch.fmod(a, b)
+    exact = (a - rest) / b
+    exact = torch.where((rest != 0) & ((b < 0) != (rest < 0)), exact - 1, exact)
+    floor = torch.floor(exact)
+    floor = torch.where(exact - floor > 0.5, floor + 1, floor)
+    zero = torch.copysign(torch.zeros_like(exact), a / b)
+    found = torch.where(exact == 0, zero, floor)
+    return torch.where(b == 0, a / b, found).to(dtype)
+
+
+def _rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Rounds float32 to the digits of a type: IREE drops a conversion to it and back.
+
+    Veltkamp's splitting: the difference of two large numbers has the leading digits.
+    """
+    import torch
+
+    digits = 2 - round(math.log2(torch.finfo(dtype).eps)) - 1
+    large = x * float(2 ** (24 - digits) + 1)
+    return torch.where(large.abs() < math.inf, large - (large - x), x)
+
+
+def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Euclid's algorithm, as long as a remainder is left."""
+    import torch
+
+    dtype = torch.result_type(x, y)
+    a, b = torch.broadcast_tensors(x.to(torch.int64).abs(), y.to(torch.int64).abs())
+
+    def body(k: torch.Tensor, carried: Carried) -> Carried:
+        a, b = carried
+        done = b == 0
+        divisor = torch.where(done, 1, b)
+        rest = a - torch.div(a, divisor, rounding_mode="trunc") * divisor
+        left = torch.where(done, b, rest)
+        return torch.where(done, a, b), left
+
+    if not a.numel():
+        return a.to(dtype)
+    found = repeat_while(lambda k, carried: (carried[1].abs(),), body, in_rows(a, b))[0]
+    return from_rows(found, a).to(dtype)
+
+
+def _lcm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    divisor = torch.gcd(x, y)
+    quotient = torch.div(x, torch.where(divisor == 0, 1, divisor), rounding_mode="trunc")
+    return (quotient * y).abs()
