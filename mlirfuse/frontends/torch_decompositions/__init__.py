@@ -12,7 +12,10 @@ import functools
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
     attention,
+    complex_elements,
+    complex_functions,
     complex_numbers,
+    complex_products,
     elementwise,
     fourier,
     histograms,
@@ -85,7 +88,10 @@ def _table() -> Table:
         spectral,
     ):
         table.update(plain.table())
-    for around in (accumulation, pooling, recurrent, complex_numbers):
+    for around in (
+        *(accumulation, pooling, recurrent),
+        *(complex_numbers, complex_functions, complex_elements, complex_products),
+    ):
         table.update(around.table(table))
     return table
 
