@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
+from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
@@ -43,6 +44,7 @@ def lower_fx(
       ImportFailedError: IREE rejects the program; the message names the op.
       CompileFailedError: the lowering crashed or ran out of time.
     """
+    import torch
     from iree.compiler import ir
 
     weights = Weights()
@@ -51,6 +53,7 @@ def lower_fx(
     context = ir.Context()
     replace_empty(program.graph)
     split_views(program.graph)
+    split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
     except (
@@ -101,7 +104,9 @@ def _fx_module(
         def resolve_literal(self, importer: Any, literal: Any, info: Any) -> ir.Value | None:
             if not isinstance(literal, torch.Tensor) or literal.layout != torch.strided:
                 return None
-            if literal.numel() < 2 or literal.dtype == torch.bool or literal.dtype.is_complex:
+            if literal.dtype.is_complex:
+                return self.complex(importer, literal, info)
+            if literal.numel() < 2 or literal.dtype == torch.bool:
                 return None
             if literal.dtype == torch.float64:
                 # IREE converts it to float32, in inline data but not in resources.
@@ -133,6 +138,20 @@ def _fx_module(
         def resolve_input(self, importer: Any, value: Any, info: Any) -> ir.Value | None:
             return self.resolve_literal(importer, value, info)
 
+        def complex(self, importer: Any, literal: torch.Tensor, info: Any) -> ir.Value:
+            # IREE 3.13 cannot evaluate an expression of complex constants.
+            parts = []
+            for part in (torch.real(literal), torch.imag(literal)):
+                part = part.detach().cpu().contiguous()
+                found = self.resolve_literal(importer, part, info)
+                small = ir.DenseElementsAttr.get(part.numpy()) if found is None else None
+                parts.append(found or self.literal(importer, part, small))
+            return ir.Operation.create(
+                "torch.aten.complex",
+                results=[importer._cc.tensor_to_vtensor_type(literal)],
+                operands=parts,
+            ).result
+
         def literal(self, importer: Any, tensor: torch.Tensor, value: ir.Attribute) -> ir.Value:
             return ir.Operation.create(
                 "torch.vtensor.literal",
@@ -153,6 +172,7 @@ def _fx_module(
         else:
             with _without_devices(program.graph_module):
                 importer.import_program(program, func_name=function)
+    fold_parts(importer.module)
     return importer.module
 
 

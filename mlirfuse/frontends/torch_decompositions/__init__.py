@@ -11,6 +11,7 @@ import functools
 
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
+    angles,
     attention,
     complex_elements,
     complex_functions,
@@ -74,6 +75,7 @@ def _table() -> Table:
     default: Table = dict(default_decompositions())
     table = {**default, **_unregistered(default)}
     for plain in (
+        angles,
         elementwise,
         fourier,
         histograms,

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.angles import circular, phase
 from mlirfuse.frontends.torch_decompositions.complex_pairs import Pair, around, made, parts
 
 if TYPE_CHECKING:
@@ -86,18 +87,6 @@ def _finite(x: torch.Tensor) -> torch.Tensor:
     return x.abs() < math.inf
 
 
-def phase(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The angle of x + iy, with C99's values for zeros of both signs and infinities."""
-    import torch
-
-    large, small = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
-    ratio = torch.where(small == large, 1.0, small / large)
-    angle = torch.atan(torch.where(large == 0, 0.0, ratio))
-    angle = torch.where(y.abs() > x.abs(), math.pi / 2 - angle, angle)
-    angle = torch.where(torch.signbit(x), math.pi - angle, angle)
-    return torch.copysign(angle, y)
-
-
 _STEP = 64.0
 """A part of large exponents, whose exponential is multiplied in two steps."""
 
@@ -114,7 +103,7 @@ def _times_exp(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
 def _exp(x: torch.Tensor, y: torch.Tensor) -> Pair:
     import torch
 
-    re, im = _times_exp(x, torch.cos(y)), _times_exp(x, torch.sin(y))
+    re, im = (_times_exp(x, part) for part in circular(y))
     no_angle = ~_finite(y)
     re = torch.where(no_angle & _infinite(x), torch.where(x < 0, 0.0, x), re)
     im = torch.where((y == 0) | (no_angle & (x == -math.inf)), torch.where(y == 0, y, 0.0), im)
@@ -125,8 +114,8 @@ def _expm1(x: torch.Tensor, y: torch.Tensor) -> Pair:
     import torch
 
     re, im = _exp(x, y)
-    half = torch.sin(y * 0.5)
-    near = torch.expm1(x) * torch.cos(y) - 2 * half * half
+    half = circular(y * 0.5)[1]
+    near = torch.expm1(x) * circular(y)[0] - 2 * half * half
     return torch.where(x.abs() < 1, near, re - 1), im
 
 
@@ -147,9 +136,10 @@ def _sinh(x: torch.Tensor, y: torch.Tensor) -> Pair:
     import torch
 
     sine, cosine = _hyperbolic(x)
+    c, s = circular(y)
     factor = torch.where(x.abs() > _STEP, math.exp(_STEP), 1.0)
-    re = torch.copysign(sine, x) * torch.cos(y) * factor
-    im = cosine * torch.sin(y) * factor
+    re = torch.copysign(sine, x) * c * factor
+    im = cosine * s * factor
     re = torch.where(~_finite(y) & ((x == 0) | _infinite(x)), x, re)
     return re, torch.where(y == 0, y, im)
 
@@ -158,9 +148,10 @@ def _cosh(x: torch.Tensor, y: torch.Tensor) -> Pair:
     import torch
 
     sine, cosine = _hyperbolic(x)
+    c, s = circular(y)
     factor = torch.where(x.abs() > _STEP, math.exp(_STEP), 1.0)
-    re = cosine * torch.cos(y) * factor
-    im = torch.copysign(sine, x) * torch.sin(y) * factor
+    re = cosine * c * factor
+    im = torch.copysign(sine, x) * s * factor
     re = torch.where(~_finite(y) & _infinite(x), x.abs(), re)
     im = torch.where(y == 0, torch.where(torch.signbit(x), -y, y), im)
     return re, torch.where(~_finite(y) & (x == 0), 0.0, im)
@@ -178,10 +169,10 @@ def _tanh(x: torch.Tensor, y: torch.Tensor) -> Pair:
     scale = 1 + secant * (sine * sine)
     known = large & (_finite(y) | _infinite(x))
     re = torch.where(known, 1.0, secant * cosine * sine / scale)
-    small = 4 * torch.sin(y) * torch.cos(y) * torch.exp(-2 * size)
+    small = 2 * torch.sin(2 * y) * torch.exp(-2 * size)
     im = torch.where(large, small, tangent / scale)
     im = torch.where(_infinite(x) & ~_finite(y), 0.0, im)
-    return torch.copysign(re, x), torch.where(y == 0, y, im)
+    return torch.where(x == 0, x, torch.copysign(re, x)), torch.where(y == 0, y, im)
 
 
 def _log_size(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -222,7 +213,7 @@ def _sqrt(x: torch.Tensor, y: torch.Tensor) -> Pair:
     root = root * back
     negative = torch.signbit(x)
     re, im = torch.where(negative, other, root), torch.where(negative, root, other)
-    nothing = torch.where(y == y, 0.0, y)
+    nothing = y * 0  # NaN for NaN
     re = torch.where(_infinite(x), torch.where(negative, nothing, math.inf), re)
     im = torch.where(_infinite(x), torch.where(negative, math.inf, nothing), im)
     re, im = (torch.where(_infinite(y), math.inf, part) for part in (re, im))

@@ -5,6 +5,7 @@ IREE 3.13 lowers few ops of complex tensors, and fails in the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def table(default: Table) -> Table:
         aten.mul.Scalar: _mul,
         aten.div.Tensor: _div,
         aten.div.Scalar: _div,
-        aten.reciprocal.default: lambda a: _div(torch.ones_like(torch.real(a)), a),
+        aten.reciprocal.default: _reciprocal,
         aten.neg.default: lambda a: made(-torch.real(a), -torch.imag(a)),
         aten.abs.default: lambda a: torch.hypot(torch.real(a), torch.imag(a)),
         aten._conj.default: _conj,
@@ -99,6 +100,15 @@ def _div(a: Any, b: Any) -> torch.Tensor:
     re = torch.where(wide, a_re + a_im * ratio, a_re * ratio + a_im)
     im = torch.where(wide, a_im - a_re * ratio, a_im * ratio - a_re)
     return made(re * scale, im * scale)
+
+
+def _reciprocal(a: torch.Tensor) -> torch.Tensor:
+    """Of zero: infinity, and no imaginary part."""
+    import torch
+
+    found, zero = _div(torch.ones_like(torch.real(a)), a), a == 0
+    real = torch.where(zero, math.inf, torch.real(found))
+    return made(real, torch.where(zero, math.nan, torch.imag(found)))
 
 
 def _conj(a: torch.Tensor) -> torch.Tensor:
@@ -187,8 +197,10 @@ def _lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
     """From the nearer end."""
     import torch
 
-    if not isinstance(weight, torch.Tensor):
-        weight = torch.full((), weight, dtype=start.dtype, device=start.device)
     difference = end - start
+    if not isinstance(weight, torch.Tensor):
+        if abs(weight) < 0.5:
+            return start + weight * difference
+        return end - difference * (1 - weight)
     near = torch.abs(weight) < 0.5
     return torch.where(near, start + weight * difference, end - difference * (1 - weight))

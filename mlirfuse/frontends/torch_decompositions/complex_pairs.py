@@ -57,7 +57,7 @@ def parts(value: Any) -> Pair:
         if value.dtype.is_complex:
             return torch.real(value), torch.imag(value)
         return value, torch.zeros_like(value)
-    return (value.real, value.imag) if isinstance(value, complex) else (value, 0.0)
+    return (value.real, value.imag) if isinstance(value, complex) else (float(value), 0.0)
 
 
 def made(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:

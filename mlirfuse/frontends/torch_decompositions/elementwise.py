@@ -26,6 +26,7 @@ def table() -> Table:
         aten.gelu.default: _gelu,
         **{op.Scalar: _compared_in_one_type(op.Scalar) for op in comparisons},
         **{op.Tensor: _compared_unsigned(op.Tensor) for op in comparisons},
+        **{op: _scaled_by_float(op) for op in (aten.mul.Scalar, aten.mul.Tensor)},
         **{op.Scalar: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
@@ -36,7 +37,6 @@ def table() -> Table:
             for op in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)
         },
         aten.isfinite.default: _isfinite,
-        aten.tan.default: _tan,
         aten.angle.default: _angle,
         aten.polar.default: _polar,
         aten.log10.default: _log10,
@@ -100,6 +100,20 @@ def _compared_in_one_type(op: Any) -> Callable[..., Any]:
         if not x.dtype.is_signed and x.dtype != torch.uint64:  # IREE compares with the sign
             return op(x.to(torch.int64), int(other))
         return NotImplemented
+
+    return decomposition
+
+
+def _scaled_by_float(op: Any) -> Callable[..., Any]:
+    """IREE 3.13 folds the product of a constant and a negative integer as one of 64 bits."""
+
+    def decomposition(x: Any, factor: Any) -> Any:
+        import torch
+
+        floating = isinstance(x, torch.Tensor) and x.dtype.is_floating_point
+        if not floating or not isinstance(factor, int) or factor >= 0:
+            return NotImplemented
+        return op(x, float(factor))
 
     return decomposition
 
@@ -327,32 +341,9 @@ def _isfinite(x: torch.Tensor) -> torch.Tensor:
     return x.abs() < math.inf
 
 
-_HALF_PI = (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8)
-"""Parts of pi / 2; products of the first two with small integers are exact in float32."""
-
-
-def _tan(x: torch.Tensor) -> torch.Tensor:
-    """From the angle to the nearest pole or zero: IREE's has an error of 3e-4 near the poles."""
-    import torch
-
-    if x.dtype.is_complex:
-        return NotImplemented
-    wide = x.to(torch.float32 if is_half(x.dtype) else torch.result_type(x, 1.0))
-    turns = torch.round(wide * (2 / math.pi))
-    rest = wide
-    for part in _HALF_PI:
-        rest = rest - turns * part
-    sine, cosine = torch.sin(rest), torch.cos(rest)
-    odd = turns - 2 * torch.floor(turns / 2) == 1
-    found = torch.where(odd, -cosine / sine, sine / cosine)
-    return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
-
-
 def _angle(x: torch.Tensor) -> torch.Tensor:
     import torch
 
-    if x.dtype.is_complex:
-        return torch.atan2(torch.imag(x), torch.real(x))
     wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
     found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
     return torch.where(wide != wide, wide, found)
