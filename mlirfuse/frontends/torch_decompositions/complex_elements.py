@@ -49,6 +49,7 @@ def table(default: Table) -> Table:
             **{op: each_part(op) for op in moves},
             aten.index_add.default: _index_add,
             aten.linalg_vector_norm.default: _vector_norm,
+            aten.scatter_reduce.two: _scatter_reduce,
             aten.std.correction: lambda a, *args, **kwargs: torch.sqrt(
                 _variance(a, *args, **kwargs)
             ),
@@ -66,6 +67,37 @@ def _index_add(
 
     source = source if alpha == 1 else source * alpha
     return each_part(torch.ops.aten.index_add.default)(a, dim, index, source)
+
+
+_LONGEST_PRODUCT = 64
+"""Most elements of an axis of indices whose products are written one after the other."""
+
+
+def _scatter_reduce(
+    a: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> torch.Tensor:
+    import torch
+
+    if not include_self or reduce not in ("sum", "prod"):
+        return NotImplemented
+    if reduce == "sum":
+        return torch.scatter_add(a, dim, index, source)
+    if not a.dim():
+        return _scatter_reduce(a.view(1), 0, index.view(1), source.view(1), reduce).view(())
+    if index.shape[dim] > _LONGEST_PRODUCT:
+        return NotImplemented
+    for step in range(index.shape[dim]):
+        place = index.narrow(dim, step, 1)
+        here = [slice(0, size) for size in place.shape]
+        here[dim] = slice(step, step + 1)
+        a = torch.scatter(a, dim, place, torch.gather(a, dim, place) * source[tuple(here)])
+    return a
 
 
 def _vector_norm(a: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

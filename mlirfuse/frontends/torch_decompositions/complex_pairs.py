@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Pair = tuple[Any, Any]
 
 _ELEMENTS = frozenset(
-    {"end", "fill_value", "other", "self", "source", "src", "tensors", "value", "values"}
+    {"fill", "other", "self", "source", "src", "value", "values"}
 )
 """Names of the parameters of aten ops that are elements of the result."""
 
@@ -83,14 +83,16 @@ def part_type(dtype: torch.dtype) -> torch.dtype:
 
 def each_part(op: Any) -> Callable[..., torch.Tensor]:
     """An op that moves elements, or is linear in them, on each part."""
+    import torch
+
     names = [argument.name for argument in op._schema.arguments]
 
     def part_of(name: str, value: Any, index: int) -> Any:
         if name not in _ELEMENTS or value is None or isinstance(value, bool):
             return value
-        if isinstance(value, list | tuple):
-            return [parts(element)[index] for element in value]
-        return parts(value)[index]
+        part = parts(value)[index]
+        # PyTorch's decompositions copy into the strides of their argument.
+        return part.contiguous() if isinstance(part, torch.Tensor) else part
 
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         dtype = kwargs.pop("dtype", None)

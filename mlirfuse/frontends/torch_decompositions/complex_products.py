@@ -86,6 +86,10 @@ def _prod_of_axis(
     a = a if dtype is None else a.to(dtype)
     if not a.dim():
         return a.clone()
+    if not a.shape[dim]:
+        shape = [size for axis, size in enumerate(a.shape) if axis != dim % a.dim()]
+        found = torch.ones(shape, dtype=a.dtype, device=a.device)
+        return found.unsqueeze(dim) if keepdim else found
     while (size := a.shape[dim]) > 1:
         half = size // 2
         product = a.narrow(dim, 0, half) * a.narrow(dim, half, half)
