@@ -14,6 +14,7 @@ from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
+from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
@@ -385,7 +386,8 @@ def evaluator(
         args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
         with torch.no_grad():
             results = program.module()(*args, **kwargs)
-        return [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+        leaves = _pytree.tree_leaves(results)
+        return [as_pairs(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     return call
 

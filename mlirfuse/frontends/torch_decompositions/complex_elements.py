@@ -28,8 +28,6 @@ def table(default: Table) -> Table:
         aten.gather.default,
         aten.im2col.default,
         aten.index.Tensor,
-        aten.index_fill.int_Scalar,
-        aten.index_fill.int_Tensor,
         aten.index_put.default,
         aten.index_select.default,
         aten.masked_fill.Scalar,
@@ -48,6 +46,8 @@ def table(default: Table) -> Table:
         {
             **{op: each_part(op) for op in moves},
             aten.index_add.default: _index_add,
+            aten.index_fill.int_Scalar: _index_fill,
+            aten.index_fill.int_Tensor: _index_fill,
             aten.linalg_vector_norm.default: _vector_norm,
             aten.scatter_reduce.two: _scatter_reduce,
             aten.std.correction: lambda a, *args, **kwargs: torch.sqrt(
@@ -67,6 +67,19 @@ def _index_add(
 
     source = source if alpha == 1 else source * alpha
     return each_part(torch.ops.aten.index_add.default)(a, dim, index, source)
+
+
+def _index_fill(a: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> torch.Tensor:
+    """PyTorch's decomposition of scalars copies into strides."""
+    import torch
+
+    if not a.dim():
+        return _index_fill(a.view(1), 0, index.view(-1), value).view(())
+    size = a.shape[dim]
+    place = torch.where(index < 0, index + size, index).view(-1, 1)
+    filled = (place == torch.arange(size, device=a.device)).any(0)
+    shape = [size if axis == dim % a.dim() else 1 for axis in range(a.dim())]
+    return torch.where(filled.view(shape), value, a)
 
 
 _LONGEST_PRODUCT = 64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 from mlirfuse.frontends.torch_decompositions.angles import circular, phase
-from mlirfuse.frontends.torch_decompositions.complex_pairs import Pair, around, made, parts
+from mlirfuse.frontends.torch_decompositions.complex_pairs import Pair, around, parts
 
 if TYPE_CHECKING:
     import torch

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[Any, Any]
 
-_ELEMENTS = frozenset(
-    {"fill", "other", "self", "source", "src", "value", "values"}
-)
+_ELEMENTS = frozenset({"fill", "other", "self", "source", "src", "value", "values"})
 """Names of the parameters of aten ops that are elements of the result."""
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 from mlirfuse.frontends.torch_decompositions.linear_algebra import (
     Pair,
-    conjugate_transpose,
     column_of,
+    conjugate_transpose,
     conjugated,
     index_of,
 )
@@ -136,5 +136,7 @@ def _ormqr(
     transpose: bool = False,
 ) -> torch.Tensor:
     if not left:
-        return conjugate_transpose(_ormqr(packed, factors, conjugate_transpose(other), transpose=not transpose))
+        return conjugate_transpose(
+            _ormqr(packed, factors, conjugate_transpose(other), transpose=not transpose)
+        )
     return _reflected(packed, factors, other, forward=transpose)

@@ -323,7 +323,9 @@ def _lu_solve(
     adjoint: bool = False,
 ) -> torch.Tensor:
     if not left:
-        return conjugate_transpose(_lu_solve(packed, pivots, conjugate_transpose(b), adjoint=not adjoint))
+        return conjugate_transpose(
+            _lu_solve(packed, pivots, conjugate_transpose(b), adjoint=not adjoint)
+        )
     p = _matrix_of(_permutation_of(pivots, packed.shape[-2]), packed.dtype)
     return _solve_factored(packed, p, b, adjoint=adjoint)
 
@@ -349,7 +351,9 @@ def _solve_ex(
     if left:
         x = _solve_factored(packed, p, right)
     else:
-        x = conjugate_transpose(_solve_factored(packed, p, conjugate_transpose(right), adjoint=True))
+        x = conjugate_transpose(
+            _solve_factored(packed, p, conjugate_transpose(right), adjoint=True)
+        )
     return x.squeeze(-1) if vector else x, packed, pivots, _lu_info(packed)
 
 
