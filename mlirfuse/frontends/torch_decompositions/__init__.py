@@ -11,9 +11,13 @@ import functools
 
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
+    angles,
     attention,
     byte_images,
+    complex_elements,
+    complex_functions,
     complex_numbers,
+    complex_products,
     convolutions,
     elementwise,
     filled,
@@ -79,6 +83,7 @@ def _table() -> Table:
     default: Table = dict(default_decompositions())
     table = {**default, **_unregistered(default)}
     for plain in (
+        angles,
         elementwise,
         filled,
         fourier,
@@ -105,6 +110,9 @@ def _table() -> Table:
         pooling,
         recurrent,
         complex_numbers,
+        complex_functions,
+        complex_elements,
+        complex_products,
         narrow_integers,
     ):
         table.update(around.table(table))
