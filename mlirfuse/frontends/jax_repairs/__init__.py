@@ -20,6 +20,7 @@ from mlirfuse.frontends.jax_repairs import (
 )
 from mlirfuse.frontends.jax_repairs.definitions import define
 from mlirfuse.frontends.jax_repairs.rewriting import operations, replace
+from mlirfuse.frontends.jax_repairs.signs import strip_signs
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -36,6 +37,7 @@ def repair(module: ir.Module) -> None:
     # The programs' own ops need these too.
     _apply(module, _SECOND)
     _apply(module, _REWRITES)
+    strip_signs(module)
 
 
 def _remove_sharding(module: ir.Module) -> None:
