@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlirfuse.builders import angles
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.destinations import separate_destinations
@@ -98,6 +99,7 @@ def lower(
     with ir.Context():
         module = parse_module(lowered, source)
         name, inputs, outputs = read_signature(module, function, source)
+        has_angles = angles.has_angles(module)
         changed = input_type in ("torch", "onnx") and propagate_nan(module)
         changed |= frontend != "mlir" and split_index_reductions(module)
         changed |= separate_destinations(module)
@@ -119,6 +121,7 @@ def lower(
         frontend=frontend,
         workdir=workdir,
         keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
+        has_angles=has_angles,
     )
 
 
