@@ -172,7 +172,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if not self._is_exchangeable() or _holds_float8(view.element_type):
+        if self.dlpack is None or not self._is_exchangeable() or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -198,7 +198,7 @@ class Exchange:
 
         Where its arrays are on the host, it may be built without support for the device.
         """
-        if self.dlpack is None or self.kind == "numpy":
+        if self.kind == "numpy":
             return False
         if self.kind == "jax" and self.home is not None:
             return _JAX_PLATFORMS.get(self.home.platform) == self.dlpack

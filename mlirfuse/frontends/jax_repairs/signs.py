@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mlirfuse.frontends.jax_repairs.rewriting import operations
+from mlirfuse.frontends.jax_repairs.rewriting import is_public, operations
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -54,7 +54,7 @@ def strip_signs(module: ir.Module) -> None:
     from iree.compiler import ir
 
     ops = list(operations(module.operation))
-    public = [op for op in ops if op.name == "func.func" and _is_public(op)]
+    public = [op for op in ops if op.name == "func.func" and is_public(op)]
     returns = [list(op.regions[0].blocks[0].operations)[-1].operation for op in public]
     kept = [op for op in ops if _reads_sign(op)] + returns
     before = [[value.type for value in op.operands] for op in kept]
@@ -76,11 +76,6 @@ def strip_signs(module: ir.Module) -> None:
                     result.set_type(_signless(result.type))
         for op, types in zip(kept, before, strict=True):
             _cast(op, types)
-
-
-def _is_public(op: ir.Operation) -> bool:
-    name = "sym_visibility"
-    return name not in op.attributes or "private" not in str(op.attributes[name])
 
 
 def _cast_arguments(op: ir.Operation) -> None:
