@@ -155,6 +155,7 @@ class Compilation:
                 path,
                 input_type=self.imported.input_type,
                 keeps_f64=self.imported.keeps_f64,
+                has_angles=self.imported.has_angles,
             )
         return path
 

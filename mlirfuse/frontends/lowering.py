@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlirfuse.builders import angles
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.containment import leave_out
@@ -100,6 +101,7 @@ def lower(
     with ir.Context():
         module, changed = _repaired(lowered, source, input_type, frontend)
         name, inputs, outputs = read_signature(module, function, source)
+        has_angles = angles.has_angles(module)
         changed |= keep_arguments(module)
         if weights is not None:
             weights.attach(module)
@@ -118,6 +120,7 @@ def lower(
         frontend=frontend,
         workdir=workdir,
         keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
+        has_angles=has_angles,
     )
 
 

@@ -179,7 +179,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if self.kind == "numpy" or self.dlpack is None or _holds_float8(view.element_type):
+        if self.dlpack is None or not self._is_exchangeable() or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -199,6 +199,17 @@ class Exchange:
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
+
+    def _is_exchangeable(self) -> bool:
+        """Whether the package of the arguments takes buffers of this device.
+
+        Where its arrays are on the host, it may be built without support for the device.
+        """
+        if self.kind == "numpy":
+            return False
+        if self.kind == "jax" and self.home is not None:
+            return _JAX_PLATFORMS.get(self.home.platform) == self.dlpack
+        return self.home is None or (self.home.type == "cpu") == (self.dlpack == _HOST)
 
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
         dtype, shape = _dtype(view.element_type), view.shape

@@ -299,6 +299,20 @@ def test_memory_that_is_shared_lives_as_long_as_the_call(add):
     assert owner() is None
 
 
+@pytest.mark.parametrize("package", ["jax.numpy", "torch"])
+def test_results_of_a_device_that_the_package_lacks(package, monkeypatch):
+    """The CPU stands in for a GPU of which JAX and PyTorch know nothing."""
+    arrays = pytest.importorskip(package)
+    x = arrays.ones((4, 4))
+    device = devices.open_device("local-task")
+    monkeypatch.setattr(exchange, "_dlpack_type", lambda uri: exchange._CUDA)
+    sender = exchange.Exchange("cuda", device, "torch" if package == "torch" else "jax")
+    found = sender.receive(sender.send(x), None)
+    assert type(found) is type(x)
+    assert found.device == x.device
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(x))
+
+
 WRITES = """
 #id = affine_map<(d0, d1) -> (d0, d1)>
 func.func @main(%sorted: tensor<4x6xf32>, %updated: tensor<4x6xf32>, %part: tensor<2x6xf32>,
