@@ -4,6 +4,8 @@ import dataclasses
 import logging
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,8 @@ from mlirfuse.backend import fallback, grouping
 from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import ImportFailedError, MustFuseError, PassFailedError, Reason
 from mlirfuse.explain import files, graph, page, plain
-from mlirfuse.frontends import lowering
+from mlirfuse.frontends import lowering, torch_decompositions
+from mlirfuse.frontends.jax_repairs import elementwise as jax_elementwise
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
@@ -26,6 +29,8 @@ from mlirfuse.tools import compile as compiling
 from mlirfuse.torch_compile import backend
 
 MESSAGE = "planted"
+
+DIVISION = torch.ops.aten.div.Tensor_mode
 
 
 class Planted(Exception):
@@ -169,6 +174,29 @@ def test_a_repair_at_import_is_left_out(monkeypatch, caplog):
     assert sum("half left out" in r.getMessage() for r in caplog.records) == 1
     with pytest.raises(ImportFailedError, match=f"half failed: Planted: {MESSAGE}"):
         mlirfuse.compile(lambda x: x.argmax(1), (x,), cache=False, disable_feature="fallback")
+
+
+def test_a_repair_of_one_op_is_left_out(monkeypatch):
+    monkeypatch.setattr(jax_elementwise, "_power", fail)
+    x = np.array([1.5, 2.0], np.float32)
+    program = mlirfuse.compile(jax.jit(lambda x: (x**x, jnp.exp(x))), (x,), cache=False)
+    for ours, theirs in zip(program(x), (x**x, np.exp(x)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert list(fell_back(program.report)) == ["the repair of stablehlo.power"]
+
+
+def test_a_decomposition_is_left_out(monkeypatch):
+    monkeypatch.setattr(torch_decompositions.quotients, "table", lambda: {DIVISION: fail})
+    torch_decompositions._table.cache_clear()
+    x = torch.tensor([7.0, -7.0])
+    try:
+        program = mlirfuse.compile(
+            lambda x: torch.div(x, 2, rounding_mode="floor"), (x,), cache=False
+        )
+    finally:
+        torch_decompositions._table.cache_clear()
+    assert program(x).tolist() == [3, -4]
+    assert list(fell_back(program.report)) == [f"the decomposition of {DIVISION}"]
 
 
 def test_the_program_without_passes_is_contained_too(monkeypatch, caplog):

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from mlirfuse.frontends.containment import attempt
 from mlirfuse.frontends.jax_repairs import (
     complex_numbers,
     contractions,
@@ -59,7 +61,7 @@ def _remove_sharding(module: ir.Module) -> None:
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
     for op in list(operations(module.operation)):
         if apply := repairs.get(op.name):
-            apply(op)
+            attempt(f"the repair of {op.name}", functools.partial(apply, op), None)
 
 
 def _keep_erf(op: ir.Operation) -> None:
