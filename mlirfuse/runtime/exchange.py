@@ -268,7 +268,7 @@ class _DlpackView:
 
 @functools.cache
 def _integer_type(stated: str) -> str | None:
-    """PyTorch's name of an integer type of whole bytes: an argument that is returned has its own."""
+    """PyTorch's name of an integer type of whole bytes; a returned argument has its own."""
     return numpy_dtype(stated).name if re.fullmatch(r"u?i(8|16|32|64)", stated) else None
 
 
