@@ -175,6 +175,13 @@ def test_shapes_and_factors(dtype):
     check(model, x, m, torch.randn(4, 1, 3, 3).to(dtype))
 
 
+def test_loops_over_scalars():
+    def model(a):
+        return torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.matrix_power(a, -2)
+
+    check(model, torch.tensor([[2.0]]))
+
+
 def test_sums_of_products_with_a_broadcast_factor():
     def model(x, y, w):
         return (
