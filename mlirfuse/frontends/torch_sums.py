@@ -38,6 +38,8 @@ def split_sums(graph: torch.fx.Graph) -> None:
             continue
         op, source = forms[node.target], node.args[0]
         rank = source.meta["val"].dim()
+        if not rank:
+            continue
         given = node.args[1] if node.target is op and len(node.args) > 1 else None
         axes = sorted(axis % rank for axis in given) if given else list(range(rank))
         if not _is_contraction(source, axes):

@@ -105,7 +105,8 @@ def _product(x: torch.Tensor, axis: int, weights: torch.Tensor) -> torch.Tensor:
     """
     import torch
 
-    powers = 2.0 ** torch.arange(1, _MOST_DIGITS + 1, device=x.device).to(torch.float32)
+    digits = torch.arange(1, _MOST_DIGITS + 1, device=x.device)
+    powers = (torch.ones_like(digits) << digits).to(torch.float32)
     fits = torch.floor(weights.amax() * powers + 0.5) < _WEIGHT_LIMIT
     scale = torch.where(fits, 2, 1).prod()
     whole = weights * scale.to(torch.float32)

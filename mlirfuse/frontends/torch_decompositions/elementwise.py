@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -145,10 +144,12 @@ def _clamp(
 ) -> Any:
     """IREE's importer takes limits of the type of the number only."""
     import torch
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-    limits = [limit for limit in (low, high) if limit is not None]
-    dtype = functools.reduce(torch.promote_types, (t.dtype for t in (x, *limits)))
-    if all(t.dtype == dtype for t in (x, *limits)):
+    given = [t for t in (x, low, high) if t is not None]
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+    dtype = elementwise_dtypes(*given, type_promotion_kind=kind)[1]
+    if all(t.dtype == dtype for t in given):
         return NotImplemented
     return torch.clamp(x.to(dtype), *(t if t is None else t.to(dtype) for t in (low, high)))
 
@@ -197,10 +198,22 @@ def _asinh(x: torch.Tensor) -> torch.Tensor:
 
 
 def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
-    """IREE's importer takes no axis of a scalar."""
-    if x.dim() or not x.dtype.is_floating_point:
+    """The sum is scaled by its largest term."""
+    import torch
+
+    if x.dtype.is_complex:
         return NotImplemented
-    return x.clone()
+    dtype = x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()
+    wide = x.to(torch.float32 if is_half(dtype) else dtype)
+    if not x.dim():
+        return wide.clone().to(dtype)
+    axes = list(dim) or list(range(x.dim()))
+    if any(isinstance(x.shape[axis], int) and not x.shape[axis] for axis in axes):
+        return torch.log(torch.exp(wide).sum(axes, keepdim=keepdim)).to(dtype)
+    top = wide.amax(axes, keepdim=True)
+    top = torch.where(top.abs() == math.inf, 0.0, top)
+    total = torch.log(torch.exp(wide - top).sum(axes, keepdim=keepdim))
+    return (total + (top if keepdim else top.squeeze(axes))).to(dtype)
 
 
 def _isfinite(x: torch.Tensor) -> torch.Tensor:

@@ -20,6 +20,7 @@ def table() -> Table:
     return {
         aten.full.default: _full,
         aten.arange.start_step: _arange,
+        aten.linspace.default: _linspace,
         aten.constant_pad_nd.default: _pad,
     }
 
@@ -53,6 +54,23 @@ def _arange(
         return (index * int(step) + int(start)).to(dtype)
     wide = torch.float32 if is_half(dtype) else dtype
     return (index.to(wide) * step + start).to(dtype)
+
+
+def _linspace(
+    start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = None, **kwargs: Any
+) -> Any:
+    """Integers from both ends, from a step in double precision, as on PyTorch's CPU."""
+    import torch
+
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return NotImplemented
+    if not all(isinstance(value, int | float) for value in (start, end, steps)) or steps < 2:
+        return NotImplemented
+    start, end = int(start), int(end)
+    step = (end - start) / (steps - 1)
+    index = torch.arange(steps, device=kwargs.get("device")).to(torch.float64)
+    found = torch.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
+    return found.to(torch.int64).to(dtype)
 
 
 def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:

@@ -26,7 +26,7 @@ def repeat(count: int, body: Body, carried: Carried) -> Carried:
 
 
 def in_rows(*parts: torch.Tensor) -> Carried:
-    """The tensors as vectors of two elements or more: IREE compiles no loop over scalars only."""
+    """Tensors as vectors of two elements or more: IREE computes loops over scalars on the host."""
     rows = [part.reshape(-1) for part in parts]
     return tuple(row.expand(2).clone() if row.shape[0] == 1 else row for row in rows)
 
@@ -76,6 +76,22 @@ def _loop(
         )
 
     start = torch.zeros((), dtype=torch.int64, device=carried[0].device)
+    if all(isinstance(x.numel(), int) and x.numel() == 1 for x in carried):
+        return _padded_loop(more, body, carried)
     first = [x.clone(memory_format=torch.contiguous_format) for x in carried]
     found: Carried = while_loop_op(condition, step, (start, *first), ())
     return found[1:]
+
+
+def _padded_loop(
+    more: Callable[[torch.Tensor, Carried], torch.Tensor], body: Body, carried: Carried
+) -> Carried:
+    """A loop with one more value: IREE 3.13 compiles no loop that carries scalars only."""
+    import torch
+
+    def longer(k: torch.Tensor, values: Carried) -> Carried:
+        *own, count = values
+        return *body(k, tuple(own)), count + 1
+
+    count = torch.zeros(2, dtype=torch.int64, device=carried[0].device)
+    return _loop(lambda k, values: more(k, values[:-1]), longer, (*carried, count))[:-1]

@@ -133,7 +133,7 @@ def _integer_power(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.where(left - 2 * rest == 1, found * square, found), square * square, rest
 
     base, power = in_rows(x.to(wide), y.to(wide))
-    flat = repeat(bits, body, (torch.ones_like(base), base, power.abs()))[0]
+    found = repeat(bits, body, (torch.ones_like(base), base, power.abs()))[0]
     if dtype.is_signed:
-        flat = torch.where((power < 0) & (base.abs() != 1), 0, flat)
-    return from_rows(flat, x).to(dtype)
+        found = torch.where((power < 0) & (base.abs() != 1), 0, found)
+    return from_rows(found, x).to(dtype)

@@ -49,7 +49,8 @@ def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> An
     wide_type = torch.float32 if is_half(dtype) else dtype
     a = x.to(wide_type)
     b = y.to(wide_type) if isinstance(y, torch.Tensor) else torch.full_like(a, y)
-    rest = torch.fmod(a, b)
+    # IREE's remainder of a division by infinity is NaN.
+    rest = torch.where((b.abs() == math.inf) & (a.abs() < math.inf), a, torch.fmod(a, b))
     exact = (a - rest) / b
     exact = torch.where((rest != 0) & ((b < 0) != (rest < 0)), exact - 1, exact)
     floor = torch.floor(exact)

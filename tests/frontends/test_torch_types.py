@@ -1,0 +1,206 @@
+"""PyTorch programs of bytes, integers, booleans and special numbers, against PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import mlirfuse
+from helpers.torch_programs import HALVES, INF, NAN, check
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_arithmetic_of_bytes_wraps(dtype):
+    def model(x, m):
+        return (
+            x + 100,
+            x * 2,
+            -x,
+            3 - x,
+            x.sum(),
+            x.amax(),
+            x.max(),
+            x.min(),
+            x.clamp(3, 7),
+            x.clamp_min(100),
+            x @ x,
+            m @ m,
+            torch.addmm(x, m, m, beta=2, alpha=3),
+            torch.addcmul(x, x, x, value=2),
+            x.index_add(0, torch.tensor([0, 0]), m),
+            x.scatter_add(0, torch.zeros(2, 2, dtype=torch.int64), m),
+            x**3,
+            x >> 1,
+            x.to(torch.int8),
+            x.to(torch.uint8),
+        )
+
+    bits = torch.tensor([[0, 1], [200, 255]], dtype=torch.uint8)
+    check(model, bits.view(dtype), bits.flip(0).view(dtype))
+
+
+def test_bytes_as_booleans_and_constants():
+    def model(x):
+        return (
+            x.any(),
+            x.any(0),
+            x.all(1),
+            torch.full((2, 2), 200, dtype=torch.uint8),
+            torch.zeros_like(x),
+            torch.tensor([200, 255], dtype=torch.uint8),
+            torch.tensor(200, dtype=torch.uint8),
+            torch.full((3,), 10, dtype=torch.bool),
+            torch.arange(0, 250, 50, dtype=torch.uint8),
+            torch.linspace(0, 200, 5, dtype=torch.uint8),
+        )
+
+    check(model, torch.tensor([[0, 2], [0, 4]], dtype=torch.uint8))
+
+
+def test_result_that_is_an_argument_of_another_sign():
+    x = torch.tensor([1, 200], dtype=torch.uint8)
+    check(lambda x: x.to(torch.int8), x)
+    program = mlirfuse.compile(lambda x: (x.to(torch.int8), x[:0]), (x,))
+    got = program(x.numpy())
+    assert [array.dtype for array in got] == [np.int8, np.uint8]
+
+
+def test_booleans():
+    def model(x, y):
+        index = torch.tensor([0, 0, 1])
+        return (
+            x.clamp_min(y),
+            x.clamp_max(y),
+            x.scatter(0, torch.tensor([1, 0, 2]), y),
+            x.index_add(0, index, y),
+            torch.index_put(x, (index,), y, accumulate=True),
+            torch.atan2(x, y),
+            x**2,
+        )
+
+    check(model, torch.tensor([True, False, False]), torch.tensor([False, False, True]))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_integers():
+    def model(x, y, s, image, volume, w3):
+        return (
+            x**y,
+            x**3,
+            2**y,
+            torch.square(x),
+            torch.float_power(x, 2),
+            x**-1.0,
+            torch.atan2(x, y),
+            F.linear(x.view(2, 2), y.view(2, 2), x[:2]),
+            torch.addmm(x[:2], x.view(2, 2), y.view(2, 2), beta=2, alpha=3),
+            torch.addbmm(x[:2], x.view(1, 2, 2), y.view(1, 2, 2)),
+            s.cumsum(0),
+            torch.gcd(s, s + 4),
+            s**s,
+            torch.index_reduce(x, 0, torch.tensor([0, 0]), y[:2], "mean"),
+            F.avg_pool2d(image, 3, 2, 1),
+            F.conv3d(volume, w3, stride=2, padding=1),
+            F.conv_transpose3d(volume, w3.transpose(0, 1), stride=2, padding=1),
+            torch.arange(1.5, 7, 2, dtype=torch.int32),
+        )
+
+    torch.manual_seed(0)
+    check(
+        model,
+        torch.tensor([-3, 7, 0, -1]),
+        torch.tensor([3, 20, 0, 5]),
+        torch.tensor(3),
+        torch.randint(-9, 9, (1, 2, 5, 5)),
+        torch.randint(-9, 9, (1, 2, 3, 4, 5)),
+        torch.randint(-3, 3, (3, 2, 2, 2, 2)),
+    )
+
+
+SPECIAL = [NAN, 0.0, -0.0, INF, -INF, -2.0, 2.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 2.5]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_special_numbers(dtype):
+    def model(x, y):
+        return (
+            torch.pow(x, y),
+            [torch.pow(x, e) for e in (2, -1, -2, -3.0, 2.5)],
+            [torch.pow(base, y) for base in (2.0, -2.0, 0.0)],
+            torch.atan2(x, y),
+            torch.div(x, y, rounding_mode="trunc"),
+            torch.floor_divide(x, y),
+            torch.frexp(y[0, 5]),
+            torch.clamp(x, torch.tensor(-1.0), torch.tensor(1.0)),
+        )
+
+    numbers = torch.tensor(SPECIAL, dtype=dtype)
+    check(model, numbers.view(-1, 1), numbers.view(1, -1))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rounded_quotients(dtype):
+    torch.manual_seed(0)
+    x, y = (torch.rand(2, 500) * 20 - 10).to(dtype)
+
+    def model(x, y):
+        return torch.div(x, y, rounding_mode="floor"), torch.div(x, y, rounding_mode="trunc")
+
+    for got, expected in zip(mlirfuse.compile(model, (x, y))(x, y), model(x, y), strict=True):
+        assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_shapes_and_factors(dtype):
+    def model(x, m, w):
+        return (
+            torch.addmm(x[0], x, m, beta=0.5, alpha=2),
+            torch.addmm(x[0], x[:, :0], m[:0], beta=0.5),
+            F.pad(x, (-1, 2, 1, -2)),
+            F.pad(x, (-1, -2)),
+            torch.cosine_similarity(x[0, 0], x[0, 1], 0),
+            torch.aminmax(x[0, 0], dim=0),
+            torch.logsumexp(x, 1),
+            torch.logsumexp(x, (0, 1), keepdim=True),
+            x[:, :1].max(1),
+            x.masked_scatter(x > 0, x.flip(0)),
+            F.adaptive_max_pool2d(x.view(1, 1, 4, 4), (3, 4), return_indices=True),
+            F.avg_pool2d(x.view(1, 1, 4, 4), 2, divisor_override=-2),
+            F.conv_transpose2d(x.view(1, 4, 2, 2), w, stride=2, padding=1, groups=4),
+            torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
+        )
+
+    torch.manual_seed(0)
+    x, m = torch.randn(2, 4, 4).to(dtype)
+    check(model, x, m, torch.randn(4, 1, 3, 3).to(dtype))
+
+
+def test_loops_over_scalars():
+    def model(a):
+        return torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.matrix_power(a, -2)
+
+    check(model, torch.tensor([[2.0]]))
+
+
+def test_sums_of_products_with_a_broadcast_factor():
+    def model(x, y, w):
+        return (
+            (x * w).sum(),
+            (x * w).mean(),
+            (y * w).sum((0, 2), keepdim=True),
+            (y * w).mean((1, 2)),
+            (x[:, :1] * w).sum(),
+            F.binary_cross_entropy_with_logits(x, x.sigmoid(), w, reduction="sum"),
+        )
+
+    torch.manual_seed(0)
+    check(model, torch.randn(7, 9), torch.randn(3, 7, 9), torch.rand(9))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes(mode):
+    def model(x):
+        return (F.interpolate(x, size=(5, 9), mode=mode),)
+
+    torch.manual_seed(0)
+    check(model, torch.randint(0, 256, (2, 3, 6, 7), dtype=torch.uint8))

@@ -1,0 +1,26 @@
+"""Compiles PyTorch functions and compares all results with PyTorch."""
+
+import torch
+
+import mlirfuse
+
+NAN, INF = float("nan"), float("inf")
+HALVES = [torch.float32, torch.float16, torch.bfloat16]
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def check(model, *arguments, rtol=None):
+    """Compiles and compares all results: type, shape, NaN, infinities and values."""
+    with torch.no_grad():
+        expected = torch.utils._pytree.tree_leaves(model(*arguments))
+    program = mlirfuse.compile(model, arguments)
+    got = torch.utils._pytree.tree_leaves(program(*arguments))
+    for index, (g, e) in enumerate(zip(got, expected, strict=True)):
+        if isinstance(e, torch.Tensor):
+            tolerance = rtol or TOLERANCE.get(e.dtype, 1e-4)
+            torch.testing.assert_close(
+                g, e, rtol=tolerance, atol=tolerance, equal_nan=True, msg=f"#{index}: {g} {e}"
+            )
+        else:
+            assert g == e
+    return program
