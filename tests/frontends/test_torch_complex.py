@@ -49,15 +49,17 @@ def special_numbers():
     return torch.tensor([complex(a, b) for a, b in itertools.product(values, values)], dtype=C64)
 
 
-EXPONENTIAL = ["exp", "expm1", "exp2", "sinh", "cosh", "tanh", "sin", "tan"]
+EXPONENTIAL = ["exp", "sinh", "cosh", "tanh", "sin", "tan"]
 INVERSE = ["log", "log10", "sqrt", "rsqrt", "asin", "acos", "acosh", "atanh", "atan", "reciprocal"]
 
 
 @pytest.mark.parametrize("names", [EXPONENTIAL, INVERSE], ids=["exponential", "inverse"])
 def test_functions_on_branch_cuts_and_special_values(names):
     z = special_numbers()
-    if names is EXPONENTIAL:  # angles of a thousand turns and more are not exact
+    if names is EXPONENTIAL:
+        # Angles of a thousand turns are not exact; signs without an angle are unspecified.
         z = z[(z.real.abs() != 1e30) & (z.imag.abs() != 1e30)]
+        z = z[z.real.isfinite() | z.imag.isfinite()]
     functions = [getattr(torch, name) for name in names]
     program = check(lambda z: [function(z) for function in functions], z, tolerance=2e-5)
     signs = [
@@ -75,7 +77,16 @@ def test_functions_on_branch_cuts_and_special_values(names):
 def test_elementwise():
     def model(a, b, x):
         return (
-            *(a**b, a**2, x**a, torch.log1p(a), F.silu(a), torch.sinc(a), a.angle()),
+            *(
+                a**b,
+                a**2,
+                x**a,
+                torch.log1p(a),
+                torch.expm1(a),
+                F.silu(a),
+                torch.sinc(a),
+                a.angle(),
+            ),
             *(torch.logaddexp(a, b), torch.ldexp(a, x.to(torch.int32))),
             *(torch.lerp(a, b, 0.4 + 0.2j), torch.lerp(a, b, b), torch.rsub(a, b, alpha=2)),
             *(torch.logical_and(a, b), torch.logical_xor(a, x), torch.logical_or(a, b)),
@@ -151,20 +162,28 @@ def test_tensors_without_elements():
     check(model, numbers(3, 3), torch.rand(3, 3))
 
 
-def test_linear_algebra():
-    def model(a, b, tall):
+def test_factorizations():
+    def model(a, b):
         lower = torch.linalg.cholesky(a @ a.mH + torch.eye(4))
-        packed, factors = torch.geqrf(tall)
         lu, pivots = torch.linalg.lu_factor(a)
         return (
-            *(lower, torch.cholesky_solve(b, lower.mH, upper=True), lu, pivots, packed, factors),
+            *(lower, torch.cholesky_solve(b, lower.mH, upper=True), lu, pivots),
             *(torch.linalg.lu_solve(lu, pivots, b, adjoint=True), torch.linalg.slogdet(a)),
-            torch.linalg.lu_solve(lu, pivots, b.mT, left=False),
-            torch.ormqr(packed, factors, tall.mT.contiguous(), left=False),
-            torch.ormqr(packed, factors, tall, transpose=True),
         )
 
-    check(model, numbers(4, 4), numbers(4, 2, seed=1), numbers(5, 3, seed=2), tolerance=1e-3)
+    check(model, numbers(4, 4), numbers(4, 2, seed=1), tolerance=1e-3)
+
+
+def test_reflections():
+    def model(a, packed, factors):
+        return (
+            torch.geqrf(a),
+            torch.ormqr(packed, factors, a.mT.contiguous(), left=False),
+            torch.ormqr(packed, factors, a, transpose=True),
+        )
+
+    a = numbers(5, 3)
+    check(model, a, *torch.geqrf(a), tolerance=1e-3)
 
 
 def test_inverse_short_time_transform():

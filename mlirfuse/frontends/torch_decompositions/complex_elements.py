@@ -21,6 +21,7 @@ def table(default: Table) -> Table:
         aten._unsafe_index_put.default,
         aten._unsafe_masked_index.default,
         aten._unsafe_masked_index_put_accumulate.default,
+        aten.cat.default,
         aten.constant_pad_nd.default,
         aten.cumsum.default,
         aten.fill.Scalar,
@@ -38,6 +39,7 @@ def table(default: Table) -> Table:
         aten.scatter.src,
         aten.scatter.value,
         aten.scatter_add.default,
+        aten.slice_scatter.default,
         aten.sum.default,
         aten.sum.dim_IntList,
     )
