@@ -106,7 +106,7 @@ def test_moves_and_fills():
             a.index_fill(1, index, 2j),
             a.scatter(1, index.expand(3, 3), b),
             a.scatter(1, index.expand(3, 3), 2 - 1j),
-            a.scatter(1, index.expand(3, 3), b, reduce="multiply"),
+            a.scatter(1, index.expand(3, 3), b, reduce="add"),
             a.scatter_add(1, index.expand(3, 3), b),
             a.index_add(1, index, b, alpha=2j),
             torch.ops.aten.index_put(a, [None, short], b, True),
