@@ -21,6 +21,7 @@ def table(default: Table) -> Table:
         aten._unsafe_index_put.default,
         aten._unsafe_masked_index.default,
         aten._unsafe_masked_index_put_accumulate.default,
+        aten.cat.default,
         aten.constant_pad_nd.default,
         aten.cumsum.default,
         aten.fill.Scalar,
@@ -38,6 +39,7 @@ def table(default: Table) -> Table:
         aten.scatter.src,
         aten.scatter.value,
         aten.scatter_add.default,
+        aten.slice_scatter.default,
         aten.sum.default,
         aten.sum.dim_IntList,
     )
@@ -82,10 +84,6 @@ def _index_fill(a: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> t
     return torch.where(filled.view(shape), value, a)
 
 
-_LONGEST_PRODUCT = 64
-"""Most elements of an axis of indices whose products are written one after the other."""
-
-
 def _scatter_reduce(
     a: torch.Tensor,
     dim: int,
@@ -97,20 +95,9 @@ def _scatter_reduce(
 ) -> torch.Tensor:
     import torch
 
-    if not include_self or reduce not in ("sum", "prod"):
+    if not include_self or reduce != "sum":
         return NotImplemented
-    if reduce == "sum":
-        return torch.scatter_add(a, dim, index, source)
-    if not a.dim():
-        return _scatter_reduce(a.view(1), 0, index.view(1), source.view(1), reduce).view(())
-    if index.shape[dim] > _LONGEST_PRODUCT:
-        return NotImplemented
-    for step in range(index.shape[dim]):
-        place = index.narrow(dim, step, 1)
-        here = [slice(0, size) for size in place.shape]
-        here[dim] = slice(step, step + 1)
-        a = torch.scatter(a, dim, place, torch.gather(a, dim, place) * source[tuple(here)])
-    return a
+    return torch.scatter_add(a, dim, index, source)
 
 
 def _vector_norm(a: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -52,6 +52,8 @@ def table(default: Table) -> Table:
         aten.where.self: _where,
         aten._to_copy.default: _to_copy,
         aten.full.default: _full,
+        # IREE 3.13 makes complex<f64> of each complex type.
+        aten.empty.memory_format: lambda size, **kwargs: _full(size, 0, **kwargs),
         aten.full_like.default: lambda a, value, **kwargs: _full(
             a.shape, value, **{"dtype": a.dtype, **kwargs}
         ),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[Any, Any]
 
-_ELEMENTS = frozenset({"fill", "other", "self", "source", "src", "value", "values"})
+_ELEMENTS = frozenset({"fill", "other", "self", "source", "src", "tensors", "value", "values"})
 """Names of the parameters of aten ops that are elements of the result."""
 
 
@@ -88,6 +88,8 @@ def each_part(op: Any) -> Callable[..., torch.Tensor]:
     def part_of(name: str, value: Any, index: int) -> Any:
         if name not in _ELEMENTS or value is None or isinstance(value, bool):
             return value
+        if isinstance(value, list | tuple):
+            return [parts(element)[index] for element in value]
         part = parts(value)[index]
         # PyTorch's decompositions copy into the strides of their argument.
         return part.contiguous() if isinstance(part, torch.Tensor) else part
