@@ -35,7 +35,8 @@ func.func @main(%x: tensor<COUNTxf32>, %h: tensor<COUNTxf16>)
     %c = math.cos %a : f16
     linalg.yield %c : f16
   } -> tensor<COUNTxf16>
-  return %0#0, %0#1, %1, %2 : tensor<COUNTxf32>, tensor<COUNTxf32>, tensor<COUNTxf32>, tensor<COUNTxf16>
+  return %0#0, %0#1, %1, %2
+      : tensor<COUNTxf32>, tensor<COUNTxf32>, tensor<COUNTxf32>, tensor<COUNTxf16>
 }
 """
 
