@@ -16,12 +16,14 @@ from mlirfuse.frontends.jax_repairs import (
     custom_calls,
     dynamic_shapes,
     elementwise,
+    float64,
     gathers,
     loops,
     scatters,
     sorting,
     windows,
 )
+from mlirfuse.frontends.jax_repairs.dead_values import remove_dead_values
 from mlirfuse.frontends.jax_repairs.definitions import define
 from mlirfuse.frontends.jax_repairs.rewriting import operations, replace
 from mlirfuse.frontends.jax_repairs.signs import strip_signs
@@ -37,10 +39,12 @@ _Repairs = Mapping[str, "Callable[[ir.Operation], None]"]
 def repair(module: ir.Module) -> None:
     """Applies all repairs."""
     _remove_sharding(module)
+    _apply(module, _FIRST)
     _apply(module, _DEFINITIONS)
+    complex_numbers.split(module)
     # The programs' own ops need these too.
     _apply(module, _SECOND)
-    complex_numbers.split(module)
+    remove_dead_values(module)
     _apply(module, _REWRITES)
     strip_signs(module)
 
@@ -59,9 +63,10 @@ def _remove_sharding(module: ir.Module) -> None:
 
 
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
-    for op in list(operations(module.operation)):
-        if apply := repairs.get(op.name):
-            attempt(f"the repair of {op.name}", functools.partial(apply, op), None)
+    found = [(op, repairs[op.name]) for op in operations(module.operation) if op.name in repairs]
+    # Ops in the region of another come after it, and are erased with it.
+    for op, apply in reversed(found):
+        attempt(f"the repair of {op.name}", functools.partial(apply, op), None)
 
 
 def _keep_erf(op: ir.Operation) -> None:
@@ -127,11 +132,13 @@ def _triangular_solve(op: ir.Operation) -> None:
     )
 
 
+_FIRST: _Repairs = {
+    f"chlo.{name}": _complex_function
+    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")
+}
+"""Ops whose programs hold ops that become programs."""
+
 _DEFINITIONS: _Repairs = {
-    **{
-        f"chlo.{name}": _complex_function
-        for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")
-    },
     "chlo.top_k": sorting.top_k,
     "stablehlo.atan2": elementwise.atan2,
     "stablehlo.cbrt": elementwise.cbrt,
@@ -146,6 +153,7 @@ _DEFINITIONS: _Repairs = {
 """Ops that become programs of other ops."""
 
 _SECOND: _Repairs = {
+    **dict.fromkeys(float64.NAMES, float64.repair),
     "stablehlo.scatter": scatters.scatter,
 }
 """Ops that the programs of others hold, and that become programs themselves."""

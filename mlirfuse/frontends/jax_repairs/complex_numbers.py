@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlirfuse.frontends.jax_repairs import complex_arithmetic
 from mlirfuse.frontends.jax_repairs.definitions import traced
 
 if TYPE_CHECKING:
@@ -191,6 +192,8 @@ class _Splitter:
 
     def _split(self, op: ir.Operation) -> None:
         """Splits one op; new ones come before it."""
+        from iree.compiler import ir
+
         rule = _RULES.get(op.name)
         if op.name in _RETURNS:
             whole = self._public and op.name == "func.return"
@@ -199,16 +202,25 @@ class _Splitter:
         elif op.name in _BY_PARTS or (op.name in _SUMS and _adds(op)):
             self._set(op.results[0], *(self._part(op, part) for part in (0, 1)))
             self._old.append(op)
+        elif op.name == "stablehlo.composite":  # a call, of the function that says its meaning
+            callee = {"callee": op.attributes["decomposition"]}
+            results = _expanded([result.type for result in op.results])
+            operands = self._flat(op.operands)
+            self._replace(op, ir.Operation.create("func.call", results, operands, callee))
         elif op.name in _MIXED:
             self._inside(op)
-            self._replace(
-                op, _create(op, _expanded([r.type for r in op.results]), self._flat(op.operands))
-            )
+            old = _blocks(op)
+            results = _expanded([result.type for result in op.results])
+            new = _create(op, results, self._flat(op.operands))
+            moved = list(zip(old, _blocks(new), strict=True))
+            self._renewed = [
+                (next((after for before, after in moved if before == block), block), count)
+                for block, count in self._renewed
+            ]
+            self._replace(op, new)
         elif rule is None or not self._apply(op, rule):
             for index, value in enumerate(op.operands):
                 op.operands[index] = self._joined(value)
-            from iree.compiler import ir
-
             with ir.InsertionPoint.after(op):
                 for result in op.results:
                     self._take(result)
@@ -254,8 +266,8 @@ class _Splitter:
         for index, value in enumerate(copy.operands):
             if value in self._parts:
                 copy.operands[index] = self._parts[value][part]
-        inside = [each.operation for r in copy.regions for b in r.blocks for each in b.operations]
-        arguments = [a for r in copy.regions for b in r.blocks for a in b.arguments]
+        inside = [each.operation for block in _blocks(copy) for each in block.operations]
+        arguments = [argument for block in _blocks(copy) for argument in block.arguments]
         results = [result for each in (copy, *inside) for result in each.results]
         for value in (*arguments, *results):
             value.set_type(_real(value.type) or value.type)
@@ -270,6 +282,10 @@ class _Splitter:
             else:
                 result.replace_all_uses_with(next(results))
         self._old.append(op)
+
+
+def _blocks(op: ir.Operation) -> list[ir.Block]:
+    return [block for region in op.regions for block in region.blocks]
 
 
 _RETURNS = frozenset({"func.return", "stablehlo.return"})
@@ -367,41 +383,17 @@ def _compare(op: ir.Operation, x: Parts, y: Parts) -> ir.Value:
 
 
 def _divide(op: ir.Operation, x: Parts, y: Parts) -> Parts | None:
-    found = traced(op, _quotient, [*x, *y])
+    found = traced(op, complex_arithmetic.quotient, [*x, *y])
     return None if found is None else (found[0], found[1])
 
 
-def _quotient(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array]:
-    """(a + bi) / (c + di), by the larger part (Smith, 1962), with XLA's infinities."""
-    import jax.numpy as jnp
-    from jax import lax
-
-    first = lax.abs(c) >= lax.abs(d)
-    large, small = jnp.where(first, c, d), jnp.where(first, d, c)
-    ratio = small / large
-    scale = large + small * ratio
-    real = jnp.where(first, a + b * ratio, a * ratio + b) / scale
-    imaginary = jnp.where(first, b - a * ratio, b * ratio - a) / scale
-    one, zero = jnp.ones_like(a), jnp.zeros_like(a)
-    infinity = jnp.full_like(a, jnp.inf)
-
-    def unit(part: Array) -> Array:
-        return jnp.copysign(jnp.where(jnp.isinf(part), one, zero), part)
-
-    by_zero = (c == 0) & (d == 0) & ~(jnp.isnan(a) & jnp.isnan(b))
-    large_x = (jnp.isinf(a) | jnp.isinf(b)) & jnp.isfinite(c) & jnp.isfinite(d)
-    large_y = (jnp.isinf(c) | jnp.isinf(d)) & jnp.isfinite(a) & jnp.isfinite(b)
-    ua, ub, uc, ud = (unit(part) for part in (a, b, c, d))
-    signed = jnp.copysign(infinity, c)
-    for where, values in (
-        (large_y, (zero * (a * uc + b * ud), zero * (b * uc - a * ud))),
-        (large_x, (infinity * (ua * c + ub * d), infinity * (ub * c - ua * d))),
-        (by_zero, (signed * a, signed * b)),
-    ):
-        real, imaginary = (
-            jnp.where(where, v, part) for v, part in zip(values, (real, imaginary), strict=True)
-        )
-    return real, imaginary
+def _function(op: ir.Operation, *operands: Parts) -> Parts | None:
+    """A function of complex<f64>, for which IREE calls the C library."""
+    if not str(_real(op.results[0].type)).endswith("f64>"):
+        return None
+    function = getattr(complex_arithmetic, op.name.partition(".")[2])
+    found = traced(op, function, [part for value in operands for part in value])
+    return None if found is None else (found[0], found[1])
 
 
 _RULES: dict[str, Callable[..., Any]] = {
@@ -412,8 +404,11 @@ _RULES: dict[str, Callable[..., Any]] = {
     "stablehlo.convolution": _multiply,
     "stablehlo.divide": _divide,
     "stablehlo.dot_general": _multiply,
+    "stablehlo.exponential_minus_one": _function,
     "stablehlo.imag": lambda op, value: value[1],
     "stablehlo.multiply": _multiply,
+    "stablehlo.power": _function,
     "stablehlo.real": lambda op, value: value[0],
+    "stablehlo.tanh": _function,
 }
 """Ops -> the parts of their result, or the result, from the parts of their operands."""

@@ -86,9 +86,7 @@ def eigh(a: Array) -> tuple[Array, Array]:
         return index + 1, a, v
 
     identity = jnp.eye(even, dtype=a.dtype)
-    found = lax.while_loop(unfinished, sweep, (jnp.int32(0), start, identity))
-    # IREE 3.13 fails on a loop that has an unused result.
-    _, a, v = lax.optimization_barrier(found)
+    _, a, v = lax.while_loop(unfinished, sweep, (jnp.int32(0), start, identity))
     values = jnp.real(jnp.sum(a * identity, 1)) * scale
     # Rows return to their first places after a whole sweep, so the added one is the last.
     values, v = values[:size], v[:size, :size]
@@ -139,7 +137,7 @@ def svd(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
 
     one = jnp.ones((), real)
     state = jnp.int32(0), start, jnp.eye(even, dtype=a.dtype), one
-    _, b, v, _ = lax.optimization_barrier(lax.while_loop(unfinished, sweep, state))
+    _, b, v, _ = lax.while_loop(unfinished, sweep, state)
     b, v = b[:size], v[:size, :size]
     values = jnp.sqrt(jnp.sum(jnp.real(b * jnp.conj(b)), 1))
     order = jnp.argsort(-values)

@@ -134,8 +134,19 @@ def atan2(op: ir.Operation) -> None:
         angle = lax.atan2(jnp.where(y == 0, lax.abs(y), first), second)
         return jnp.where(y == 0, jnp.copysign(angle, y), angle)
 
+    def of_complex(y: Array, x: Array) -> Array:
+        import jax.numpy as jnp
+        from jax import lax
+
+        # IREE's own calls the C library for complex<f64>.
+        turned = lax.complex(lax.real(x) - lax.imag(y), lax.imag(x) + lax.real(y))
+        power = jnp.log(turned / jnp.sqrt(x * x + y * y))
+        return lax.complex(lax.imag(power), -lax.real(power))
+
     if _element(op.operands[0]) in _FLOATS:
         define(op, function)
+    elif _element(op.operands[0]) == "complex<f64>":
+        define(op, of_complex)
 
 
 def cbrt(op: ir.Operation) -> None:
