@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
-from mlirfuse.core import CompileFailedError, Report, UsageError
+from mlirfuse.core import CompileFailedError, ImportFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
@@ -86,6 +86,9 @@ def open_model(
             attention=attention,
             timeout=timeout,
         )
+    if imported.left_out and not options.feature("fallback"):
+        repair, message = next(iter(imported.left_out.items()))
+        raise ImportFailedError(f"{imported.source}: {repair} failed: {message}")
     if compiler.target.demotes_f64 and not imported.normalized:
         imported = _with_f32(imported, compiler.target)
     with (
@@ -152,6 +155,7 @@ class Compilation:
                 path,
                 input_type=self.imported.input_type,
                 keeps_f64=self.imported.keeps_f64,
+                has_angles=self.imported.has_angles,
             )
         return path
 
@@ -213,8 +217,10 @@ class Compilation:
 
     def _build_fused(self) -> Report:
         from mlirfuse.backend.fallback import Fallback
+        from mlirfuse.pipelines.faults import Faults
 
-        work = Fallback(self.compiler, self.normalized, self.folder)
+        faults = Faults(parts=dict(self.imported.left_out))
+        work = Fallback(self.compiler, self.normalized, self.folder, faults=faults)
         report = work.build(self.program)
         self.transient = work.transient
         return report

@@ -242,21 +242,27 @@ class _Graph:
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         from mlirfuse import api
+        from mlirfuse.compilation import F64_AS_F32
         from mlirfuse.frontends.torch_graph import import_graph
 
         options = self._options
         target, device = self._machine
         with unset_fake_temporarily():  # constants are real tensors
             model = import_graph(module, constants=frozen, source=SOURCE, timeout=options.timeout)
+        wanted = targets.parse(options.target or target)
+        if model.imported.keeps_f64 and wanted.demotes_f64:
+            raise ImportFailedError(f"{SOURCE}: {wanted} has no float64")
         program = api.compile(
             model.imported,
-            target=options.target or target,
+            target=wanted,
             options=options.switches,
             stock=options.stock,
             cache=options.cache,
             timeout=options.timeout,
             guard="off",
         )
+        if any(note.startswith(F64_AS_F32) for note in program.report.notes):
+            raise ImportFailedError(f"{SOURCE}: IREE lacks a function of float64 for {wanted}")
         if program.device != device.partition(":")[0]:
             device = program.device  # the requested target is not the tensors' machine
         self._model = model

@@ -42,6 +42,8 @@ def _difference(result: Any, reference: Any, rtol: float, atol: float) -> str:
     types = [arrays.dtype_name(value) for value in (result, reference)]
     if types[0] != types[1]:
         return f"element type {types[0]}; expected {types[1]}"
+    if types[1] == "complex32":  # numpy has no such type
+        result, reference = (value.cfloat() for value in (result, reference))
     ours, theirs = (np.asarray(arrays.numpy_of(value)) for value in (result, reference))
     if ours.shape != theirs.shape:
         return f"shape {list(ours.shape)}; expected {list(theirs.shape)}"

@@ -115,6 +115,8 @@ def _sorted(rng: Any, shape: tuple[int, ...], letter: str, dtype: Any) -> Any:
 
 def _definite(rng: Any, shape: tuple[int, ...], letter: str, dtype: Any) -> Any:
     """Hermitian, positive definite and well conditioned."""
+    if letter == "b":
+        return np.broadcast_to(np.eye(shape[-1], dtype=bool), shape)
     drawn = np.asarray(_normal(rng, shape, letter, dtype)) / 2
     size = shape[-1]
     return drawn @ np.conj(np.swapaxes(drawn, -1, -2)) + size * np.eye(size)

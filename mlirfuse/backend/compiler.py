@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders import codegen_repairs
+from mlirfuse.builders import angles, codegen_repairs
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -82,7 +84,13 @@ class Compiler:
         return (start, _KEEP_F64) if keeps_f64 and not self.target.demotes_f64 else (start,)
 
     def normalize(
-        self, source: Path, output: Path, *, input_type: str, keeps_f64: bool = False
+        self,
+        source: Path,
+        output: Path,
+        *,
+        input_type: str,
+        keeps_f64: bool = False,
+        has_angles: bool = False,
     ) -> None:
         """Compiles up to and including IREE's global optimization, into bytecode.
 
@@ -91,11 +99,16 @@ class Compiler:
           output: the file for the bytecode.
           input_type: value of `--iree-input-type`.
           keeps_f64: whether f64 stays f64 where the target has it.
+          has_angles: whether the model has sines, cosines or tangents, of which IREE computes
+            constant ones already in this phase.
 
         Raises:
           CompileFailedError: the compiler refused, died or ran out of time.
           UsageError: the target names a CPU that LLVM does not know.
         """
+        if has_angles and self.target.name == "cpu":
+            reduced = output.with_suffix(".angles")
+            source = self._rewritten(source, reduced, "angles", angles.reduce_angles)
         kernels = self.options.feature("kernels") and triton_compiler.supports(self.target)
         self._run(
             "global-optimization",
@@ -137,7 +150,12 @@ class Compiler:
           CompileFailedError, UsageError: as for `normalize`.
         """
         if not fused and input_type is None and codegen_repairs.needed(self.target):
-            source = self._repaired(source, output.with_suffix(".mlirbc"))
+            source = self._rewritten(
+                source,
+                output.with_suffix(".mlirbc"),
+                "codegen_repairs",
+                lambda module: codegen_repairs.repair(module, self.target),
+            )
         statistics = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         arguments = (*start, *_statistics_flags(statistics))
@@ -145,14 +163,23 @@ class Compiler:
         self._run("codegen", source, output, *arguments, *flags)
         return _count(statistics)
 
-    def _repaired(self, source: Path, output: Path) -> Path:
-        """The module, or its form in `output` where the code generator needs another one."""
-        with ir.Context():
-            module = ir.Module.parseFile(os.fspath(source))
-            if not codegen_repairs.repair(module, self.target):
-                return source
-            with output.open("wb") as file:
-                module.operation.write_bytecode(file)
+    def _rewritten(
+        self, source: Path, output: Path, part: str, rewrite: Callable[[ir.Module], bool]
+    ) -> Path:
+        """The module rewritten into `output`; `source` where nothing is, or the part raises."""
+        try:
+            with ir.Context():
+                module = ir.Module.parseFile(os.fspath(source))
+                if not rewrite(module):
+                    return source
+                with output.open("wb") as file:
+                    module.operation.write_bytecode(file)
+        except Exception as error:
+            if not self.options.feature("fallback"):
+                raise
+            LOG.warning("%s left out: %s", part, described(error))
+            trace(error)
+            return source
         return output
 
     def dispatches(self, source: Path, output: Path, *, data_tiling: bool) -> None:

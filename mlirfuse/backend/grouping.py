@@ -17,7 +17,7 @@ from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import containment, unmatched
 from mlirfuse.pipelines.engine import Starting
-from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, REQUEST, Faults, attempt
+from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, REPAIRS, REQUEST, Faults, attempt
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
@@ -116,7 +116,7 @@ def group(
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
-        codegen_repairs.repair_grouped(fused, target)
+        attempt(faults, REPAIRS, lambda: codegen_repairs.repair_grouped(fused, target), False)
         report.notes = attempt(
             faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
         )

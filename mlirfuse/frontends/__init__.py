@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import mmap
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import ImportFailedError, UsageError
+from mlirfuse.frontends.containment import collected
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import check_timeout
@@ -75,6 +77,19 @@ def import_model(
     check_timeout(timeout)
     if isinstance(model, ImportedModel):
         return model
+    with collected() as left_out:
+        imported = _import(model, example_inputs, dynamic_shapes, function, attention, timeout)
+    return dataclasses.replace(imported, left_out=left_out) if left_out else imported
+
+
+def _import(
+    model: Any,
+    example_inputs: Any,
+    dynamic_shapes: Any,
+    function: str | None,
+    attention: str,
+    timeout: float | None,
+) -> ImportedModel:
     common: dict[str, Any] = {"function": function, "timeout": timeout}
     if isinstance(model, str) and (found := _REFERENCE.fullmatch(model)):
         if example_inputs is not None or dynamic_shapes is not None:

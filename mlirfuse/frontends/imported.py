@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,11 @@ class ImportedModel:
       workdir: the directory that holds `path`; removed with the object.
       keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
         f32 too, for variances: there it becomes f32.
+      has_angles: whether the model has sines, cosines or tangents.
       reference: the framework's own computation, from the flat arguments to the flat results:
         tensors for PyTorch, arrays of numpy for the others; None where there is none, as for MLIR,
         or for models that change state.
+      left_out: repairs of the import that raised -> the messages of their exceptions.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -77,6 +79,8 @@ class ImportedModel:
     parameters: tuple[Parameter, ...] = ()
     workdir: WorkDirectory | None = None
     keeps_f64: bool = False
+    has_angles: bool = False
     reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)

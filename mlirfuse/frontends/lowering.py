@@ -7,17 +7,20 @@ bytecode. Weights are not sent to the subprocess: `Weights` attaches them afterw
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlirfuse.builders import angles
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
+from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.destinations import separate_destinations
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
+from mlirfuse.frontends.narrow_integers import widen_conversions
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.support.subprocess import run_tool
 
@@ -96,11 +99,9 @@ def lower(
     if unlowered.parent == path.parent:
         unlowered.unlink()
     with ir.Context():
-        module = parse_module(lowered, source)
+        module, changed = _repaired(lowered, source, input_type, frontend)
         name, inputs, outputs = read_signature(module, function, source)
-        changed = input_type in ("torch", "onnx") and propagate_nan(module)
-        changed |= frontend != "mlir" and split_index_reductions(module)
-        changed |= separate_destinations(module)
+        has_angles = angles.has_angles(module)
         changed |= keep_arguments(module)
         if weights is not None:
             weights.attach(module)
@@ -119,7 +120,33 @@ def lower(
         frontend=frontend,
         workdir=workdir,
         keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
+        has_angles=has_angles,
     )
+
+
+def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[ir.Module, bool]:
+    """The module with the repairs of its linalg, without those that raise, and whether it changed.
+
+    A repair that raises leaves its module half changed: it is read again.
+    """
+    repairs: list[Callable[[ir.Module], bool]] = []
+    if input_type in ("torch", "onnx"):
+        repairs += [propagate_nan, widen_conversions]
+    if frontend != "mlir":
+        repairs += [split_index_reductions]
+    repairs += [separate_destinations]
+    while True:
+        module = parse_module(path, source)
+        changed = False
+        for repair in repairs:
+            try:
+                changed |= repair(module)
+            except Exception as error:
+                leave_out(repair.__name__, error)
+                repairs.remove(repair)
+                break
+        else:
+            return module, changed
 
 
 def parse_module(path: Path, source: str) -> ir.Module:

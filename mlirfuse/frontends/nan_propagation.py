@@ -34,21 +34,36 @@ def propagate_nan(module: ir.Module) -> bool:
     return any([_rewrite(op) for op in found])
 
 
-def _rewrite(select: ir.Operation) -> bool:
+def extreme(select: ir.Operation) -> str:
+    """The op of which a selection has the result, but for NaN: the larger or smaller operand.
+
+    Returns:
+      `arith.maximumf` or `arith.minimumf`; empty for other selections.
+    """
     from iree.compiler import ir
 
     condition = select.operands[0].owner
     if isinstance(condition, ir.Block) or condition.name != "arith.cmpf":
-        return False
+        return ""
     compared, chosen = list(condition.operands), list(select.operands)[1:]
     predicate = ir.IntegerAttr(condition.attributes["predicate"]).value
     if predicate not in _GREATER | _LESS or chosen not in (compared, compared[::-1]):
+        return ""
+    largest = (predicate in _GREATER) == (chosen == compared)
+    return "arith.maximumf" if largest else "arith.minimumf"
+
+
+def _rewrite(select: ir.Operation) -> bool:
+    from iree.compiler import ir
+
+    name = extreme(select)
+    if not name:
         return False
-    takes_first = chosen == compared
-    if (predicate in _UNORDERED) == takes_first and _is_number(compared[1]):
+    condition = select.operands[0].owner
+    compared, chosen = list(condition.operands), list(select.operands)[1:]
+    predicate = ir.IntegerAttr(condition.attributes["predicate"]).value
+    if (predicate in _UNORDERED) == (chosen == compared) and _is_number(compared[1]):
         return False  # ReLU: the first operand alone can be NaN, and it is chosen then
-    largest = (predicate in _GREATER) == takes_first
-    name = "arith.maximumf" if largest else "arith.minimumf"
     with select.location, ir.InsertionPoint(select):
         new = ir.Operation.create(name, [select.results[0].type], compared)
     select.results[0].replace_all_uses_with(new.result)

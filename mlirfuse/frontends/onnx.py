@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import onnx
     from iree.compiler import ir
 
-_log = logging.getLogger("mlirfuse")
 
 _DATA_FIELDS = (
     "raw_data",
@@ -166,7 +165,7 @@ def _rewritten(
     except Refused as error:
         raise ImportFailedError(f"{path}: {error}") from error
     except Exception as error:  # IREE may take the model as it is
-        _log.warning("%s: operators are not repaired: %r", path, error)
+        leave_out("the repair of operators", error)
         constants = {tensor.name for tensor in model.graph.initializer}
         inputs = [value for value in model.graph.input if value.name not in constants]
         del model.graph.input[:]

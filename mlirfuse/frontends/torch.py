@@ -85,6 +85,7 @@ def import_program(
     """
     from mlirfuse.frontends.torch_boundary import expose, typed
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
+    from mlirfuse.frontends.torch_halves import expose_halves, joined
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
@@ -107,6 +108,7 @@ def import_program(
         zero_masked_rows(program)
     convention, taken = calling_convention(program, source), parameters(program)
     boundary = expose(program)
+    halves = expose_halves(program, source)
     share_sizes(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
@@ -119,7 +121,8 @@ def import_program(
     )
     imported.sizes = dynamic_sizes(program)
     imported.keeps_f64 |= has_f64_tensors(program.graph)
-    imported.flatten, imported.unflatten = boundary.wrap(*convention)
+    imported.flatten, unflatten = boundary.wrap(*convention)
+    imported.unflatten = joined(unflatten, halves)
     imported.parameters = () if boundary.updated else taken
     imported.reference = None if boundary.updated else reference
     return imported

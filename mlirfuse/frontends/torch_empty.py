@@ -89,15 +89,24 @@ def _is_empty(node: torch.fx.Node) -> bool:
 def _fill(node: torch.fx.Node, value: Any) -> None:
     import torch
 
+    aten = torch.ops.aten
     tensor = node.meta["val"]
     shape = list(tensor.shape)
-    if 0 in shape:  # IREE 3.13 folds an empty `full` of bytes into a literal of another type
-        node.target, node.args = torch.ops.aten.empty.memory_format, (shape,)
-    else:
-        node.target, node.args = torch.ops.aten.full.default, (shape, value)
-    node.kwargs = {
-        "dtype": tensor.dtype,
-        "layout": torch.strided,
-        "device": tensor.device,
-        "pin_memory": False,
-    }
+    # IREE 3.13 folds an empty `full` of bytes into a literal of another type.
+    op = aten.empty.memory_format if 0 in shape else aten.full.default
+    arguments = (shape,) if 0 in shape else (shape, value)
+    options = {"layout": torch.strided, "device": tensor.device, "pin_memory": False}
+    if not tensor.dtype.is_complex:
+        node.target, node.args = op, arguments
+        node.kwargs = {"dtype": tensor.dtype, **options}
+        return
+    # IREE 3.13 makes complex<f64> of each complex type.
+    part = torch.real(tensor)
+    with node.graph.inserting_before(node):
+        parts = [
+            node.graph.call_function(op, given, {"dtype": part.dtype, **options})
+            for given in (arguments, (*arguments[:1], *(0 for _ in arguments[1:])))
+        ]
+    for new in parts:
+        new.meta["val"] = part
+    node.target, node.args, node.kwargs = aten.complex.default, tuple(parts), {}

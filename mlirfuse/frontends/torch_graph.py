@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel
-from mlirfuse.frontends.torch_program import lower_fx
+from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx
 
 if TYPE_CHECKING:
     import torch
@@ -60,8 +60,7 @@ def import_graph(
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
-      ImportFailedError: the graph draws random numbers, has an element type that IREE lacks, or an
-        op without a lowering.
+      ImportFailedError: the graph draws random numbers, or has an op without a lowering.
       CompileFailedError: the lowering crashed or ran out of time.
     """
     _refuse(module, source)
@@ -75,6 +74,7 @@ def import_graph(
     module.graph.lint()
     imported = lower_fx(module, source=source, function="main", timeout=timeout)
     imported.unflatten = list
+    imported.keeps_f64 |= has_f64_tensors(module.graph)
     return GraphModel(imported, tuple(make_arguments), tuple(make_results))
 
 
@@ -90,11 +90,6 @@ def _refuse(module: torch.fx.GraphModule, source: str) -> None:
         for part in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(part, torch.Tensor):
                 continue
-            if part.dtype == torch.float64 or part.dtype.is_complex:
-                raise ImportFailedError(
-                    f"{source}: '{node.name}' is of type {part.dtype}, in which IREE does not"
-                    " compute"
-                )
             if part.layout != torch.strided:
                 raise ImportFailedError(f"{source}: '{node.name}' is of layout {part.layout}")
             if part.dim():

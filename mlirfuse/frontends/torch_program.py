@@ -13,7 +13,9 @@ from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_bytes import return_bytes_signed
+from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
+from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
@@ -45,6 +47,7 @@ def lower_fx(
       ImportFailedError: IREE rejects the program; the message names the op.
       CompileFailedError: the lowering crashed or ran out of time.
     """
+    import torch
     from iree.compiler import ir
 
     weights = Weights()
@@ -54,6 +57,7 @@ def lower_fx(
     replace_empty(program.graph)
     split_sums(program.graph)
     split_views(program.graph)
+    split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)
     try:
         write_module(_fx_module(program, context, weights, function), unlowered)
     except (
@@ -104,7 +108,9 @@ def _fx_module(
         def resolve_literal(self, importer: Any, literal: Any, info: Any) -> ir.Value | None:
             if not isinstance(literal, torch.Tensor) or literal.layout != torch.strided:
                 return None
-            if literal.numel() < 2 or literal.dtype == torch.bool or literal.dtype.is_complex:
+            if literal.dtype.is_complex:
+                return self.complex(importer, literal, info)
+            if literal.numel() < 2 or literal.dtype == torch.bool:
                 return None
             if literal.dtype == torch.float64:
                 # IREE converts it to float32, in inline data but not in resources.
@@ -136,6 +142,20 @@ def _fx_module(
         def resolve_input(self, importer: Any, value: Any, info: Any) -> ir.Value | None:
             return self.resolve_literal(importer, value, info)
 
+        def complex(self, importer: Any, literal: torch.Tensor, info: Any) -> ir.Value:
+            # IREE 3.13 cannot evaluate an expression of complex constants.
+            parts = []
+            for part in (torch.real(literal), torch.imag(literal)):
+                part = part.detach().cpu().contiguous()
+                found = self.resolve_literal(importer, part, info)
+                small = ir.DenseElementsAttr.get(part.numpy()) if found is None else None
+                parts.append(found or self.literal(importer, part, small))
+            return ir.Operation.create(
+                "torch.aten.complex",
+                results=[importer._cc.tensor_to_vtensor_type(literal)],
+                operands=parts,
+            ).result
+
         def literal(self, importer: Any, tensor: torch.Tensor, value: ir.Attribute) -> ir.Value:
             return ir.Operation.create(
                 "torch.vtensor.literal",
@@ -157,6 +177,7 @@ def _fx_module(
             with _without_devices(program.graph_module):
                 importer.import_program(program, func_name=function)
     return_bytes_signed(importer.module, function)
+    fold_parts(importer.module)
     return importer.module
 
 
@@ -369,7 +390,8 @@ def evaluator(
         args, kwargs = _pytree.tree_unflatten(leaves, program.call_spec.in_spec)
         with torch.no_grad():
             results = program.module()(*args, **kwargs)
-        return [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+        leaves = _pytree.tree_leaves(results)
+        return [as_pairs(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     return call
 

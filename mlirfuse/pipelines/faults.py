@@ -31,6 +31,9 @@ GROUPS = "groups"
 DATA_TILING = "data_tiling"
 """The hints of functions without one."""
 
+REPAIRS = "codegen_repairs"
+"""The rewrites of ops that IREE compiles wrong."""
+
 REQUEST = "request"
 """The warnings about switches that nothing matches."""
 

@@ -42,6 +42,9 @@ _JAX_PLATFORMS = {"cpu": _HOST, "cuda": _CUDA, "gpu": _CUDA, "rocm": _ROCM}
 
 _BYTE = np.dtype(np.uint8)
 
+_ONE_BYTE = np.zeros(1, np.uint8)
+"""Backs an array of no elements: CUDA's allocator refuses a buffer of no bytes."""
+
 
 @dataclasses.dataclass(slots=True)
 class Exchange:
@@ -126,7 +129,11 @@ class Exchange:
         devices = array.devices()
         if _is_float8(dtype_name(array)):
             return self._send_numpy(np.asarray(array))
-        if len(devices) == 1 and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform):
+        if (
+            array.size
+            and len(devices) == 1
+            and self.dlpack == _JAX_PLATFORMS.get(next(iter(devices)).platform)
+        ):
             array.block_until_ready()
             if array.unsafe_buffer_pointer() % ALIGNMENT == 0:
                 self.owners.append(array)
@@ -161,7 +168,7 @@ class Exchange:
             memory_type=int(rt.MemoryType.DEVICE_LOCAL),
             allowed_usage=int(rt.BufferUsage.DEFAULT),
             device=self.device,
-            buffer=raw,
+            buffer=raw if raw.size else _ONE_BYTE,
         )
         return rt.HalBufferView(buffer, shape, _element_type(dtype))
 
@@ -172,7 +179,7 @@ class Exchange:
           view: the result's buffer view.
           spec: its spec from the model; None when it is not known.
         """
-        if self.kind == "numpy" or self.dlpack is None or _holds_float8(view.element_type):
+        if self.dlpack is None or not self._is_exchangeable() or _holds_float8(view.element_type):
             array = self._numpy(view, spec)
             if self.kind == "torch":
                 return torch_of(array).to(self.home)
@@ -192,6 +199,17 @@ class Exchange:
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
+
+    def _is_exchangeable(self) -> bool:
+        """Whether the package of the arguments takes buffers of this device.
+
+        Where its arrays are on the host, it may be built without support for the device.
+        """
+        if self.kind == "numpy":
+            return False
+        if self.kind == "jax" and self.home is not None:
+            return _JAX_PLATFORMS.get(self.home.platform) == self.dlpack
+        return self.home is None or (self.home.type == "cpu") == (self.dlpack == _HOST)
 
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
         dtype, shape = _dtype(view.element_type), view.shape

@@ -4,6 +4,8 @@ import dataclasses
 import logging
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,11 @@ from helpers import planted
 from helpers.kernel_runner import needs_triton
 from mlirfuse import targets
 from mlirfuse.backend import fallback, grouping
-from mlirfuse.core import MustFuseError, PassFailedError, Reason
+from mlirfuse.builders import codegen_repairs
+from mlirfuse.core import ImportFailedError, MustFuseError, PassFailedError, Reason
 from mlirfuse.explain import files, graph, page, plain
+from mlirfuse.frontends import lowering, torch_decompositions
+from mlirfuse.frontends.jax_repairs import elementwise as jax_elementwise
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
@@ -24,6 +29,8 @@ from mlirfuse.tools import compile as compiling
 from mlirfuse.torch_compile import backend
 
 MESSAGE = "planted"
+
+DIVISION = torch.ops.aten.div.Tensor_mode
 
 
 class Planted(Exception):
@@ -92,6 +99,7 @@ PLACES = {
     ),
     "equal results": (at(engine, "drop_equal_results"), "engine"),
     "index of ops": (at(engine.op_index, "functions"), "engine"),
+    "code generation": (at(codegen_repairs, "repair_grouped"), "codegen_repairs"),
     "graph": (at(graph, "of_module"), "graph"),
     "form of a group": (at(grouping, "_form"), "groups"),
     "hints for data tiling": (at(data_tiling, "complete_hints"), "data_tiling"),
@@ -149,6 +157,54 @@ def test_without_the_feature_it_is_an_error(monkeypatch, tmp_path, place):
     options = FusionOptions(disable_feature="fallback", pipeline=pipeline)
     with pytest.raises((Planted, PassFailedError)):
         grouping.group(source, tmp_path / "out", target=targets.parse("cpu"), options=options)
+
+
+def test_a_repair_at_import_is_left_out(monkeypatch, caplog):
+    def half(module):
+        """Leaves a module without its body."""
+        for op in reversed(list(module.body.operations)):
+            op.operation.erase()
+        fail()
+
+    monkeypatch.setattr(lowering, "separate_destinations", half)
+    x = torch.arange(6.0).reshape(2, 3)
+    program = mlirfuse.compile(lambda x: x.argmax(1), (x,), cache=False)
+    assert program(x).tolist() == [2, 2]
+    assert [d.detail for d in fell_back(program.report).values()] == [f"Planted: {MESSAGE}"]
+    assert sum("half left out" in r.getMessage() for r in caplog.records) == 1
+    with pytest.raises(ImportFailedError, match=f"half failed: Planted: {MESSAGE}"):
+        mlirfuse.compile(lambda x: x.argmax(1), (x,), cache=False, disable_feature="fallback")
+
+
+def test_a_repair_of_one_op_is_left_out(monkeypatch):
+    monkeypatch.setattr(jax_elementwise, "_power", fail)
+    x = np.array([1.5, 2.0], np.float32)
+    program = mlirfuse.compile(jax.jit(lambda x: (x**x, jnp.exp(x))), (x,), cache=False)
+    for ours, theirs in zip(program(x), (x**x, np.exp(x)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert list(fell_back(program.report)) == ["the repair of stablehlo.power"]
+
+
+def test_a_decomposition_is_left_out(monkeypatch):
+    monkeypatch.setattr(torch_decompositions.quotients, "table", lambda: {DIVISION: fail})
+    torch_decompositions._table.cache_clear()
+    x = torch.tensor([7.0, -7.0])
+    try:
+        program = mlirfuse.compile(
+            lambda x: torch.div(x, 2, rounding_mode="floor"), (x,), cache=False
+        )
+    finally:
+        torch_decompositions._table.cache_clear()
+    assert program(x).tolist() == [3, -4]
+    assert list(fell_back(program.report)) == [f"the decomposition of {DIVISION}"]
+
+
+def test_the_program_without_passes_is_contained_too(monkeypatch, caplog):
+    monkeypatch.setattr(codegen_repairs, "needed", lambda _: True)
+    monkeypatch.setattr(codegen_repairs, "repair", fail)
+    monkeypatch.setattr(fallback, "keys", fail)
+    check(compiled())
+    assert "codegen_repairs left out: Planted: planted" in caplog.text
 
 
 def test_other_functions_keep_the_pass(monkeypatch):

@@ -268,6 +268,24 @@ def test_results_can_be_written_and_do_not_change_the_program():
     np.testing.assert_array_equal(program(x, x), np.full((512, 512), 3.0))
 
 
+def test_an_array_of_no_elements_has_a_buffer():
+    """CUDA's allocator refuses a buffer of no bytes."""
+    sizes = []
+
+    class Allocator:
+        def allocate_buffer_copy(self, **arguments):
+            sizes.append(arguments["buffer"].nbytes)
+            return real.allocator.allocate_buffer_copy(**{**arguments, "device": real})
+
+    class Device:
+        allocator = Allocator()
+
+    real = devices.open_device("local-task")
+    sender = exchange.Exchange("local-task", Device(), "numpy")
+    view = sender.send(np.zeros((0, 4), np.float32))
+    assert (view.shape, sizes) == ([0, 4], [1])
+
+
 def test_memory_that_is_shared_lives_as_long_as_the_call(add):
     sender = exchange.Exchange("local-task", devices.open_device("local-task"), "numpy")
     x = aligned(np.ones((4, 4), np.float32))
@@ -279,6 +297,20 @@ def test_memory_that_is_shared_lives_as_long_as_the_call(add):
     del view, sender
     gc.collect()
     assert owner() is None
+
+
+@pytest.mark.parametrize("package", ["jax.numpy", "torch"])
+def test_results_of_a_device_that_the_package_lacks(package, monkeypatch):
+    """The CPU stands in for a GPU of which JAX and PyTorch know nothing."""
+    arrays = pytest.importorskip(package)
+    x = arrays.ones((4, 4))
+    device = devices.open_device("local-task")
+    monkeypatch.setattr(exchange, "_dlpack_type", lambda uri: exchange._CUDA)
+    sender = exchange.Exchange("cuda", device, "torch" if package == "torch" else "jax")
+    found = sender.receive(sender.send(x), None)
+    assert type(found) is type(x)
+    assert found.device == x.device
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(x))
 
 
 WRITES = """

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from mlirfuse.frontends.containment import attempt
 from mlirfuse.frontends.jax_repairs import (
+    complex_numbers,
     contractions,
     custom_calls,
     dynamic_shapes,
     elementwise,
+    gathers,
     loops,
     scatters,
     sorting,
@@ -20,6 +24,7 @@ from mlirfuse.frontends.jax_repairs import (
 )
 from mlirfuse.frontends.jax_repairs.definitions import define
 from mlirfuse.frontends.jax_repairs.rewriting import operations, replace
+from mlirfuse.frontends.jax_repairs.signs import strip_signs
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -35,7 +40,9 @@ def repair(module: ir.Module) -> None:
     _apply(module, _DEFINITIONS)
     # The programs' own ops need these too.
     _apply(module, _SECOND)
+    complex_numbers.split(module)
     _apply(module, _REWRITES)
+    strip_signs(module)
 
 
 def _remove_sharding(module: ir.Module) -> None:
@@ -54,7 +61,7 @@ def _remove_sharding(module: ir.Module) -> None:
 def _apply(module: ir.Module, repairs: _Repairs) -> None:
     for op in list(operations(module.operation)):
         if apply := repairs.get(op.name):
-            apply(op)
+            attempt(f"the repair of {op.name}", functools.partial(apply, op), None)
 
 
 def _keep_erf(op: ir.Operation) -> None:
@@ -139,8 +146,6 @@ _DEFINITIONS: _Repairs = {
 """Ops that become programs of other ops."""
 
 _SECOND: _Repairs = {
-    "stablehlo.convolution": contractions.complex_parts,
-    "stablehlo.dot_general": contractions.complex_parts,
     "stablehlo.scatter": scatters.scatter,
 }
 """Ops that the programs of others hold, and that become programs themselves."""
@@ -149,8 +154,9 @@ _REWRITES: _Repairs = {
     "chlo.erf": _keep_erf,
     "sdy.sharding_constraint": _forward,
     "chlo.top_k": sorting.lower_top_k,
-    "stablehlo.convolution": contractions.accumulate_in_float32,
+    "stablehlo.convolution": contractions.convolution,
     "stablehlo.dot_general": contractions.dot_general,
+    "stablehlo.gather": gathers.gather,
     "stablehlo.dynamic_broadcast_in_dim": dynamic_shapes.broadcast,
     "stablehlo.dynamic_reshape": dynamic_shapes.reshape,
     "stablehlo.sort": sorting.sort,

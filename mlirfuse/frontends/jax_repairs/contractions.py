@@ -17,63 +17,108 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
+_FILTER = re.compile(r"\]x\[([^\]]*)\]")
+"""The dimensions of the filter in `#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>`."""
+
+
+def convolution(op: ir.Operation) -> None:
+    """Accumulates in float32, a depthwise one of operands in float32.
+
+    IREE reshapes the filter of a depthwise one to the result's type. The barriers keep it from
+    taking the conversions into the convolution.
+    """
+    from iree.compiler import ir
+
+    found = _FILTER.search(str(op.attributes["dimension_numbers"]))
+    assert found, "a convolution has a filter"
+    channels = ir.RankedTensorType(op.operands[1].type).shape[found[1].split(", ").index("i")]
+    groups = ir.IntegerAttr(op.attributes["feature_group_count"]).value
+    if channels == 1 and groups > 1 and _element(op.results[0]) in _HALF:
+        with op.location, ir.InsertionPoint(op):
+            for index, value in enumerate(op.operands):
+                wide = _converted(value, ir.F32Type.get())
+                barrier = ir.Operation.create("stablehlo.optimization_barrier", [wide.type], [wide])
+                op.operands[index] = barrier.result
+    accumulate_in_float32(op)
+
+
 def accumulate_in_float32(op: ir.Operation) -> None:
-    """Accumulates contractions of half precision in float32, as XLA does.
+    """Accumulates contractions of half precision and of truth values in float32, as XLA does.
 
     IREE accumulates in the type of the result: 8 % error in a float16 matmul with K = 4096, where
-    XLA's is 0.05 %. It does not lower a contraction with an `algorithm` at all; the requested one
-    accumulates in float32 or less.
+    XLA's is 0.05 %, and a sum of truth values modulo two. It does not lower a contraction with an
+    `algorithm` at all; the requested one accumulates in float32 or less.
     """
     from iree.compiler import ir
 
     attributes = {name: op.attributes[name] for name in op.attributes if name != "algorithm"}
     declared = ir.RankedTensorType(op.results[0].type)
-    half = str(declared.element_type) in ("f16", "bf16")
-    if not half and len(attributes) == len(op.attributes):
+    element = _element(op.results[0])
+    narrow = element in (*_HALF, "i1")
+    _select_truth_values(op)
+    if not narrow and len(attributes) == len(op.attributes):
         return
     with op.location, ir.InsertionPoint(op):
-        wide = ir.RankedTensorType.get(declared.shape, ir.F32Type.get()) if half else declared
-        value = ir.Operation.create(op.name, [wide], list(op.operands), attributes).result
-        if half:
+        operands = list(op.operands)
+        wide = ir.RankedTensorType.get(declared.shape, ir.F32Type.get()) if narrow else declared
+        if element == "i1":
+            operands = [_converted(value, ir.F32Type.get()) for value in operands]
+        value = ir.Operation.create(op.name, [wide], operands, attributes).result
+        if narrow:
             value = ir.Operation.create("stablehlo.convert", [declared], [value]).result
     replace(op, value)
 
 
-def complex_parts(op: ir.Operation) -> None:
-    """Turns a contraction of complex numbers into four of real ones.
+_HALF = ("f16", "bf16")
 
-    IREE's code generation vectorizes none of complex numbers, and fails for some convolutions.
+
+def _element(value: ir.Value) -> str:
+    from iree.compiler import ir
+
+    return str(ir.RankedTensorType(value.type).element_type)
+
+
+_MOVES = frozenset(
+    f"stablehlo.{name}"
+    for name in ("broadcast_in_dim", "concatenate", "reshape", "reverse", "slice", "transpose")
+)
+
+
+def _select_truth_values(op: ir.Operation) -> None:
+    """Selects zero or one for truth values that are converted and contracted.
+
+    IREE makes a conversion a part of the contraction, and then stores the truth values as bytes.
     """
     from iree.compiler import ir
 
-    declared = ir.RankedTensorType(op.results[0].type)
-    if not isinstance(declared.element_type, ir.ComplexType):
-        return
-    real = ir.ComplexType(declared.element_type).element_type
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    for value in op.operands:
+        owner = value.owner
+        while not isinstance(owner, ir.Block) and owner.name in _MOVES:
+            owner = owner.operands[0].owner
+        if isinstance(owner, ir.Block) or owner.name != "stablehlo.convert":
+            continue
+        if _element(owner.operands[0]) == "i1" and _element(owner.results[0]) in (*_HALF, "f32"):
+            with owner.location, ir.InsertionPoint(owner):
+                element = ir.RankedTensorType(owner.results[0].type).element_type
+                replace(owner, _converted(owner.operands[0], element))
 
-    def make(name: str, shape: ir.RankedTensorType, *operands: ir.Value) -> ir.Value:
-        given = attributes if name == op.name else {}
-        result = ir.RankedTensorType.get(shape.shape, real)
-        return ir.Operation.create(name, [result], list(operands), given).result
 
-    with op.location, ir.InsertionPoint(op):
-        (a, b), (c, d) = (
-            [
-                make(f"stablehlo.{part}", ir.RankedTensorType(value.type), value)
-                for part in ("real", "imag")
-            ]
-            for value in op.operands
-        )
-        ac, bd, ad, bc = (
-            make(op.name, declared, *pair) for pair in ((a, c), (b, d), (a, d), (b, c))
-        )
-        parts = [
-            make("stablehlo.subtract", declared, ac, bd),
-            make("stablehlo.add", declared, ad, bc),
+def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
+    """The tensor with its elements converted."""
+    from iree.compiler import ir
+
+    declared = ir.RankedTensorType.get(ir.RankedTensorType(value.type).shape, element)
+    if _element(value) == "i1" and declared.has_static_shape:
+        constants = [
+            ir.DenseElementsAttr.get_splat(declared, ir.FloatAttr.get(element, number))
+            for number in (1.0, 0.0)
         ]
-        value = ir.Operation.create("stablehlo.complex", [declared], parts).result
-    replace(op, value)
+        values = [
+            ir.Operation.create("stablehlo.constant", [declared], [], {"value": c}).result
+            for c in constants
+        ]
+        return ir.Operation.create("stablehlo.select", [declared], [value, *values]).result
+    return ir.Operation.create("stablehlo.convert", [declared], [value]).result
 
 
 def dot_general(op: ir.Operation) -> None:

@@ -43,23 +43,9 @@ def define(op: ir.Operation, function: Function, *, expanded: bool = False) -> b
     Returns:
       Whether it did: not for dynamic sizes, and not without JAX.
     """
-    from iree.compiler import ir
-
-    try:
-        import jax
-    except ImportError:
+    results = traced(op, function, list(op.operands), expanded=expanded)
+    if results is None:
         return False
-    shapes = [_shape(value.type) for value in op.operands]
-    if any(shape is None for shape in shapes):
-        return False
-    wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
-    with jax.enable_x64(wide):
-        lowered = jax.jit(function, keep_unused=True).lower(*shapes)
-        text = portable_text(lowered.compiler_ir("stablehlo"), expanded=expanded)
-    module = ir.Module.parse(text, op.context)
-    functions = {_symbol(part.operation): part.operation for part in module.body.operations}
-    with op.location:
-        results = _inlined(functions, functions["main"], list(op.operands), op)
     declared = [result.type for result in op.results]
     if [result.type for result in results] != declared:
         raise TypeError(f"{op.name}: {[str(r.type) for r in results]} for {declared}")
@@ -67,6 +53,32 @@ def define(op: ir.Operation, function: Function, *, expanded: bool = False) -> b
         old.replace_all_uses_with(new)
     op.erase()
     return True
+
+
+def traced(
+    op: ir.Operation, function: Function, operands: Sequence[ir.Value], *, expanded: bool = False
+) -> list[ir.Value] | None:
+    """The results of a JAX function of some tensors, computed in front of an op.
+
+    None for dynamic sizes, and without JAX. The arguments are those of `define`.
+    """
+    from iree.compiler import ir
+
+    try:
+        import jax
+    except ImportError:
+        return None
+    shapes = [_shape(value.type) for value in operands]
+    if any(shape is None for shape in shapes):
+        return None
+    wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
+    with jax.enable_x64(wide):
+        lowered = jax.jit(function, keep_unused=True).lower(*shapes)
+        text = portable_text(lowered.compiler_ir("stablehlo"), expanded=expanded)
+    module = ir.Module.parse(text, op.context)
+    functions = {_symbol(part.operation): part.operation for part in module.body.operations}
+    with op.location:
+        return _inlined(functions, functions["main"], operands, op)
 
 
 def portable_text(module: Any, *, locations: bool = False, expanded: bool = False) -> str:

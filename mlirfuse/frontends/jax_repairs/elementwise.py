@@ -2,6 +2,7 @@
 
 stablehlo.power, of a negative base: NaN, whatever the exponent
 stablehlo.atan2 of two infinities or -0, stablehlo.cbrt of an infinity: NaN
+stablehlo.atan2 of a negative number and -infinity: pi
 stablehlo.convert to an integer that cannot hold the number: wraps, or is undefined; XLA takes the
 nearest integer that can, and zero for NaN
 """
@@ -122,6 +123,8 @@ def atan2(op: ir.Operation) -> None:
         import jax.numpy as jnp
         from jax import lax
 
+        # A quotient of zero loses its sign in IREE.
+        y = jnp.where(jnp.isfinite(y) & jnp.isinf(x), jnp.copysign(jnp.zeros_like(y), y), y)
         both = jnp.isinf(y) & jnp.isinf(x)
         one = jnp.ones((), x.dtype)
         first = jnp.where(both, jnp.where(y > 0, one, -one), y)

@@ -20,6 +20,12 @@ def operations(op: Any) -> Iterator[Any]:
                 yield from operations(inner.operation)
 
 
+def is_public(op: ir.Operation) -> bool:
+    """Whether a function can be called from outside of the module."""
+    name = "sym_visibility"
+    return name not in op.attributes or "private" not in str(op.attributes[name])
+
+
 def replace(op: ir.Operation, value: ir.Value) -> None:
     """Replaces an op of one result."""
     op.results[0].replace_all_uses_with(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.onnx_repairs import folding
 from mlirfuse.frontends.onnx_repairs.values import (
     Operand,
@@ -25,8 +25,6 @@ from mlirfuse.frontends.onnx_repairs.values import (
     shape_of,
     type_proto,
 )
-
-_log = logging.getLogger("mlirfuse")
 
 FOLDED_ELEMENTS = 1 << 16
 """Largest constant that is computed during the import, in elements."""
@@ -293,7 +291,7 @@ class Builder:
                 del self.nodes[before:]
                 continue
             except Exception as error:  # IREE may take the operator as it is
-                _log.warning("the repair of %s failed: %r", view.kind, error)
+                leave_out(f"the repair of {view.kind}", error)
                 del self.nodes[before:]
                 continue
             if results is not None:

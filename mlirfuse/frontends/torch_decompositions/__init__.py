@@ -8,12 +8,18 @@ recognize.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.containment import attempt
 from mlirfuse.frontends.torch_decompositions import (
     accumulation,
+    angles,
     attention,
     byte_images,
+    complex_elements,
+    complex_functions,
     complex_numbers,
+    complex_products,
     convolutions,
     elementwise,
     filled,
@@ -42,6 +48,11 @@ from mlirfuse.frontends.torch_decompositions.attention import (
     zero_masked_rows,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
 __all__ = ["decomposed_attention", "decomposition_table", "zero_masked_rows"]
 
 
@@ -69,7 +80,7 @@ def decomposition_table(*, whole_attention: bool) -> Table:
     table = dict(_table())
     if whole_attention:
         table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    return {**table, **attention.table(whole=whole_attention)}
+    return {**table, **_contained(attention.table(whole=whole_attention), table)}
 
 
 @functools.cache
@@ -79,6 +90,7 @@ def _table() -> Table:
     default: Table = dict(default_decompositions())
     table = {**default, **_unregistered(default)}
     for plain in (
+        angles,
         elementwise,
         filled,
         fourier,
@@ -97,7 +109,7 @@ def _table() -> Table:
         special,
         spectral,
     ):
-        table.update(plain.table())
+        table.update(_contained(plain.table(), table))
     for around in (
         accumulation,
         byte_images,
@@ -105,10 +117,32 @@ def _table() -> Table:
         pooling,
         recurrent,
         complex_numbers,
+        complex_functions,
+        complex_elements,
+        complex_products,
         narrow_integers,
     ):
-        table.update(around.table(table))
+        table.update(_contained(around.table(table), table))
     return table
+
+
+def _contained(ours: Table, others: Table) -> Table:
+    """Our decompositions; where one raises, the other one of its op, or the op itself."""
+
+    def contained(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
+        def decomposition(*args: Any, **kwargs: Any) -> Any:
+            instead = object()
+            step = functools.partial(function, *args, **kwargs)
+            result = attempt(f"the decomposition of {op}", step, instead)
+            if result is not instead:
+                return result
+            other = others.get(op)
+            return NotImplemented if other is None else other(*args, **kwargs)
+
+        return decomposition
+
+    others = dict(others)
+    return {op: contained(op, function) for op, function in ours.items()}
 
 
 def _unregistered(default: Table) -> Table:

@@ -5,15 +5,21 @@ IREE 3.13 lowers few ops of complex tensors, and fails in the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.complex_pairs import (
+    around,
+    is_complex,
+    made,
+    part_type,
+    parts,
+)
 
 if TYPE_CHECKING:
     import torch
-
-Pair = tuple[Any, Any]
 
 
 def table(default: Table) -> Table:
@@ -21,26 +27,22 @@ def table(default: Table) -> Table:
     import torch
 
     aten = torch.ops.aten
-    complex_forms: dict[Any, Callable[..., Any]] = {
+    forms: Table = {
         aten.add.Tensor: _add,
         aten.add.Scalar: _add,
         aten.sub.Tensor: lambda a, b, *, alpha=1: _add(a, b, alpha=-alpha),
         aten.sub.Scalar: lambda a, b, alpha=1: _add(a, b, alpha=-alpha),
-        aten.rsub.Scalar: lambda a, b, alpha=1: (
-            _add(torch.neg(a), b) if alpha == 1 else NotImplemented
-        ),
+        aten.rsub.Scalar: lambda a, b, alpha=1: _add(b, a, alpha=-alpha),
         aten.mul.Tensor: _mul,
         aten.mul.Scalar: _mul,
         aten.div.Tensor: _div,
         aten.div.Scalar: _div,
-        aten.reciprocal.default: lambda a: _div(torch.ones_like(torch.real(a)), a),
-        aten.neg.default: lambda a: _made(-torch.real(a), -torch.imag(a)),
+        aten.reciprocal.default: _reciprocal,
+        aten.neg.default: lambda a: made(-torch.real(a), -torch.imag(a)),
         aten.abs.default: lambda a: torch.hypot(torch.real(a), torch.imag(a)),
         aten._conj.default: _conj,
         aten._conj_physical.default: _conj,
         aten.conj_physical.default: _conj,
-        aten.exp.default: _exp,
-        aten.log.default: lambda a: _made(torch.log(torch.abs(a)), torch.angle(a)),
         aten.sgn.default: _sgn,
         aten.eq.Tensor: _equal,
         aten.eq.Scalar: _equal,
@@ -50,103 +52,71 @@ def table(default: Table) -> Table:
         aten.where.self: _where,
         aten._to_copy.default: _to_copy,
         aten.full.default: _full,
-        aten.mm.default: _product(aten.mm.default),
-        aten.bmm.default: _product(aten.bmm.default),
+        # IREE 3.13 makes complex<f64> of each complex type.
+        aten.empty.memory_format: lambda size, **kwargs: _full(size, 0, **kwargs),
+        aten.full_like.default: lambda a, value, **kwargs: _full(
+            a.shape, value, **{"dtype": a.dtype, **kwargs}
+        ),
+        aten.scalar_tensor.default: lambda value, **kwargs: _full([], value, **kwargs),
+        aten.isnan.default: lambda a: _either(torch.isnan, a),
+        aten.isinf.default: lambda a: _either(torch.isinf, a),
+        aten.isclose.default: _isclose,
+        aten.lerp.Scalar: _lerp,
+        aten.lerp.Tensor: _lerp,
+        aten.ldexp.Tensor: lambda a, exponent: a * torch.exp2(exponent),
         **{
-            op: _each_part(op)
-            for op in (
-                aten.sum.default,
-                aten.sum.dim_IntList,
-                aten.mean.default,
-                aten.mean.dim,
-                aten.cumsum.default,
-                aten.index.Tensor,
-                aten.gather.default,
-                aten.flip.default,
-            )
+            op.default: _of_truths(op.default)
+            for op in (aten.logical_and, aten.logical_or, aten.logical_xor)
         },
     }
-    return {op: _guarded(form, default.get(op)) for op, form in complex_forms.items()}
-
-
-def _is_complex(value: Any) -> bool:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return bool(value.dtype.is_complex)
-    return isinstance(value, complex) or (isinstance(value, torch.dtype) and value.is_complex)
-
-
-def _guarded(form: Callable[..., Any], otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
-    def decomposition(*args: Any, **kwargs: Any) -> Any:
-        if any(map(_is_complex, (*args, *kwargs.values()))):
-            return form(*args, **kwargs)
-        return otherwise(*args, **kwargs) if otherwise else NotImplemented
-
-    return decomposition
-
-
-def _parts(value: Any) -> Pair:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        if value.dtype.is_complex:
-            return torch.real(value), torch.imag(value)
-        return value, torch.zeros_like(value)
-    return (value.real, value.imag) if isinstance(value, complex) else (value, 0.0)
-
-
-def _made(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    dtype = torch.promote_types(real.dtype, imaginary.dtype)
-    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
-    return torch.complex(*torch.broadcast_tensors(real.to(dtype), imaginary.to(dtype)))
+    return around(default, forms)
 
 
 def _add(a: Any, b: Any, alpha: Any = 1) -> torch.Tensor:
     if alpha != 1:
-        b = _mul(b, alpha) if _is_complex(alpha) or _is_complex(b) else b * alpha
-    (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
-    return _made(a_re + b_re, a_im + b_im)
+        b = _mul(b, alpha) if is_complex(alpha) or is_complex(b) else b * alpha
+    (a_re, a_im), (b_re, b_im) = parts(a), parts(b)
+    return made(a_re + b_re, a_im + b_im)
 
 
 def _mul(a: Any, b: Any) -> torch.Tensor:
-    (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
-    return _made(a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re)
+    (a_re, a_im), (b_re, b_im) = parts(a), parts(b)
+    return made(a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re)
 
 
 def _div(a: Any, b: Any) -> torch.Tensor:
     """Smith's method: scaled by the larger part, so that squares do not overflow."""
     import torch
 
-    (a_re, a_im) = _parts(a)
-    if not _is_complex(b):
-        return _made(a_re / b, a_im / b)
+    (a_re, a_im) = parts(a)
+    if not is_complex(b):
+        return made(a_re / b, a_im / b)
     if not isinstance(b, torch.Tensor):
         square = b.real * b.real + b.imag * b.imag
         return _mul(a, complex(b.real / square, -b.imag / square))
-    b_re, b_im = _parts(b)
+    b_re, b_im = parts(b)
     wide = b_re.abs() >= b_im.abs()
     large, small = torch.where(wide, b_re, b_im), torch.where(wide, b_im, b_re)
     ratio = small / large
     scale = 1 / (large + small * ratio)
     re = torch.where(wide, a_re + a_im * ratio, a_re * ratio + a_im)
     im = torch.where(wide, a_im - a_re * ratio, a_im * ratio - a_re)
-    return _made(re * scale, im * scale)
+    return made(re * scale, im * scale)
+
+
+def _reciprocal(a: torch.Tensor) -> torch.Tensor:
+    """Of zero: infinity, and no imaginary part."""
+    import torch
+
+    found, zero = _div(torch.ones_like(torch.real(a)), a), a == 0
+    real = torch.where(zero, math.inf, torch.real(found))
+    return made(real, torch.where(zero, math.nan, torch.imag(found)))
 
 
 def _conj(a: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return _made(torch.real(a), -torch.imag(a))
-
-
-def _exp(a: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    size, angle = torch.exp(torch.real(a)), torch.imag(a)
-    return _made(size * torch.cos(angle), size * torch.sin(angle))
+    return made(torch.real(a), -torch.imag(a))
 
 
 def _sgn(a: torch.Tensor) -> torch.Tensor:
@@ -154,11 +124,11 @@ def _sgn(a: torch.Tensor) -> torch.Tensor:
 
     size = torch.abs(a)
     size = torch.where(size == 0, 1.0, size)
-    return _made(torch.real(a) / size, torch.imag(a) / size)
+    return made(torch.real(a) / size, torch.imag(a) / size)
 
 
 def _equal(a: Any, b: Any) -> torch.Tensor:
-    (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
+    (a_re, a_im), (b_re, b_im) = parts(a), parts(b)
     found: torch.Tensor = (a_re == b_re) & (a_im == b_im)
     return found
 
@@ -166,8 +136,8 @@ def _equal(a: Any, b: Any) -> torch.Tensor:
 def _where(condition: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     import torch
 
-    (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
-    return _made(torch.where(condition, a_re, b_re), torch.where(condition, a_im, b_im))
+    (a_re, a_im), (b_re, b_im) = parts(a), parts(b)
+    return made(torch.where(condition, a_re, b_re), torch.where(condition, a_im, b_im))
 
 
 def _to_copy(a: torch.Tensor, *, dtype: torch.dtype | None = None, **unused: Any) -> torch.Tensor:
@@ -177,38 +147,62 @@ def _to_copy(a: torch.Tensor, *, dtype: torch.dtype | None = None, **unused: Any
         return a.clone()
     if not dtype.is_complex:
         return torch.real(a).to(dtype) if dtype != torch.bool else ~_equal(a, 0)
-    part = {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype)
-    if part is None:
-        return NotImplemented
-    real, imaginary = _parts(a)
+    part = part_type(dtype)
+    real, imaginary = parts(a)
     return torch.complex(real.to(part), imaginary.to(part))
 
 
-def _full(size: list[int], value: Any, **kwargs: Any) -> torch.Tensor:
+def _full(size: Sequence[int], value: Any, **kwargs: Any) -> torch.Tensor:
     import torch
 
     dtype = kwargs.get("dtype") or torch.complex64
-    part = torch.float64 if dtype == torch.complex128 else torch.float32
-    real, imaginary = _parts(value)
-    options = {"dtype": part, "device": kwargs.get("device")}
+    if not dtype.is_complex:
+        return NotImplemented
+    real, imaginary = parts(value)
+    options = {"dtype": part_type(dtype), "device": kwargs.get("device")}
     return torch.complex(torch.full(size, real, **options), torch.full(size, imaginary, **options))
 
 
-def _product(op: Any) -> Callable[[Any, Any], torch.Tensor]:
+def _either(test: Callable[[torch.Tensor], torch.Tensor], a: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return test(torch.real(a)) | test(torch.imag(a))
+
+
+def _of_truths(op: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """A logical op; a number is true unless it is zero."""
+
     def decomposition(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
-        return _made(op(a_re, b_re) - op(a_im, b_im), op(a_re, b_im) + op(a_im, b_re))
+        found: torch.Tensor = op(a != 0, b != 0)
+        return found
 
     return decomposition
 
 
-def _each_part(op: Any) -> Callable[..., torch.Tensor]:
-    """An op that is linear in its first argument."""
+def _isclose(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> torch.Tensor:
+    import torch
 
-    def decomposition(a: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if kwargs.get("dtype") is not None:
-            return NotImplemented
-        real, imaginary = _parts(a)
-        return _made(op(real, *args, **kwargs), op(imaginary, *args, **kwargs))
+    close = a == b
+    if equal_nan:
+        close = close | (torch.isnan(a) & torch.isnan(b))
+    error = torch.abs(a - b)
+    return close | (torch.isfinite(error) & (error <= atol + rtol * torch.abs(b)))
 
-    return decomposition
+
+def _lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
+    """From the nearer end."""
+    import torch
+
+    difference = end - start
+    if not isinstance(weight, torch.Tensor):
+        if abs(weight) < 0.5:
+            return start + weight * difference
+        return end - difference * (1 - weight)
+    near = torch.abs(weight) < 0.5
+    return torch.where(near, start + weight * difference, end - difference * (1 - weight))

@@ -25,6 +25,7 @@ def table() -> Table:
         aten.gelu.default: _gelu,
         **{op.Scalar: _compared_in_one_type(op.Scalar) for op in comparisons},
         **{op.Tensor: _compared_unsigned(op.Tensor) for op in comparisons},
+        **{op: _scaled_by_float(op) for op in (aten.mul.Scalar, aten.mul.Tensor)},
         **{op.Scalar: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in bitwise},
         **{op.Tensor_Scalar: _bitwise_with_scalar(op.Tensor) for op in shifts},
@@ -32,6 +33,8 @@ def table() -> Table:
         aten.logsumexp.default: _logsumexp,
         aten.isfinite.default: _isfinite,
         aten.tan.default: _tan,
+        aten.angle.default: _angle,
+        aten.polar.default: _polar,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.heaviside.default: _heaviside,
@@ -89,6 +92,20 @@ def _compared_in_one_type(op: Any) -> Callable[..., Any]:
         if not x.dtype.is_signed and x.dtype != torch.uint64:  # IREE compares with the sign
             return op(x.to(torch.int64), int(other))
         return NotImplemented
+
+    return decomposition
+
+
+def _scaled_by_float(op: Any) -> Callable[..., Any]:
+    """IREE 3.13 folds the product of a constant and a negative integer as one of 64 bits."""
+
+    def decomposition(x: Any, factor: Any) -> Any:
+        import torch
+
+        floating = isinstance(x, torch.Tensor) and x.dtype.is_floating_point
+        if not floating or not isinstance(factor, int) or factor >= 0:
+            return NotImplemented
+        return op(x, float(factor))
 
     return decomposition
 
@@ -229,3 +246,19 @@ def _tan(x: torch.Tensor) -> torch.Tensor:
     odd = turns - 2 * torch.floor(turns / 2) == 1
     found = torch.where(odd, -cosine / sine, sine / cosine)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
+
+
+def _angle(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
+    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
+    return torch.where(wide != wide, wide, found)
+
+
+def _polar(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    """IREE's importer does not broadcast the parts of a complex number."""
+    import torch
+
+    size, angle = torch.broadcast_tensors(size, angle)
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))

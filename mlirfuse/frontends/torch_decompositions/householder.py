@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
-from mlirfuse.frontends.torch_decompositions.linear_algebra import Pair, column_of, index_of
+from mlirfuse.frontends.torch_decompositions.linear_algebra import (
+    Pair,
+    column_of,
+    conjugate_transpose,
+    conjugated,
+    index_of,
+)
 from mlirfuse.frontends.torch_decompositions.loops import Carried, repeat
 
 if TYPE_CHECKING:
@@ -41,15 +47,17 @@ def _geqrf(a: torch.Tensor) -> Pair:
         column = column_of(m, across == k)
         pivot = torch.where(index == k, column, 0).sum(-1, keepdim=True)
         tail = torch.where(index > k, column, 0)
-        square = (tail * tail).sum(-1, keepdim=True)
-        trivial = square == 0
-        norm = torch.sqrt(pivot * pivot + square)
-        beta = torch.where(trivial, pivot, torch.where(pivot < 0, norm, -norm))
+        square = _square(tail).sum(-1, keepdim=True)
+        # R has a real diagonal; a number with an imaginary part is reflected too.
+        side = torch.real(pivot) if pivot.dtype.is_complex else pivot
+        trivial = (square == 0) & (pivot == side)
+        norm = torch.sqrt(_square(pivot) + square)
+        beta = torch.where(trivial, side, torch.where(side < 0, norm, -norm))
         factor = torch.where(trivial, 0, (beta - pivot) / torch.where(trivial, 1, beta))
         vector = tail / torch.where(trivial, 1, pivot - beta)
         vector = torch.where(index == k, 1, vector)
-        mixed = (vector.unsqueeze(-1) * m).sum(-2)
-        update = factor.unsqueeze(-1) * vector.unsqueeze(-1) * mixed.unsqueeze(-2)
+        mixed = (conjugated(vector).unsqueeze(-1) * m).sum(-2)
+        update = (conjugated(factor) * vector).unsqueeze(-1) * mixed.unsqueeze(-2)
         reduced = m - torch.where(across >= k, update, 0)
         at = across == k
         below = at & (index > k).unsqueeze(-1)
@@ -62,10 +70,18 @@ def _geqrf(a: torch.Tensor) -> Pair:
     return packed, found
 
 
+def _square(a: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    if a.dtype.is_complex:
+        return torch.real(a) * torch.real(a) + torch.imag(a) * torch.imag(a)
+    return a * a
+
+
 def _reflected(
     packed: torch.Tensor, factors: torch.Tensor, target: torch.Tensor, *, forward: bool
 ) -> torch.Tensor:
-    """The reflections applied to `target` from the left: the first one first, if `forward`."""
+    """Q `target`; if `forward`, the adjoint of Q, whose first reflection comes first."""
     import torch
 
     steps = factors.shape[-1]
@@ -82,7 +98,8 @@ def _reflected(
         vector = torch.where(index > at, column_of(packed, index_of(packed, -1) == at), 0)
         vector = torch.where(index == at, 1, vector)
         factor = torch.where(index_of(factors, -1) == at, factors, 0).sum(-1, keepdim=True)
-        mixed = (vector.unsqueeze(-1) * target).sum(-2)
+        factor = conjugated(factor) if forward else factor
+        mixed = (conjugated(vector).unsqueeze(-1) * target).sum(-2)
         update = (factor * vector).unsqueeze(-1) * mixed.unsqueeze(-2)
         return packed, factors, target - update
 
@@ -119,5 +136,7 @@ def _ormqr(
     transpose: bool = False,
 ) -> torch.Tensor:
     if not left:
-        return _ormqr(packed, factors, other.mT, transpose=not transpose).mT
+        return conjugate_transpose(
+            _ormqr(packed, factors, conjugate_transpose(other), transpose=not transpose)
+        )
     return _reflected(packed, factors, other, forward=transpose)

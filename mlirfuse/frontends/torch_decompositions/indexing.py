@@ -40,6 +40,7 @@ def table() -> Table:
                 aten.index_select.default,
             )
         },
+        **{op: _of_long_indices(op) for op in (aten.index.Tensor, aten.index_put.default)},
         aten.empty_permuted.default: _zeros,
         aten._embedding_bag.default: _embedding_bag,
         aten._embedding_bag_forward_only.default: _embedding_bag,
@@ -169,6 +170,23 @@ def _of_rank_one(op: Any) -> Callable[..., torch.Tensor]:
         wide = [a.view(-1) if isinstance(a, torch.Tensor) else a for a in args]
         shape = tensors[0].shape if op is torch.ops.aten.gather.default else x.shape
         return op(x.view(-1), 0, *wide, **kwargs).view(shape)
+
+    return decomposition
+
+
+def _of_long_indices(op: Any) -> Callable[..., Any]:
+    """IREE's importer takes 32-bit indices of the first axes only."""
+
+    def decomposition(x: torch.Tensor, indices: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if not any(index is not None and index.dtype == torch.int32 for index in indices):
+            return NotImplemented
+        wide = [
+            index.long() if index is not None and index.dtype == torch.int32 else index
+            for index in indices
+        ]
+        return op(x, wide, *args, **kwargs)
 
     return decomposition
 

@@ -50,7 +50,26 @@ def _identity(a: torch.Tensor) -> torch.Tensor:
 
 
 def _upper(lower: torch.Tensor, upper: bool) -> torch.Tensor:
-    return lower.mT if upper else lower
+    return conjugate_transpose(lower) if upper else lower
+
+
+def conjugated(a: torch.Tensor) -> torch.Tensor:
+    """The conjugate; a real tensor itself."""
+    import torch
+
+    return torch.conj_physical(a) if a.dtype.is_complex else a
+
+
+def conjugate_transpose(a: torch.Tensor) -> torch.Tensor:
+    """The conjugate transpose of matrices."""
+    return conjugated(a.mT)
+
+
+def _magnitude(a: torch.Tensor) -> torch.Tensor:
+    """LAPACK's measure of pivots: the sum of the magnitudes of the parts."""
+    import torch
+
+    return torch.real(a).abs() + torch.imag(a).abs() if a.dtype.is_complex else a.abs()
 
 
 def index_of(a: torch.Tensor, dim: int) -> torch.Tensor:
@@ -82,9 +101,10 @@ def cholesky(a: torch.Tensor) -> torch.Tensor:
         index = index_of(rest, -1)
         column = column_of(rest, index == k)
         pivot = torch.where(index == k, column, 0).sum(-1, keepdim=True)
+        pivot = torch.real(pivot) if pivot.dtype.is_complex else pivot
         scaled = torch.where(index >= k, column * torch.rsqrt(pivot), 0)
         return (
-            rest - scaled.unsqueeze(-1) * scaled.unsqueeze(-2),
+            rest - scaled.unsqueeze(-1) * conjugated(scaled).unsqueeze(-2),
             torch.where(index == k, scaled.unsqueeze(-1), factor),
         )
 
@@ -96,7 +116,7 @@ def cholesky(a: torch.Tensor) -> torch.Tensor:
 def _cholesky_ex(a: torch.Tensor, *, upper: bool = False, check_errors: bool = False) -> Pair:
     import torch
 
-    factor = cholesky(a.mT if upper else a)
+    factor = cholesky(conjugate_transpose(a) if upper else a)
     bad = torch.diagonal(factor, dim1=-2, dim2=-1).isnan()
     n = a.shape[-1]
     first = (
@@ -107,9 +127,9 @@ def _cholesky_ex(a: torch.Tensor, *, upper: bool = False, check_errors: bool = F
 
 
 def _cholesky_solve(b: torch.Tensor, factor: torch.Tensor, upper: bool = False) -> torch.Tensor:
-    lower = factor.mT if upper else factor
+    lower = conjugate_transpose(factor) if upper else factor
     half = solve_triangular(lower, b, upper=False)
-    return solve_triangular(lower.mT, half, upper=True)
+    return solve_triangular(conjugate_transpose(lower), half, upper=True)
 
 
 def solve_triangular(
@@ -193,7 +213,7 @@ def factor_lu(a: torch.Tensor, pivot: bool = True) -> Carried:
         best = k.expand(m.shape[:-2])
         if pivot:
             # NaN is a pivot too; the first of equal ones.
-            size = torch.where(index >= k, column.abs(), -1.0)
+            size = torch.where(index >= k, _magnitude(column), -1.0)
             best = torch.where(size == size.amax(-1, keepdim=True), index, rows).amin(-1)
             best = torch.where(best == rows, k, best)
         there = index == best.unsqueeze(-1)
@@ -303,7 +323,9 @@ def _lu_solve(
     adjoint: bool = False,
 ) -> torch.Tensor:
     if not left:
-        return _lu_solve(packed, pivots, b.mT, adjoint=not adjoint).mT
+        return conjugate_transpose(
+            _lu_solve(packed, pivots, conjugate_transpose(b), adjoint=not adjoint)
+        )
     p = _matrix_of(_permutation_of(pivots, packed.shape[-2]), packed.dtype)
     return _solve_factored(packed, p, b, adjoint=adjoint)
 
@@ -312,8 +334,9 @@ def _solve_factored(
     packed: torch.Tensor, p: torch.Tensor, b: torch.Tensor, *, adjoint: bool = False
 ) -> torch.Tensor:
     if adjoint:
-        half = solve_triangular(packed.mT, b, upper=False)
-        return p @ solve_triangular(packed.mT, half, upper=True, unit=True)
+        transposed = conjugate_transpose(packed)
+        half = solve_triangular(transposed, b, upper=False)
+        return p @ solve_triangular(transposed, half, upper=True, unit=True)
     half = solve_triangular(packed, p.mT @ b, upper=False, unit=True)
     return solve_triangular(packed, half, upper=True)
 
@@ -328,7 +351,9 @@ def _solve_ex(
     if left:
         x = _solve_factored(packed, p, right)
     else:
-        x = _solve_factored(packed, p, right.mT, adjoint=True).mT
+        x = conjugate_transpose(
+            _solve_factored(packed, p, conjugate_transpose(right), adjoint=True)
+        )
     return x.squeeze(-1) if vector else x, packed, pivots, _lu_info(packed)
 
 
@@ -350,7 +375,7 @@ def _slogdet(a: torch.Tensor) -> Carried:
 
     packed, pivots, _, sign = factor_lu(a)
     diagonal = torch.diagonal(packed, dim1=-2, dim2=-1)
-    sign = sign * torch.sign(diagonal).prod(-1)
+    sign = sign * torch.sgn(diagonal).prod(-1)
     return sign, diagonal.abs().log().sum(-1), packed, pivots
 
 

@@ -69,15 +69,17 @@ def _loop(
         return more(k, values)
 
     def step(k: torch.Tensor, *values: torch.Tensor) -> Carried:
-        # A result that is an argument itself is refused.
+        # Results of other strides are refused, and those that are arguments themselves.
         return k + 1, *(
-            new.clone() if any(new is old for old in values) else new for new in body(k, values)
+            new.clone() if any(new is old for old in values) else new.contiguous()
+            for new in body(k, values)
         )
 
     start = torch.zeros((), dtype=torch.int64, device=carried[0].device)
     if all(isinstance(x.numel(), int) and x.numel() == 1 for x in carried):
         return _padded_loop(more, body, carried)
-    found: Carried = while_loop_op(condition, step, (start, *(x.clone() for x in carried)), ())
+    first = [x.clone(memory_format=torch.contiguous_format) for x in carried]
+    found: Carried = while_loop_op(condition, step, (start, *first), ())
     return found[1:]
 
 

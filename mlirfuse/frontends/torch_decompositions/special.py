@@ -160,6 +160,9 @@ def _polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
 _ZETA_TERMS = 20
 """Largest number of terms of Hurwitz's sum before the asymptotic form."""
 
+_ZETA_FIRST_TERMS = 9
+"""Terms of it for every q; there are more of them for q of 9 and less after these."""
+
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
@@ -169,9 +172,11 @@ def zeta(s: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
     total, at = torch.zeros_like(s * q), q
     for k in range(_ZETA_TERMS):
-        used = (at <= 9) | (k < 9)
-        total = total + torch.where(used, _power(at, -s), 0)
-        at = torch.where(used, at + 1, at)
+        term, after = _power(at, -s), at + 1
+        if k >= _ZETA_FIRST_TERMS:
+            used = at <= 9
+            term, after = torch.where(used, term, 0), torch.where(used, after, at)
+        total, at = total + term, after
     tail = _power(at, -s)
     total = total + tail * at / (s - 1) + tail / 2
     factor, fall = s, tail / at

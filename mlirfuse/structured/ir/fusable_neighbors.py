@@ -171,9 +171,13 @@ def inlining_refusal(
         )
     if list(index_map) != sorted(d for d in index_map if d is not None):
         return NoMatch(Reason.INDEXING_MAP, f"{user.name} reads the value transposed")
-    loops = len(index_map) if leading else len(ops.iterator_types(user))
+    # A scalar has no loops: every tile of the nest would write it.
+    loops = len(index_map) if leading and index_map else len(ops.iterator_types(user))
     if kept and not is_identity(index_map, loops):
         return NoMatch(Reason.EXTRA_USERS, f"{producer.name} is broadcast and has other users")
+    if kept and ops.element_type(value) == "i1":
+        # IREE 3.13 makes bytes of booleans that a dispatch writes, in a loop nest that reads them.
+        return NoMatch(Reason.EXTRA_USERS, f"the booleans of {producer.name} have other users")
     return None
 
 
