@@ -40,7 +40,7 @@ def table() -> Table:
                 aten.index_select.default,
             )
         },
-        **{op: _of_long_indices(op) for op in (aten.index.Tensor, aten.index_put.default)},
+        **{op: _of_long_indices(op) for op in (aten.index.Tensor,)},
         aten.empty_permuted.default: _zeros,
         aten._embedding_bag.default: _embedding_bag,
         aten._embedding_bag_forward_only.default: _embedding_bag,
@@ -103,7 +103,8 @@ def _masked_put(
 
     mask, rest = indices[0], indices[1:]
     if mask is None or mask.dtype != torch.bool or any(index is not None for index in rest):
-        return NotImplemented
+        long = _of_long_indices(torch.ops.aten.index_put.default)
+        return long(x, indices, values, accumulate)
     if isinstance(values.numel(), int) and not values.numel():
         return x.clone()
     inner = x.shape[mask.dim() :]
