@@ -175,6 +175,20 @@ def test_shapes_and_factors(dtype):
     check(model, x, m, torch.randn(4, 1, 3, 3).to(dtype))
 
 
+def test_assignment_by_mask():
+    def model(x, mask, row, rows):
+        results = []
+        for accumulate in (False, True):
+            for values in (row, row[0], rows):
+                results.append(torch.index_put(x, (mask,), values, accumulate))
+        whole = torch.index_put(x, (x > 0,), row[0])
+        return results, whole, torch.index_put(x > 0, (mask,), row > 0)
+
+    torch.manual_seed(0)
+    mask = torch.tensor([True, False, True, False, True])
+    check(model, torch.randn(5, 3), mask, torch.randn(3), torch.randn(3, 3))
+
+
 def test_loops_over_scalars():
     def model(a):
         return torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.matrix_power(a, -2)

@@ -24,6 +24,8 @@ def table() -> Table:
         aten.roll.default: _roll,
         aten.put.default: _put,
         aten.masked_scatter.default: _masked_scatter,
+        aten.index_put.default: _masked_put,
+        aten._unsafe_index_put.default: _masked_put,
         aten.index_reduce.default: _index_reduce,
         aten.scatter.reduce: _scatter_reducing,
         aten.scatter.value_reduce: _scatter_reducing,
@@ -38,7 +40,7 @@ def table() -> Table:
                 aten.index_select.default,
             )
         },
-        **{op: _of_long_indices(op) for op in (aten.index.Tensor, aten.index_put.default)},
+        **{op: _of_long_indices(op) for op in (aten.index.Tensor,)},
         aten.empty_permuted.default: _zeros,
         aten._embedding_bag.default: _embedding_bag,
         aten._embedding_bag_forward_only.default: _embedding_bag,
@@ -88,6 +90,32 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
     taken = source.reshape(-1).index_select(0, place.clamp(0, source.numel() - 1))
     return torch.where(mask, taken.view(x.shape), x)
+
+
+def _masked_put(
+    x: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+) -> Any:
+    """`x[mask] = values` as a selection: IREE's importer repeats a value along the wrong axis."""
+    import torch
+
+    mask, rest = indices[0], indices[1:]
+    if mask is None or mask.dtype != torch.bool or any(index is not None for index in rest):
+        long = _of_long_indices(torch.ops.aten.index_put.default)
+        return long(x, indices, values, accumulate)
+    if isinstance(values.numel(), int) and not values.numel():
+        return x.clone()
+    inner = x.shape[mask.dim() :]
+    if values.dim() > len(inner) and values.shape[0] != 1:
+        rows = values.expand(values.shape[0], *inner)
+        place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+        rows = rows.index_select(0, place.clamp(0, values.shape[0] - 1)).view(x.shape)
+    else:
+        rows = (values.squeeze(0) if values.dim() > len(inner) else values).expand(x.shape)
+    there = mask.view(*mask.shape, *[1] * len(inner))
+    return torch.where(there, x + rows if accumulate else rows, x)
 
 
 def _index_reduce(

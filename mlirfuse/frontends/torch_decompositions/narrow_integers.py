@@ -73,14 +73,16 @@ def _in_32_bits(
     def narrow(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.dtype in types
 
+    def widened(value: Any) -> Any:
+        return value.to(torch.int32) if narrow(value) else value
+
     def decomposition(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(narrow, pytree.tree_leaves((args, kwargs)))):
+        if not any(map(narrow, (*args, *kwargs.values()))):  # lists hold indices and masks
             return otherwise(*args, **kwargs) if otherwise else NotImplemented
         with disable_proxy_modes_tracing():
             promised = op(*args, **kwargs)
-        wide_args, wide_kwargs = pytree.tree_map(
-            lambda value: value.to(torch.int32) if narrow(value) else value, (args, kwargs)
-        )
+        wide_args = map(widened, args)
+        wide_kwargs = {name: widened(value) for name, value in kwargs.items()}
         if narrow_type(wide_kwargs.get("dtype")):
             wide_kwargs = {**wide_kwargs, "dtype": torch.int32}
         return pytree.tree_map(
