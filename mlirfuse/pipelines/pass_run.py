@@ -155,7 +155,8 @@ class PassRunner:
                 verdict = self._permit(index)
             self._record(list(match.ops), verdict, index)
             if verdict is None and index is not None:
-                members = builders.own_copies(copied, list(found.ops))
+                with analysis_cache.rewriting(found.ops):  # they read the copies from now on
+                    members = builders.own_copies(copied, list(found.ops))
                 self._apply(Match(self._root, tuple(members)), index, context)
 
     def _candidate(self, root: ir.Operation, context: PassContext) -> set[int]:

@@ -7,11 +7,12 @@ from iree.compiler import ir
 
 from helpers.linalg_text import Function
 from helpers.shuffled import shuffle
-from mlirfuse import targets
+from mlirfuse import builders, targets
 from mlirfuse.core import MustFuseError, Reason, UsageError
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns.reduction_fusion import MAX_DEPENDENT_REDUCTIONS
 from mlirfuse.pipelines import engine
+from mlirfuse.structured.ir import analysis_cache
 
 M, N = 16, 24
 UNARY = ("math.absf", "math.exp", "arith.negf")
@@ -91,6 +92,19 @@ def test_a_producer_of_a_broadcast_is_copied_into_both_users():
     assert text.count("math.absf") == 2
     assert text.count("flow.dispatch.region") == 2
     assert [len(ops) for _, ops in groups(report)] == [2, 2]
+
+
+def test_the_cache_of_analyses_knows_that_users_read_copies(monkeypatch):
+    """It finds an op by its operands: a change that it is not told of leaves entries behind."""
+    sound, scopes = builders.own_copies, []
+
+    def own_copies(copied, group):
+        scopes.append(analysis_cache._shared.of_ops is None)
+        return sound(copied, group)
+
+    monkeypatch.setattr(builders, "own_copies", own_copies)
+    test_a_producer_of_a_broadcast_is_copied_into_both_users()
+    assert scopes == [True, True]
 
 
 def test_a_producer_whose_copies_cost_more_than_its_bytes_is_left_alone():
