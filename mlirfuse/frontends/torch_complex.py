@@ -91,7 +91,11 @@ def _split(graph: torch.fx.Graph) -> None:
             continue
         source = view.args[0]
         if dim == source.meta["val"].dim() and index in (0, 1):
-            node.replace_all_uses_with(part_of(source, index))
+            part = part_of(source, index)
+            if any(user.op == "output" for user in node.users):  # whose name the signature has
+                node.target, node.args, node.kwargs = aten.clone.default, (part,), {}
+            else:
+                node.replace_all_uses_with(part)
             changed = True
     if changed:
         graph.eliminate_dead_code()

@@ -469,7 +469,8 @@ def test_memory_of_an_import():
     peaks = measure(size / 1e9, "torch")
     interpreter = peaks.before - size
     assert peaks.before > size
-    assert peaks.together < 2 * size + interpreter
+    code = size // 4  # that the import loads; a third copy of the weights would not fit
+    assert peaks.together < 2 * size + interpreter + code
 
 
 def test_weights_in_other_layouts():

@@ -221,3 +221,9 @@ def test_results_of_half_precision():
     np.testing.assert_array_equal(arrays[0], x.numpy() + 1j * y.numpy().astype(np.complex64))
     with pytest.raises(ImportFailedError, match="is of complex32, of which IREE has no arrays"):
         mlirfuse.compile(lambda z: z.real, (torch.complex(x, y),))
+
+
+def test_parts_as_results():
+    z = numbers(3, 4)
+    check(lambda z: (z * z).real, z)
+    check(lambda z: (z.real, (2 * z).imag, z.real, z.T.imag), z)
