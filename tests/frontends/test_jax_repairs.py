@@ -7,19 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from helpers.jax_programs import check
 from helpers.stock_program import stock_program
 from mlirfuse.frontends import import_model
-
-
-def check(function, *arguments, tolerance=2e-5):
-    """Compiles a function without fusion, and compares types, shapes and values with JAX."""
-    imported = import_model(function, arguments)
-    flat = [np.asarray(a) for a in imported.flatten(*arguments)]
-    expected = jax.tree_util.tree_leaves(function(*map(jnp.asarray, arguments)))
-    for ours, theirs in zip(stock_program(imported)(*flat), expected, strict=True):
-        theirs = np.asarray(theirs)
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
 @pytest.fixture

@@ -33,8 +33,6 @@ def table() -> Table:
         aten.logsumexp.default: _logsumexp,
         aten.isfinite.default: _isfinite,
         aten.tan.default: _tan,
-        aten.angle.default: _angle,
-        aten.polar.default: _polar,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.heaviside.default: _heaviside,
@@ -246,19 +244,3 @@ def _tan(x: torch.Tensor) -> torch.Tensor:
     odd = turns - 2 * torch.floor(turns / 2) == 1
     found = torch.where(odd, -cosine / sine, sine / cosine)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
-
-
-def _angle(x: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    wide = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
-    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
-    return torch.where(wide != wide, wide, found)
-
-
-def _polar(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """IREE's importer does not broadcast the parts of a complex number."""
-    import torch
-
-    size, angle = torch.broadcast_tensors(size, angle)
-    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
