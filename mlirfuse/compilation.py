@@ -118,6 +118,11 @@ def _in_f32(imported: ImportedModel) -> ImportedModel:
     )
 
 
+def computes_f64_as_f32(report: Report) -> bool:
+    """Whether a program was made in f32, since IREE has no code for an op in f64."""
+    return any(note.startswith(F64_AS_F32) for note in report.notes)
+
+
 @dataclasses.dataclass(slots=True)
 class Compilation:
     """One compilation.
@@ -281,7 +286,7 @@ class Compilation:
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
-        if any(note.startswith(F64_AS_F32) for note in report.notes):  # of a cached program too
+        if computes_f64_as_f32(report):  # of a cached program too
             imported = _in_f32(imported)
         manifest = Manifest(
             device=self.compiler.target.device,

@@ -242,7 +242,7 @@ class _Graph:
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         from mlirfuse import api
-        from mlirfuse.compilation import F64_AS_F32
+        from mlirfuse.compilation import computes_f64_as_f32
         from mlirfuse.frontends.torch_graph import import_graph
 
         options = self._options
@@ -261,7 +261,7 @@ class _Graph:
             timeout=options.timeout,
             guard="off",
         )
-        if any(note.startswith(F64_AS_F32) for note in program.report.notes):
+        if computes_f64_as_f32(program.report):
             raise ImportFailedError(f"{SOURCE}: IREE lacks a function of float64 for {wanted}")
         if program.device != device.partition(":")[0]:
             device = program.device  # the requested target is not the tensors' machine

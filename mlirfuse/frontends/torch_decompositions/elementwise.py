@@ -32,7 +32,6 @@ def table() -> Table:
         **{op.Scalar_Tensor: _bitwise_with_scalar(op.Tensor) for op in shifts},
         aten.logsumexp.default: _logsumexp,
         aten.isfinite.default: _isfinite,
-        aten.tan.default: _tan,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.heaviside.default: _heaviside,
@@ -223,24 +222,3 @@ def _isfinite(x: torch.Tensor) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return torch.ones_like(x, dtype=torch.bool)
     return x.abs() < math.inf
-
-
-_HALF_PI = (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8)
-"""Parts of pi / 2; products of the first two with small integers are exact in float32."""
-
-
-def _tan(x: torch.Tensor) -> torch.Tensor:
-    """From the angle to the nearest pole or zero: IREE's has an error of 3e-4 near the poles."""
-    import torch
-
-    if x.dtype.is_complex:
-        return NotImplemented
-    wide = x.to(torch.float32 if is_half(x.dtype) else torch.result_type(x, 1.0))
-    turns = torch.round(wide * (2 / math.pi))
-    rest = wide
-    for part in _HALF_PI:
-        rest = rest - turns * part
-    sine, cosine = torch.sin(rest), torch.cos(rest)
-    odd = turns - 2 * torch.floor(turns / 2) == 1
-    found = torch.where(odd, -cosine / sine, sine / cosine)
-    return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
