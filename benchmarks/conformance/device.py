@@ -11,7 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.conformance.records import Record
 
 CHUNK = 40
 """Programs of one process; one that dies makes the others of its process start again."""
@@ -21,7 +24,7 @@ _COMPILED = "compiled.json"
 """File of a folder of programs: the record of their compilation, by suite."""
 
 
-def keep(folder: Path, suite: str, target: str, record: dict[str, Any]) -> None:
+def keep(folder: Path, suite: str, target: str, record: Record) -> None:
     """Writes the record of a compilation next to its programs, for `run`."""
     path = folder / _COMPILED
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -32,7 +35,7 @@ def keep(folder: Path, suite: str, target: str, record: dict[str, Any]) -> None:
 
 def run(folder: Path, results: Path) -> int:
     """Runs all programs of a folder in processes of their own, and saves the counts."""
-    from benchmarks.conformance.run import save, summary
+    from benchmarks.conformance import records
     from benchmarks.conformance.suite import Outcome
 
     programs = sorted(folder.glob("*.vmfb"))
@@ -69,14 +72,14 @@ def run(folder: Path, results: Path) -> int:
             ]
             answers.append([])
         programs = programs[len(answers) :]
-    results.mkdir(parents=True, exist_ok=True)
     bad = 0
     for suite, outcomes in found.items():
         kept = compiled[suite]
-        record = summary(outcomes, time.monotonic() - began, whole=kept["whole"])
+        record = records.summary(outcomes, kept["all_groups"])
+        record["seconds"] = round(time.monotonic() - began)
         record["versions"] = kept["versions"]
-        save(results, suite, kept["target"], record)
-        print(suite, record["counts"], flush=True)
+        records.save(results, suite, kept["target"], record)
+        print(suite, dict(records.counts(record)), flush=True)
         for problem in record["problems"][:200]:
             print(*problem, flush=True)
         bad += len(record["problems"])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import collections
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks import results
-from benchmarks.conformance.run import FILE
+from benchmarks.conformance import records
+from benchmarks.conformance.records import Record
 from benchmarks.conformance.suite import Outcome
 from mlirfuse.support.atomic_file import replacing
 
@@ -54,15 +53,15 @@ def save(folder: Path = results.FOLDER) -> Path:
 
 def text(folder: Path = results.FOLDER) -> str:
     """The page."""
-    records = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    found = [(s, target, r) for s in _NAMES for target, r in records.get(s, {}).items()]
+    known = records.read_all(folder)
+    found = [(s, target, r) for s in _NAMES for target, r in known.get(s, {}).items()]
     parts = [_HEAD, "## Counts\n\n" + _counts(found)]
     for suite, target, record in found:
         parts.append(f"## {_NAMES[suite]} for {target}\n\n" + "\n".join(_details(record)))
     return "\n".join(parts)
 
 
-def _counts(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
+def _counts(found: Sequence[tuple[str, str, Record]]) -> str:
     lines = [
         "| suite | target | groups | cases | right | of those exported | "
         + " | ".join(o for o in Outcome if o != Outcome.RIGHT)
@@ -70,15 +69,21 @@ def _counts(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
         "| --- | --- | ---: | ---: | ---: | ---: |" + " ---: |" * (len(Outcome) - 1),
     ]
     for suite, target, record in found:
-        counts = record["counts"]
+        counts = records.counts(record)
         total = sum(counts.values())
         others = " | ".join(str(counts.get(o, 0)) for o in Outcome if o != Outcome.RIGHT)
-        groups = f"{record['groups']}" if record["whole"] else f"{record['groups']}, a part"
+        groups = _groups(record)
         lines.append(
             f"| {_NAMES[suite]} | {target} | {groups} | {total} | {counts.get(Outcome.RIGHT, 0)} | "
             f"{_share(counts)} | {others} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _groups(record: Record) -> str:
+    """The number of groups that were counted, and of all where it is less."""
+    number = len(record["groups"])
+    return f"{number}" if records.whole(record) else f"{number} of {record['all_groups']}"
 
 
 def _share(counts: Mapping[str, int]) -> str:
@@ -87,16 +92,15 @@ def _share(counts: Mapping[str, int]) -> str:
     return f"{100 * counts.get(Outcome.RIGHT, 0) / exported:.1f} %" if exported else "-"
 
 
-def _details(record: Mapping[str, Any]) -> Iterator[str]:
+def _details(record: Record) -> Iterator[str]:
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    part = "" if record["whole"] else ", as many as the time allowed"
     machine = f" on {record['machine']}" if "machine" in record else ""
-    yield f"{record['groups']} groups{part}; {versions}{machine}."
+    yield f"{_groups(record)} groups; {versions}{machine}."
     yield ""
-    if record["contained"]:
-        yield f"In {record['contained']} cases a rewrite or a part of mlirfuse was left out."
+    if contained := records.contained(record):
+        yield f"In {contained} cases a rewrite or a part of mlirfuse was left out."
         yield ""
-    kinds = record["by_type"]
+    kinds = records.by_type(record)
     if len(kinds) > 1:
         yield "| type | cases | right of those exported | wrong | failed |"
         yield "| --- | ---: | ---: | ---: | ---: |"

@@ -4,29 +4,31 @@
     python -m benchmarks conformance --suite=onnx --only=Attention,Resize --verbose
     python -m benchmarks conformance --suite=torch --target=cuda:sm_90 --programs=FOLDER
     python -m benchmarks conformance --run=FOLDER          # on the machine with the GPU
+    python -m benchmarks conformance --seconds=480 --resume
 
-A process that dies takes no other group along: its group is checked again, case by case.
+Results are kept by group: a run replaces the groups that it ended. A process that dies takes no
+other group along: its group is checked again, case by case.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import importlib
-import json
 import logging
 import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.conformance import device
+from benchmarks.conformance import device, records
 from benchmarks.conformance.suite import Outcome, Suite
 from mlirfuse.core import UsageError, nearest
 
@@ -35,8 +37,6 @@ SUITES = {
     "torch": "benchmarks.conformance.torch_ops:TorchOps",
     "jax": "benchmarks.conformance.jax_functions:JaxFunctions",
 }
-
-FILE = "conformance.json"
 
 GROUP_SECONDS = 900.0
 """Most seconds of one group."""
@@ -64,6 +64,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--seconds", type=float, metavar="S", help="end after S seconds, with the groups done"
     )
+    parser.add_argument(
+        "--resume", action="store_true", help="only groups that the results do not hold yet"
+    )
     parser.add_argument("--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument(
         "--programs",
@@ -88,42 +91,45 @@ def main(arguments: Sequence[str]) -> int:
     for name in given.suite.split(","):
         if name not in SUITES:
             raise UsageError(f"unknown suite '{name}'{nearest(name, SUITES)}")
-        groups = _chosen(name, given.only, given.sample)
+        groups = list(suite_of(name).groups())
+        known = records.read(given.results, name, given.target) if given.resume else None
+        chosen = _chosen(name, groups, given, known)
         began = time.monotonic()
-        found = list(_checked(name, given, groups))
-        stopped = given.seconds is not None and time.monotonic() - began > given.seconds
-        whole = not given.only and not given.sample and not stopped
-        record = summary(found, time.monotonic() - began, whole=whole)
-        record["versions"] = _versions(name)
+        found = records.summary(_checked(name, given, chosen), groups=len(groups))
+        found["seconds"] = round(time.monotonic() - began)
+        found["versions"] = _versions(name)
         if given.programs is not None:
-            device.keep(given.programs, name, given.target, record)
-        elif given.only:
-            print(json.dumps(record["counts"], indent=1))
+            device.keep(given.programs, name, given.target, found)
         else:
-            save(given.results, name, given.target, record)
-        print(f"{name} for {given.target}: {_line(record['counts'])}")
-        bad += sum(record["counts"].get(o, 0) for o in (Outcome.WRONG, Outcome.FAILED))
+            records.save(given.results, name, given.target, found)
+        counts = records.counts(found)
+        print(f"{name} for {given.target}: {_line(counts)}")
+        bad += sum(counts[o] for o in (Outcome.WRONG, Outcome.FAILED))
     return 1 if bad else 0
 
 
-def _chosen(name: str, only: str, sample: int | None) -> list[str]:
-    groups = list(suite_of(name).groups())
-    if only:
-        wanted = only.split(",")
+def _chosen(
+    name: str,
+    groups: Sequence[str],
+    given: argparse.Namespace,
+    known: records.Record | None,
+) -> list[str]:
+    """The groups to check; in a fixed random order, so that the first ones are a fair sample."""
+    if given.only:
+        wanted = given.only.split(",")
         for word in wanted:
             if word not in groups:
                 raise UsageError(f"{name} has no group '{word}'{nearest(word, groups)}")
         return wanted
-    if sample:
-        return sorted(random.Random(0).sample(groups, min(sample, len(groups))))
-    return groups
+    mixed: list[str] = random.Random(0).sample(groups, len(groups))[: given.sample]
+    return [group for group in mixed if known is None or group not in known["groups"]]
 
 
 def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterator[dict[str, Any]]:
     """Results of all groups, as dictionaries, in the order in which they end."""
     context = multiprocessing.get_context("spawn")
-    waiting = collections.deque((group, True) for group in groups)
-    busy: dict[Connection, tuple[Any, str, bool, float]] = {}
+    waiting = collections.deque(_Task(group) for group in groups)
+    busy: dict[Connection, tuple[Any, _Task]] = {}
     idle: list[tuple[Connection, Any]] = []
     done = 0
 
@@ -139,48 +145,76 @@ def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterato
     end = time.monotonic() + (given.seconds or float("inf"))
     while waiting or busy:
         if time.monotonic() > end:
-            for process, *_ in busy.values():
+            for process, _ in busy.values():
                 process.kill()
             break
         while waiting and len(busy) < given.jobs:
             pipe, process = idle.pop() if idle else start()
-            group, merged = waiting.popleft()
-            pipe.send((group, merged))
-            busy[pipe] = (process, group, merged, time.monotonic())
-        for pipe in wait(list(busy), timeout=1.0):
-            assert isinstance(pipe, Connection)
-            process, group, merged, _ = busy.pop(pipe)
-            ended = False
+            task = waiting.popleft()
+            task.since = time.monotonic()
+            pipe.send((task.group, task.next_case))
+            busy[pipe] = (process, task)
+        for ready in wait(list(busy), timeout=1.0):
+            assert isinstance(ready, Connection)
+            pipe = ready
+            process, task = busy[pipe]
             try:
                 kind, answer = pipe.recv()
             except (EOFError, OSError):
                 kind, answer = "died", f"the process died: {_exit_code(process)}"
             if kind == "case":
-                # One case of a group that killed a process before.
-                yield _shown(answer, given.verbose)
-                busy[pipe] = (process, group, merged, time.monotonic())
+                task.case, task.since = answer, time.monotonic()
                 continue
-            if kind == "done":
-                for result in answer:
-                    yield _shown(result, given.verbose)
-                idle.append((pipe, process))
-                ended = True
-            elif merged:
-                waiting.append((group, False))
-            else:
-                yield _shown(_failed(group, answer), given.verbose)
-                ended = True
-            done += ended
-            if ended and done % 25 == 0:
+            if kind == "result":
+                task.add(answer)
+                continue
+            del busy[pipe]
+            if kind == "died":
+                # Again, each case alone, without those that are known.
+                waiting.append(task.after_death(answer))
+                continue
+            idle.append((pipe, process))
+            done += 1
+            for result in [*task.results, *answer]:
+                yield _shown(result, given.verbose)
+            if done % 25 == 0:
                 print(f"{name}: {done} of {len(groups)} groups", file=sys.stderr, flush=True)
-        for pipe, (process, group, _, since) in list(busy.items()):
-            if time.monotonic() - since > GROUP_SECONDS:
+        for process, task in busy.values():
+            if time.monotonic() - task.since > GROUP_SECONDS:
                 process.kill()
-                del busy[pipe]
-                yield _shown(_failed(group, f"no end after {GROUP_SECONDS:g} s"), given.verbose)
     for pipe, process in idle:
         pipe.close()
         process.join()
+
+
+@dataclasses.dataclass(slots=True)
+class _Task:
+    """A group for a process, and the results of its cases where they run one by one."""
+
+    group: str
+    next_case: int | None = None
+    """Index of the first case to check alone; None for all cases together."""
+
+    since: float = 0.0
+    """Time in seconds when a process began with it, or with its case."""
+
+    case: str = ""
+    """The case that the process checks, where each one is checked alone."""
+
+    results: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    def add(self, results: list[dict[str, Any]]) -> None:
+        """Keeps the results of one more case."""
+        assert self.next_case is not None
+        self.results += results
+        self.next_case += 1
+
+    def after_death(self, message: str) -> _Task:
+        """The task for another process; the case in which this one died has failed."""
+        if self.next_case is None:
+            return dataclasses.replace(self, next_case=0)
+        self.add([_failed(self.case or self.group, message)])
+        return self
 
 
 def _versions(suite: str) -> dict[str, str]:
@@ -200,8 +234,6 @@ def _exit_code(process: Any) -> int | None:
 
 def _work(pipe: Connection, name: str, target: str, programs: Path | None) -> None:
     """The loop of a process: receives groups and sends results."""
-    import dataclasses
-
     from benchmarks.conformance.check import Checker
 
     logging.getLogger("mlirfuse").setLevel(logging.ERROR)
@@ -209,40 +241,16 @@ def _work(pipe: Connection, name: str, target: str, programs: Path | None) -> No
     checker = Checker(suite, target, programs)
     while True:
         try:
-            group, merged = pipe.recv()
+            group, first = pipe.recv()
         except EOFError:
             return
-        if merged:
+        if first is None:
             pipe.send(("done", [dataclasses.asdict(r) for r in checker.group(group)]))
             continue
-        for case in suite.cases(group):
-            for result in _alone(checker, case, programs):
-                pipe.send(("case", result))
+        for case in suite.cases(group)[first:]:
+            pipe.send(("case", case.name))
+            pipe.send(("result", [dataclasses.asdict(r) for r in checker.check([case])]))
         pipe.send(("done", []))
-
-
-def _alone(checker: Any, case: Any, programs: Path | None) -> Iterator[dict[str, Any]]:
-    """Checks a case in a fork, whose death is the case's failure."""
-    import dataclasses
-    import os
-    import pickle
-
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        with os.fdopen(write, "wb") as stream:
-            found = [dataclasses.asdict(r) for r in checker.check([case])]
-            stream.write(pickle.dumps(found))
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as stream:
-        data = stream.read()
-    _, status = os.waitpid(child, 0)
-    if data:
-        yield from pickle.loads(data)
-    else:
-        yield _failed(case.name, f"the process died: status {status}")
 
 
 def _shown(result: dict[str, Any], verbose: bool) -> dict[str, Any]:
@@ -252,40 +260,5 @@ def _shown(result: dict[str, Any], verbose: bool) -> dict[str, Any]:
     return result
 
 
-def summary(found: Iterable[dict[str, Any]], seconds: float, *, whole: bool) -> dict[str, Any]:
-    """Counts of outcomes, in all and by element type, and every case that is not right."""
-    counts: collections.Counter[str] = collections.Counter()
-    by_type: dict[str, collections.Counter[str]] = {}
-    problems = []
-    groups = set()
-    contained = 0
-    for result in found:
-        counts[result["outcome"]] += 1
-        parts = result["case"].split("/")
-        groups.add(parts[0])
-        kind = parts[1] if len(parts) > 2 else "-"
-        by_type.setdefault(kind, collections.Counter())[result["outcome"]] += 1
-        contained += result["contained"]
-        if result["outcome"] != Outcome.RIGHT:
-            problems.append([result["case"], result["outcome"], result["detail"]])
-    return {
-        "groups": len(groups),
-        "whole": whole,
-        "seconds": round(seconds),
-        "counts": dict(counts),
-        "by_type": {kind: dict(count) for kind, count in sorted(by_type.items())},
-        "contained": contained,
-        "problems": sorted(problems),
-    }
-
-
-def save(folder: Path, suite: str, target: str, record: dict[str, Any]) -> None:
-    """Puts the record of a suite on a target into the results."""
-    path = folder / FILE
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known.setdefault(suite, {})[target] = record
-    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-
-
-def _line(counts: dict[str, int]) -> str:
+def _line(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{counts[o]} {o}" for o in Outcome if counts.get(o))
