@@ -14,10 +14,11 @@ Source: the priority queue is that of XLA's PriorityFusion.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from iree.compiler import ir
 
@@ -272,8 +273,55 @@ class _Search:
                 text = f"{name} has more dimensions than the last result of the group"
                 return NoMatch(Reason.EXTRA_USERS, text)
         members = self._in_order(group.members)
-        refusal = legality.resource_refusal(members, self.target)
+        refusal = self._broadcast_refusal(group) or legality.resource_refusal(members, self.target)
         return refusal or self.rules.admits(members)
+
+    def _broadcast_refusal(self, group: Group) -> NoMatch | None:
+        """Refuses results of the group that another member reads through a broadcast in between.
+
+        The loops of that member are more than those of the result, so that each of their tiles
+        would write it.
+        """
+        if len(group.outputs) < 2:
+            return None
+        computes = {value: m for m in group.members for value in self.info[m].outputs}
+        results = {self._written(value, computes) for value in group.outputs}
+        read = [
+            (computes[value], user, value)
+            for user in group.members
+            for value in self.info[user].inputs
+            if value in computes
+        ]
+        above = collections.defaultdict(list)
+        for producer, user, _ in read:
+            above[user].append(producer)
+        work = [p for p, user, value in read if self._is_broadcast(p, user, value)]
+        below = set(work)
+        while work:
+            for producer in above[work.pop()]:
+                if producer not in below:
+                    below.add(producer)
+                    work.append(producer)
+        written = min(below & results, default=None)
+        if written is None:
+            return None
+        name = ops.described(self.info[written].op)
+        return NoMatch(Reason.EXTRA_USERS, f"{name} is broadcast and has other users")
+
+    def _written(self, value: ir.Value, computes: Mapping[ir.Value, int]) -> int:
+        """The member whose result the group writes for users of the value outside.
+
+        They get a copy of a broadcast or a transpose (`builders.regions`), which reads its operand.
+        """
+        member = computes[value]
+        moved = ops.moved_input(self.info[member].op)
+        source = None if moved is None else self.info[member].op.operands[moved]
+        return member if source not in computes else self._written(source, computes)
+
+    def _is_broadcast(self, producer: int, user: int, value: ir.Value) -> bool:
+        """Whether the user may read the value of its producer only if it is no result."""
+        verdict = self._edge_refusal(producer, user, value, True)
+        return verdict is not None and verdict.reason is Reason.EXTRA_USERS
 
     def _ends(self, group: Group) -> list[OpInfo]:
         """The ops without a user in the group."""

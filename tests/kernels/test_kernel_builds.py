@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from helpers import kernel_builds
 from helpers.kernel_runner import needs_triton, planned
+from helpers.linalg_text import Function
 from helpers.softmax_text import softmax_text
 from mlirfuse.core import CompileFailedError
 from mlirfuse.kernels import triton_compiler
@@ -56,3 +57,13 @@ def test_a_fork_that_dies_is_a_failure_of_one_kernel(program):
         build(dataclasses.replace(program, source=dies))
     assert refused.value.returncode == -6
     build(dataclasses.replace(program, num_stages=1))
+
+
+def test_the_sum_of_a_whole_tensor_is_built():
+    """A scalar result: Triton refuses a tile that is stored through one pointer."""
+    f = Function("main", (37,))
+    x = f.argument((0,), "f32")
+    with ir.Context():
+        total = f.reduce("arith.addf", f.apply("arith.mulf", x, x), (0,))
+        _, (plan,) = planned(f.finish(total), "rows")
+        assert build(plan.program)

@@ -175,9 +175,13 @@ def inlining_refusal(
     loops = len(index_map) if leading and index_map else len(ops.iterator_types(user))
     if kept and not is_identity(index_map, loops):
         return NoMatch(Reason.EXTRA_USERS, f"{producer.name} is broadcast and has other users")
+    if kept and ops.num_inputs(producer) == 0:
+        # IREE computes a filled tensor or an iota where it is read.
+        return NoMatch(Reason.EXTRA_USERS, f"{producer.name} reads nothing and has other users")
     if kept and ops.element_type(value) == "i1":
         # IREE 3.13 makes bytes of booleans that a dispatch writes, in a loop nest that reads them.
-        return NoMatch(Reason.EXTRA_USERS, f"the booleans of {producer.name} have other users")
+        detail = f"the booleans of {producer.name} have other users"
+        return NoMatch(Reason.TARGET_UNSUPPORTED, detail)
     return None
 
 
