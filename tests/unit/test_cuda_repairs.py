@@ -87,7 +87,7 @@ def test_images_with_channels_first(tmp_path):
 
 
 def test_a_gather_of_a_gather(tmp_path):
-    """The first one has wider elements than indices; its assertions keep IREE from composing them."""
+    """The first one has wider elements than indices, and assertions that are not composed."""
 
     def model(x, table, columns):
         index = torch.gather(table, 1, x.to(torch.int64))
