@@ -1,5 +1,7 @@
 """Ops that IREE compiles wrong for CUDA: the other form computes the same, and has no such op."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -84,6 +86,22 @@ def test_images_with_channels_first(tmp_path):
     assert "tensor<2x14x22x8xf16>" in text, "the image has its channels last"
     expected = model(*(value.float() for value in arguments))
     np.testing.assert_allclose(results[0].astype(np.float32), expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_dilated_taps(dims, tmp_path):
+    """A grouped transposed convolution; several channels of a group share its dilated taps."""
+    convolution = F.conv_transpose1d if dims == 1 else F.conv_transpose2d
+
+    def model(x, w, b):
+        return convolution(x, w, b, stride=3, padding=1, output_padding=2, groups=2, dilation=4)
+
+    shapes = ((2, 4, *[5] * dims), (4, 3, *[4] * dims), (6,))
+    arguments = [torch.randn(s).half() for s in shapes]
+    text, results = repaired(model, arguments, tmp_path)
+    assert "* 4" in text
+    assert not re.search(r"linalg.generic[^\n]*\* 4[^\n]*reduction", text)
+    np.testing.assert_allclose(results[0], model(*arguments).numpy(), rtol=2e-2, atol=2e-2)
 
 
 def test_a_gather_of_a_gather(tmp_path):
