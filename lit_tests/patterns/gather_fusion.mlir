@@ -248,3 +248,65 @@ func.func @no_fusion_transposed_table(%t: tensor<32x8xf32>, %i: tensor<8xi64>) -
   } -> tensor<8x32xf32>
   return %y : tensor<8x32xf32>
 }
+
+// -----
+
+#i = affine_map<(i, j) -> (i)>
+#j = affine_map<(i, j) -> (j)>
+#ij = affine_map<(i, j) -> (i, j)>
+
+// The second gather reads rows that other tiles of the first one hold, though the shapes are equal.
+// CHECK-LABEL: @no_fusion_gather_of_a_gather
+// CHECK-NOT: flow.dispatch.region
+func.func @no_fusion_gather_of_a_gather(%t: tensor<6x4xf32>, %r: tensor<3xi64>, %c: tensor<4xi64>) -> tensor<3x4xf32> {
+  %e = tensor.empty() : tensor<3x4xf32>
+  %g = linalg.generic {indexing_maps = [#i, #j, #ij], iterator_types = ["parallel", "parallel"]} ins(%r, %c : tensor<3xi64>, tensor<4xi64>) outs(%e : tensor<3x4xf32>) {
+  ^bb0(%a: i64, %b: i64, %o: f32):
+    %k = arith.index_cast %a : i64 to index
+    %l = arith.index_cast %b : i64 to index
+    %x = tensor.extract %t[%k, %l] : tensor<6x4xf32>
+    linalg.yield %x : f32
+  } -> tensor<3x4xf32>
+  %h = linalg.generic {indexing_maps = [#i, #j, #ij], iterator_types = ["parallel", "parallel"]} ins(%r, %c : tensor<3xi64>, tensor<4xi64>) outs(%e : tensor<3x4xf32>) {
+  ^bb0(%a: i64, %b: i64, %o: f32):
+    %k = arith.index_cast %a : i64 to index
+    %l = arith.index_cast %b : i64 to index
+    %x = tensor.extract %g[%k, %l] : tensor<3x4xf32>
+    linalg.yield %x : f32
+  } -> tensor<3x4xf32>
+  return %h : tensor<3x4xf32>
+}
+
+// -----
+
+#i = affine_map<(i, j) -> (i)>
+#ij = affine_map<(i, j) -> (i, j)>
+
+// The table is computed from the same tensor as the other factor: it is no part of the group.
+// CHECK-LABEL: @table_stays_outside
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: math.tanh
+// CHECK: flow.dispatch.region
+// CHECK: tensor.extract %[[T]]
+// CHECK: math.exp
+func.func @table_stays_outside(%x: tensor<8x4xf32>, %r: tensor<8xi64>) -> tensor<8x4xf32> {
+  %e = tensor.empty() : tensor<8x4xf32>
+  %t = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x4xf32>) outs(%e : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.tanh %a : f32
+    linalg.yield %v : f32
+  } -> tensor<8x4xf32>
+  %g = linalg.generic {indexing_maps = [#i, #ij], iterator_types = ["parallel", "parallel"]} ins(%r : tensor<8xi64>) outs(%e : tensor<8x4xf32>) {
+  ^bb0(%a: i64, %o: f32):
+    %k = arith.index_cast %a : i64 to index
+    %d = linalg.index 1 : index
+    %v = tensor.extract %t[%k, %d] : tensor<8x4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8x4xf32>
+  %y = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%g : tensor<8x4xf32>) outs(%e : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}

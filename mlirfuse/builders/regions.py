@@ -71,6 +71,14 @@ def ungroup(region: ir.Operation) -> None:
     region.erase()
 
 
+def enclosing(op: ir.Operation | None) -> ir.Operation | None:
+    """The dispatch region around an op; None without one."""
+    while op is not None and op.name != ops.REGION:
+        parent = op.parent
+        op = parent.operation if parent is not None else None
+    return op
+
+
 def make_room(group: list[ir.Operation]) -> ir.Operation:
     """The op before which one op can replace the group.
 

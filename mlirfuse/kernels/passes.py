@@ -17,7 +17,7 @@ from mlirfuse.core import (
     PassContext,
     Reason,
 )
-from mlirfuse.kernels import extern_dispatch, triton_compiler
+from mlirfuse.kernels import alignment, extern_dispatch, triton_compiler
 from mlirfuse.kernels.plan import Kernel, Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.support.contained import described, trace
@@ -82,7 +82,8 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
         )
-    return Match(region, (region,), plan)
+    aligned = alignment.with_alignments(plan, list(region.results))
+    return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
 
 
 def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:

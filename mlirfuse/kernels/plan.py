@@ -18,6 +18,9 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.problem import Problem
 
+ALIGNMENT = 16
+"""Bytes to which kernels take buffers as aligned, unless `Program.alignments` says otherwise."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extent:
@@ -69,6 +72,8 @@ class Program:
       num_stages: depth of the software pipeline of loads.
       cluster_size: CTAs along x of a thread block cluster.
       max_registers: registers of a thread at most; 0 for no limit.
+      alignments: bytes to which each tensor of `arguments` is aligned; empty where all are to
+        `ALIGNMENT`.
     """
 
     entry: str
@@ -78,6 +83,12 @@ class Program:
     num_stages: int
     cluster_size: int = 1
     max_registers: int = 0
+    alignments: tuple[int, ...] = ()
+
+    @property
+    def in_gluon(self) -> bool:
+        """Whether the kernel is one in Gluon."""
+        return "@gluon.jit" in self.source
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

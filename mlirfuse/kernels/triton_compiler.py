@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlirfuse.core import CompileFailedError, NoMatch, Reason
-from mlirfuse.kernels.plan import Kernel, Program
+from mlirfuse.kernels.plan import ALIGNMENT, Kernel, Program
 from mlirfuse.support import temporary
 from mlirfuse.targets.base import Target
 
@@ -98,10 +98,12 @@ def build(program: Program, arch: str) -> Kernel:
     with temporary.folder("mlirfuse-kernel-") as folder:
         known = ARCHITECTURES[arch]
         output = Path(folder, f"kernel.{known.suffix}")
+        tensors = sum(kind.startswith("*") for _, kind in program.arguments)
         request = {
             "entry": program.entry,
             "source": program.source,
             "arguments": program.arguments,
+            "alignments": program.alignments or [ALIGNMENT] * tensors,
             "warps": program.num_warps,
             "stages": program.num_stages,
             "cluster": program.cluster_size,

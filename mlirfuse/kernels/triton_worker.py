@@ -36,9 +36,6 @@ def load(source: str, name: str) -> ModuleType:
 PTX_VERSION = 80
 """The newest PTX that is written: later ones are refused by drivers older than CUDA 12.0."""
 
-ALIGNMENT = 16
-"""Bytes to which every buffer of IREE is aligned, at least."""
-
 
 def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
     """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
@@ -104,9 +101,8 @@ def main() -> None:
     module = load(request["source"], request["entry"])
     arguments = request["arguments"]
     attributes = {
-        (number,): [["tt.divisibility", ALIGNMENT]]
-        for number, (_, kind) in enumerate(arguments)
-        if kind.startswith("*")
+        (number,): [["tt.divisibility", alignment]]
+        for number, alignment in enumerate(request["alignments"])
     }
     hip = request["backend"] == "hip"
     entry = getattr(module, request["entry"])

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, run
+from helpers.kernel_runner import close, draw, needs_triton, planned, run
 from helpers.linalg_text import Function
 from helpers.norm_text import EPSILON, layer_norm, rms_norm, silu
+from mlirfuse.kernels import triton_compiler
 
 
 def sigmoid(z):
@@ -58,3 +60,48 @@ def test_gate_and_residual(interpreter):
     a, g, z, r = (array.astype(np.float64) for array in arrays)
     n = a / np.sqrt((a * a).mean(1, keepdims=True) + EPSILON) * g
     close(found, r + n * z * sigmoid(z), "f32")
+
+
+SCALARS = """
+#v = affine_map<(i) -> (i)>
+#s = affine_map<(i) -> ()>
+#n = affine_map<() -> ()>
+func.func @main(%x: tensor<5xf32>, %y: tensor<5xf32>, %z: tensor<f32>)
+    -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %a = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%x : tensor<5xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%in: f32, %out: f32):
+    %p = arith.addf %in, %out : f32
+    linalg.yield %p : f32
+  } -> tensor<f32>
+  %b = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%y : tensor<5xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%in: f32, %out: f32):
+    %p = arith.addf %in, %out : f32
+    linalg.yield %p : f32
+  } -> tensor<f32>
+  %c = linalg.generic {indexing_maps = [#n, #n, #n, #n], iterator_types = []}
+      ins(%a, %b, %z : tensor<f32>, tensor<f32>, tensor<f32>) outs(%e : tensor<f32>) {
+  ^bb0(%i: f32, %j: f32, %k: f32, %out: f32):
+    %p = arith.mulf %i, %j : f32
+    %q = arith.addf %p, %k : f32
+    linalg.yield %q : f32
+  } -> tensor<f32>
+  return %a, %b, %c : tensor<f32>, tensor<f32>, tensor<f32>
+}
+"""
+
+
+@needs_triton
+def test_results_of_rank_zero(interpreter):
+    arrays = [draw((5,), "f32", 1), draw((5,), "f32", 2), draw((), "f32", 3)]
+    found = run(interpreter, SCALARS, "rows", [np.asarray(a) for a in arrays], [()] * 3)
+    x, y, z = (array.astype(np.float64) for array in arrays)
+    for got, expected in zip(found, (x.sum(), y.sum(), x.sum() * y.sum() + z), strict=True):
+        close(got, expected, "f32")
+    with ir.Context():
+        _, (plan,) = planned(SCALARS, "rows")
+        assert triton_compiler.build(plan.program, "sm_90").code

@@ -1,5 +1,7 @@
 """Ops that IREE compiles wrong for CUDA: the other form computes the same, and has no such op."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -7,13 +9,15 @@ from iree.compiler import ir
 from torch.nn import functional as F
 
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.builders import codegen_repairs, cuda_repairs
+from mlirfuse.builders import codegen_repairs
 from mlirfuse.compilation import open_model, resolved
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.runtime import isolated
 from mlirfuse.runtime.arrays import numpy_of
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.targets import parse
+
+CUDA = parse("cuda:sm_90")
 
 
 def repaired(model, arguments, tmp_path, *flags):
@@ -32,8 +36,8 @@ def repaired(model, arguments, tmp_path, *flags):
         imported = work.imported
     with ir.Context():
         module = ir.Module.parseFile(str(normalized))
-        assert cuda_repairs.repair(module)
-        assert not cuda_repairs.repair(module), "a repair that repeats"
+        assert codegen_repairs.repair_grouped(module, CUDA)
+        assert not codegen_repairs.repair_grouped(module, CUDA), "a repair that repeats"
         module.operation.verify()
         text = str(module)
         rewritten = tmp_path / "repaired.mlir"
@@ -82,6 +86,85 @@ def test_images_with_channels_first(tmp_path):
     assert "tensor<2x14x22x8xf16>" in text, "the image has its channels last"
     expected = model(*(value.float() for value in arguments))
     np.testing.assert_allclose(results[0].astype(np.float32), expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_dilated_taps(dims, tmp_path):
+    """A grouped transposed convolution; several channels of a group share its dilated taps."""
+    convolution = F.conv_transpose1d if dims == 1 else F.conv_transpose2d
+
+    def model(x, w, b):
+        return convolution(x, w, b, stride=3, padding=1, output_padding=2, groups=2, dilation=4)
+
+    shapes = ((2, 4, *[5] * dims), (4, 3, *[4] * dims), (6,))
+    arguments = [torch.randn(s).half() for s in shapes]
+    text, results = repaired(model, arguments, tmp_path)
+    assert "* 4" in text
+    assert not re.search(r"linalg.generic[^\n]*\* 4[^\n]*reduction", text)
+    np.testing.assert_allclose(results[0], model(*arguments).numpy(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_gather_of_a_gather(tmp_path):
+    """The first one has wider elements than indices, and assertions that are not composed."""
+
+    def model(x, table, columns):
+        index = torch.gather(table, 1, x.to(torch.int64))
+        return index.index_select(1, columns)
+
+    x = torch.randint(0, 6, (5, 4)).float()
+    table, columns = torch.arange(30).view(5, 6) * 10, torch.tensor([3, 0, 1])
+    text, results = repaired(model, (x, table, columns), tmp_path)
+    assert text.count("flow.dispatch.region") == 1
+    assert text.index("cf.assert") < text.index("flow.return") < text.rindex("tensor.extract ")
+    np.testing.assert_array_equal(results[0], model(x, table, columns).numpy())
+
+
+def test_results_with_fewer_dimensions(tmp_path):
+    """Adaptive pooling: sums of windows, and the sizes of the windows."""
+
+    def model(x):
+        return torch.ops.aten._adaptive_avg_pool3d(x, (2, 2, 2))
+
+    x = torch.randn(2, 3, 4, 4, 4)
+    text, results = repaired(model, (x,), tmp_path)
+    assert ":2 = linalg.generic" not in text
+    np.testing.assert_allclose(results[0], model(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+SUMS = """
+#v = affine_map<(i) -> (i)>
+#s = affine_map<(i) -> ()>
+util.func public @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = arith.constant 0.0 : f32
+  %r:2 = flow.dispatch.region -> (tensor<f32>, tensor<f32>) {
+    %e = tensor.empty() : tensor<f32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+    %a = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+        ins(%x : tensor<3xf32>) outs(%f : tensor<f32>) {
+    ^bb0(%in: f32, %out: f32):
+      %p = arith.addf %in, %out : f32
+      linalg.yield %p : f32
+    } -> tensor<f32>
+    %b = linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+        ins(%y : tensor<3xf32>) outs(%f : tensor<f32>) {
+    ^bb0(%in: f32, %out: f32):
+      %p = arith.addf %in, %out : f32
+      linalg.yield %p : f32
+    } -> tensor<f32>
+    flow.return %a, RETURNED : tensor<f32>, tensor<f32>
+  }
+  util.return %r#0, %r#1 : tensor<f32>, tensor<f32>
+}
+"""
+
+
+@pytest.mark.parametrize(("returned", "undone"), [("%b", True), ("%e", False)])
+def test_two_reductions_to_scalars(returned, undone):
+    with ir.Context():
+        module = ir.Module.parse(SUMS.replace("RETURNED", returned))
+        assert codegen_repairs.repair_grouped(module, CUDA) == undone
+        module.operation.verify()
+        assert ("flow.dispatch.region" not in str(module)) == undone
 
 
 def test_only_cuda_is_repaired():

@@ -30,6 +30,9 @@ T = TypeVar("T")
 _VIEWS = ops.RESHAPES | {"iree_tensor_ext.compute_barrier.start"}
 """Ops without effect on memory."""
 
+ONE_ELEMENT = "tl.arange(0, 1)[:, None]"
+"""The offset of the one element of a tensor, as a tile."""
+
 
 def attempted(step: Callable[[], T | NoMatch], shared: str) -> T | NoMatch:
     """The result of analyzing or planning a region, or the refusal that it raises.
@@ -316,6 +319,8 @@ class Tiles:
             raise Unsupported(f"a result of type {result.type}")
         self.axes[result] = axes
         offset = self.space.offset(ops.shape(result), axes)
+        if offset == "0":
+            offset = ONE_ELEMENT  # a tile can be stored to a tile of pointers alone
         mask = self.space.mask(axes)
         guard = f", mask={mask}" if mask else ""
         stored = "tl.int8" if kind == "i1" else TYPES[kind]

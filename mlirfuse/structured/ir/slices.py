@@ -104,6 +104,10 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
         return NoMatch(
             Reason.EXTRA_USERS, f"{name} is larger than the result of the group's last op"
         )
+    gather = gather_of_member(group)
+    if gather is not None:
+        name = ops.described(gather)
+        return NoMatch(Reason.INDEXING_MAP, f"{name} reads the group at computed indices")
     blocker = cycle(group)
     if blocker is not None:
         name = ops.described(blocker)
@@ -128,6 +132,28 @@ def wider_result(group: list[ir.Operation]) -> ir.Operation | None:
             if wider and _is_read_outside(result, members, block):
                 return op
     return None
+
+
+def gather_of_member(group: list[ir.Operation]) -> ir.Operation | None:
+    """An op of the group whose body extracts elements of a tensor that the group computes.
+
+    A dispatch computes its ops tile by tile: a GPU's workgroup has no elements of other tiles. IREE
+    composes the indices with a member that only moves data.
+    """
+    members = set(group)
+    for op in group:
+        for value in extracted_tensors(op):
+            source = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
+            if source in members and not ops.is_projection(source):
+                return op
+    return None
+
+
+@analysis_cache.per_op
+def extracted_tensors(op: ir.Operation) -> frozenset[ir.Value]:
+    """The tensors that the op's body reads at computed indices."""
+    inner = ops.nested_ops(op) if ops.is_generic(op) else ()
+    return frozenset(o.operands[0] for o in inner if o.name == "tensor.extract")
 
 
 def cycle(group: list[ir.Operation]) -> ir.Operation | None:

@@ -91,6 +91,8 @@ def _updates(op: ir.Operation, before: ir.Operation) -> bool:
 def _continues(op: ir.Operation, group: list[ir.Operation]) -> bool:
     if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_index(op):
         return False
+    if slices.gather_of_member([*group, op]) is not None:
+        return False
     space = sorted(map(str, ops.shape(group[0].results[0])))
     return sorted(map(str, ops.shape(op.results[0]))) == space
 

@@ -1,4 +1,4 @@
-"""Ops that IREE 3.13 compiles wrong for CUDA, or not at all, in a form that it compiles right.
+"""Reductions that IREE 3.13 compiles wrong for CUDA, or not at all, and a form that it compiles.
 
     %m = linalg.generic {arith.minsi} ins(%x : tensor<64x4096xi32>)
   becomes
@@ -22,21 +22,13 @@ A sum of rows in a wider type is refused: "failed to distribute".
     %i = linalg.generic {arith.minimumf} ins(%k)
 
 A reduction that reads the index of its own loop is refused for some sizes in the same way.
-
-    %y = linalg.generic {mulf, addf} ins(%x : channels first, %w : channels last)
-  becomes
-    %t = linalg.generic {transpose} ins(%x)
-    %y = flow.dispatch.region {linalg.generic {mulf, addf} ins(%t, %w)}
-
-A convolution in half precision whose image has its channels before the pixels, and whose filter
-and result have them last, is computed as if the image had them last.
 """
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.regions import form_region, ungroup
+from mlirfuse.builders.regions import enclosing, form_region
 from mlirfuse.builders.tensors import (
     body_of,
     dynamic_sizes,
@@ -44,26 +36,19 @@ from mlirfuse.builders.tensors import (
     generic,
     scalar,
     tensor_type,
-    transpose,
 )
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.ir.strided_access import StridedDim
-from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops, classify
 
 _AS_FLOATS = {"arith.minsi": "arith.minimumf", "arith.maxsi": "arith.maximumf"}
 
 _FLOATS = {"i8": "f32", "i16": "f32", "i32": "f64"}
 """Integer type -> the float type that holds all of its numbers."""
 
-_HALF = ("f16", "bf16")
-
-_MEMOIZED = "linalg.memoized_indexing_maps"
-
 
 def repair(module: ir.Module) -> bool:
     """Rewrites all such ops; returns whether there is any."""
     changed = False
-    for form in (_extend_before, _reduce_floats, _compute_before, _transpose_image):
+    for form in (_extend_before, _reduce_floats, _compute_before):
         generics = [op for op in ops.nested_ops(module.operation) if op.name == "linalg.generic"]
         changed = any([form(op) for op in generics if len(op.results) == 1]) or changed
     return changed
@@ -91,8 +76,8 @@ def _extend_before(op: ir.Operation) -> bool:
 
 def _convert_before(op: ir.Operation, index: int, conversion: str, kind: str) -> bool:
     """Converts an input in a dispatch of its own; False where that cannot come before the op's."""
-    value, outer = ops.inputs(op)[index], _enclosing(op) or op
-    if _enclosing(ops.defining_op(value)) is not None:
+    value, outer = ops.inputs(op)[index], enclosing(op) or op
+    if enclosing(ops.defining_op(value)) is not None:
         return False
     with ir.InsertionPoint(outer), op.location:
         converted = _converted(value, conversion, kind)
@@ -133,7 +118,7 @@ def _compute_before(op: ir.Operation) -> bool:
     if len(combiner.operands) != 2 or len(elements) != 1 or None in ops.loop_sizes(op):
         return False
     kind, name = str(elements[0].type), combiner.name
-    identity, outer = tuple(range(len(kinds))), _enclosing(op) or op
+    identity, outer = tuple(range(len(kinds))), enclosing(op) or op
     with ir.InsertionPoint(op), op.location:
         computed = generic(
             ops.inputs(op),
@@ -198,47 +183,3 @@ def _reduce_floats(op: ir.Operation) -> bool:
         narrow = _converted(result, "arith.fptosi", kind)
     result.replace_all_uses_except(narrow, [_operation(narrow)])
     return True
-
-
-def _transpose_image(op: ir.Operation) -> bool:
-    """Transposes the image of a convolution whose result has its channels last."""
-    loops = classify(op) if ops.num_inputs(op) == 2 else None
-    if not isinstance(loops, ConvolutionLoops) or not loops.tap_loops:
-        return False
-    image, last = op.operands[loops.image], len(loops.image_dims) - 1
-    found = [d for d, terms in enumerate(loops.image_dims) if _reads(terms, loops.channel_loop)]
-    written = ops.indexing_maps(op)[-1] or ()
-    half = ops.element_type(image) in _HALF and None not in ops.shape(image)
-    if not half or not found or found[0] == last or written[-1] != loops.n_loop:
-        return False
-    region = _enclosing(op)
-    if region is not None and _enclosing(ops.defining_op(image)) is not None:
-        ungroup(region)
-        region = None
-    if region is None:
-        region = form_region([op])
-        op = next(o for o in ops.nested_ops(region) if o.name == "linalg.generic")
-    order = [*(d for d in range(last + 1) if d != found[0]), found[0]]
-    with ir.InsertionPoint(region), op.location:
-        op.operands[loops.image] = transpose(image, [order.index(d) for d in range(last + 1)])
-    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
-    old = maps[loops.image]
-    with op.context:
-        new = ir.AffineMap.get(old.n_dims, old.n_symbols, [old.results[d] for d in order])
-        maps[loops.image] = new
-        op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    if _MEMOIZED in op.attributes:
-        del op.attributes[_MEMOIZED]
-    return True
-
-
-def _reads(terms: StridedDim, loop: int | None) -> bool:
-    return any(term == loop for term, _ in terms)
-
-
-def _enclosing(op: ir.Operation | None) -> ir.Operation | None:
-    """The dispatch region around an op; None without one."""
-    while op is not None and op.name != ops.REGION:
-        parent = op.parent
-        op = parent.operation if parent is not None else None
-    return op
