@@ -10,7 +10,7 @@ import dataclasses
 import pickle
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,13 @@ MAX_MERGED = 48
 """Most cases of one program."""
 
 _MESSAGE_CHARS = 240
+
+_BROKEN = re.compile(
+    r"CUDA_ERROR_(?:ASSERT|ECC_UNCORRECTABLE|HARDWARE_STACK_ERROR|ILLEGAL_ADDRESS|"
+    r"ILLEGAL_INSTRUCTION|INVALID_ADDRESS_SPACE|INVALID_PC|LAUNCH_FAILED|LAUNCH_TIMEOUT|"
+    r"MISALIGNED_ADDRESS)"
+)
+"""Errors after which a process has no use of its CUDA context."""
 
 _FOLDER = re.compile(r"(?<![\w.])(?:/[\w.+-]+)+/(?=[\w.+-])")
 
@@ -167,6 +174,11 @@ class Checker:
             ],
         }
         (self._programs / f"{name}.pickle").write_bytes(pickle.dumps(kept))
+
+
+def breaks_device(results: Iterable[Result]) -> bool:
+    """Whether a case left its process without a device: its next cases fail, too."""
+    return any(_BROKEN.search(result.detail) for result in results)
 
 
 def np_array(value: Any) -> Any:

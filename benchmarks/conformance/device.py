@@ -58,7 +58,7 @@ def run(folder: Path, results: Path) -> int:
         answers = _pickles(data)
         for path, outcome in zip(chunk, answers, strict=False):
             found[path.name.partition("-")[0]] += outcome
-        if len(answers) < len(chunk):
+        if len(answers) < len(chunk) and (process.returncode or not answers):
             path = chunk[len(answers)]
             cases = pickle.loads(path.with_suffix(".pickle").read_bytes())["cases"]
             found[path.name.partition("-")[0]] += [
@@ -97,11 +97,14 @@ def _pickles(data: bytes) -> list[list[dict[str, Any]]]:
 
 
 def main(paths: list[str]) -> int:
-    """Runs programs in this process; writes an answer for each one to stdout."""
+    """Runs programs in this process; writes an answer for each one to stdout.
+
+    It ends before the others after one that breaks the device.
+    """
     import dataclasses
 
     import mlirfuse
-    from benchmarks.conformance.check import Result, judged, message
+    from benchmarks.conformance.check import Result, breaks_device, judged, message
     from benchmarks.conformance.compare import flat
     from benchmarks.conformance.suite import Case, Outcome
 
@@ -126,6 +129,8 @@ def main(paths: list[str]) -> int:
             found = [Result(case.name, Outcome.FAILED, message(error)) for case in cases]
         pickle.dump([dataclasses.asdict(r) for r in found], out)
         out.flush()
+        if breaks_device(found):
+            break
     return 0
 
 

@@ -30,6 +30,10 @@ class Form:
 
 Table = dict[str, tuple[Form, ...]]
 
+REAL = "float32 float16 bfloat16 int32 int8 uint8 bool float64 int64"
+
+COMPLEX = "complex64 complex128"
+
 
 def a(*shape: int, kind: str = "normal", dtype: str | None = None) -> Array:
     """An array argument of the case's element type, or of one of its own."""
@@ -51,9 +55,20 @@ def made(call: Callable[..., Any], *arguments: Any, dtypes: str | None = None) -
     return Form(arguments, {}, call, tuple(dtypes.split()) if dtypes else None)
 
 
+def of_types(given: Form, dtypes: str) -> Form:
+    """The form for some element types alone."""
+    return dataclasses.replace(given, dtypes=tuple(dtypes.split()))
+
+
 def table(module: str, names: str, *forms: Form) -> Table:
     """The same forms for several functions of a module."""
     return {f"{module}.{name}": forms for name in names.split()}
+
+
+def angles(special: Array, *others: Form) -> tuple[Form, ...]:
+    """Forms of `atan2`, which is ambiguous for complex zeros: XLA's own rounding decides there."""
+    pair = form(special, special)
+    return (of_types(pair, REAL), of_types(form(a(24), a(24)), COMPLEX), *others)
 
 
 def joined(tables: Iterable[Table]) -> Table:

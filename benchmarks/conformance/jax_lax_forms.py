@@ -14,6 +14,7 @@ from benchmarks.conformance.jax_forms import (
     ROW,
     Table,
     a,
+    angles,
     form,
     ints,
     joined,
@@ -126,10 +127,11 @@ FORMS = joined(
         _lax("erf_inv", _UNIT, _ELEMENTWISE),
         _lax("integer_pow", form(a(9), 3), form(a(9), -2)),
         _lax(
-            "add atan2 bitwise_and bitwise_or bitwise_xor eq ge gt le lt max min mul mulhi ne "
+            "add bitwise_and bitwise_or bitwise_xor eq ge gt le lt max min mul mulhi ne "
             "nextafter sub complex",
             form(_SPECIAL, a(24, kind="special")),
         ),
+        _lax("atan2", *angles(_SPECIAL)),
         _lax("div rem", form(_SPECIAL, a(24, kind="nonzero"))),
         _lax(
             "pow",

@@ -13,6 +13,7 @@ from benchmarks.conformance.jax_forms import (
     ROW,
     Table,
     a,
+    angles,
     form,
     ints,
     joined,
@@ -64,12 +65,13 @@ FORMS = joined(
             _ELEMENTWISE,
         ),
         _np(
-            "add arctan2 atan2 bitwise_and bitwise_or bitwise_xor copysign equal float_power fmax "
+            "add bitwise_and bitwise_or bitwise_xor copysign equal float_power fmax "
             "fmin greater greater_equal heaviside hypot less less_equal logaddexp logaddexp2 "
             "logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal "
             "subtract isclose allclose array_equal array_equiv",
             *_TWO,
         ),
+        _np("arctan2 atan2", *angles(_SPECIAL, *_TWO[1:])),
         _np(
             "divide true_divide floor_divide remainder mod fmod divmod",
             form(_SPECIAL, a(24, kind="nonzero")),

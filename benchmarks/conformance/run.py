@@ -6,8 +6,8 @@
     python -m benchmarks conformance --run=FOLDER          # on the machine with the GPU
     python -m benchmarks conformance --seconds=480 --resume
 
-Results are kept by group: a run replaces the groups that it ended. A process that dies takes no
-other group along: its group is checked again, case by case.
+Results are kept by group: a run replaces the groups that it ended. A process that dies or breaks
+its device takes no other group along: its group is checked again, case by case.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ GROUP_SECONDS = 900.0
 
 def suite_of(name: str) -> Suite:
     """The suite of this name; importing it imports its framework."""
-    module, _, kind = SUITES[name].partition(":")
+    return _made(SUITES[name])
+
+
+def _made(place: str) -> Suite:
+    """The suite of a class, `module:Class`."""
+    module, _, kind = place.partition(":")
     found: Suite = getattr(importlib.import_module(module), kind)()
     return found
 
@@ -136,7 +141,7 @@ def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterato
     def start() -> tuple[Connection, Any]:
         ours, theirs = context.Pipe()
         process = context.Process(
-            target=_work, args=(theirs, name, given.target, given.programs), daemon=True
+            target=_work, args=(theirs, SUITES[name], given.target, given.programs), daemon=True
         )
         process.start()
         theirs.close()
@@ -169,9 +174,9 @@ def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterato
                 task.add(answer)
                 continue
             del busy[pipe]
-            if kind == "died":
+            if kind in ("died", "broken"):
                 # Again, each case alone, without those that are known.
-                waiting.append(task.after_death(answer))
+                waiting.append(task.after_death(answer) if kind == "died" else task.alone())
                 continue
             idle.append((pipe, process))
             done += 1
@@ -209,12 +214,15 @@ class _Task:
         self.results += results
         self.next_case += 1
 
+    def alone(self) -> _Task:
+        """The task for another process, each case alone."""
+        return dataclasses.replace(self, next_case=0) if self.next_case is None else self
+
     def after_death(self, message: str) -> _Task:
         """The task for another process; the case in which this one died has failed."""
-        if self.next_case is None:
-            return dataclasses.replace(self, next_case=0)
-        self.add([_failed(self.case or self.group, message)])
-        return self
+        if self.next_case is not None:
+            self.add([_failed(self.case or self.group, message)])
+        return self.alone()
 
 
 def _versions(suite: str) -> dict[str, str]:
@@ -232,25 +240,30 @@ def _exit_code(process: Any) -> int | None:
     return code
 
 
-def _work(pipe: Connection, name: str, target: str, programs: Path | None) -> None:
-    """The loop of a process: receives groups and sends results."""
-    from benchmarks.conformance.check import Checker
+def _work(pipe: Connection, place: str, target: str, programs: Path | None) -> None:
+    """The loop of a process: receives groups and sends results, as long as it has a device."""
+    from benchmarks.conformance.check import Checker, breaks_device
 
     logging.getLogger("mlirfuse").setLevel(logging.ERROR)
-    suite = suite_of(name)
+    suite = _made(place)
     checker = Checker(suite, target, programs)
     while True:
         try:
             group, first = pipe.recv()
         except EOFError:
             return
-        if first is None:
-            pipe.send(("done", [dataclasses.asdict(r) for r in checker.group(group)]))
-            continue
-        for case in suite.cases(group)[first:]:
+        found = [] if first is not None else checker.group(group)
+        for case in [] if first is None else suite.cases(group)[first:]:
             pipe.send(("case", case.name))
-            pipe.send(("result", [dataclasses.asdict(r) for r in checker.check([case])]))
-        pipe.send(("done", []))
+            alone = checker.check([case])
+            pipe.send(("result", [dataclasses.asdict(r) for r in alone]))
+            if breaks_device(alone):
+                pipe.send(("broken", ""))
+                return
+        if breaks_device(found):
+            pipe.send(("broken", ""))
+            return
+        pipe.send(("done", [dataclasses.asdict(r) for r in found]))
 
 
 def _shown(result: dict[str, Any], verbose: bool) -> dict[str, Any]:

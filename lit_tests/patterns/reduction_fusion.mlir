@@ -343,3 +343,47 @@ func.func @sums_of_odd_number(%x: tensor<40x48xf32>) -> (tensor<40x48xf32>, tens
   } -> tensor<40x48xf32>
   return %y, %s : tensor<40x48xf32>, tensor<40xf32>
 }
+
+// -----
+
+// The larger and the smaller one by two keys: IREE would keep their second accumulators, which start
+// from the same value, in one place.
+// CHECK-LABEL: @no_fusion_selections_share_a_start
+// CHECK: %[[A:.*]]:2 = linalg.generic {{.*}}"reduction"]}
+// CHECK: flow.dispatch.region
+// CHECK: %[[B:.*]]:2 = linalg.generic {{.*}}"reduction"]}
+// CHECK: linalg.generic {{.*}} ins(%[[B]]#0, %[[A]]#0
+// CHECK: flow.return
+// WHY-DAG: two reductions by selection start from the same value
+#mn = affine_map<(m, n) -> (m, n)>
+#m = affine_map<(m, n) -> (m)>
+#r = affine_map<(m) -> (m)>
+func.func @no_fusion_selections_share_a_start(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %high = arith.constant 0x7F800000 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %l = linalg.fill ins(%low : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %h = linalg.fill ins(%high : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %a:2 = linalg.generic {indexing_maps = [#mn, #mn, #m, #m], iterator_types = ["parallel", "reduction"]} ins(%x, %y : tensor<8x16xf32>, tensor<8x16xf32>) outs(%l, %f : tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32, %p: f32):
+    %c = arith.cmpf ogt, %o, %i : f32
+    %s = arith.select %c, %o, %i : f32
+    %t = arith.select %c, %p, %j : f32
+    linalg.yield %s, %t : f32, f32
+  } -> (tensor<8xf32>, tensor<8xf32>)
+  %b:2 = linalg.generic {indexing_maps = [#mn, #mn, #m, #m], iterator_types = ["parallel", "reduction"]} ins(%x, %y : tensor<8x16xf32>, tensor<8x16xf32>) outs(%h, %f : tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32, %p: f32):
+    %c = arith.cmpf olt, %o, %i : f32
+    %s = arith.select %c, %o, %i : f32
+    %t = arith.select %c, %p, %j : f32
+    linalg.yield %s, %t : f32, f32
+  } -> (tensor<8xf32>, tensor<8xf32>)
+  %d = linalg.generic {indexing_maps = [#r, #r, #r], iterator_types = ["parallel"]} ins(%a#0, %b#0 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.subf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %d, %a#1, %b#1 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}

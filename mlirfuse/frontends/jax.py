@@ -16,7 +16,7 @@ from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.entry_point import name_specs, unsigned_elements, with_signs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
-from mlirfuse.frontends.jax_repairs import operations, repair
+from mlirfuse.frontends.jax_repairs import operations, repaired
 from mlirfuse.frontends.jax_repairs.definitions import portable_text
 from mlirfuse.frontends.lowering import (
     convert,
@@ -260,10 +260,8 @@ def _import_module(
         with ir.Context() as context:
             # Sharding annotations and XLA's attributes, which have no meaning on one device.
             context.allow_unregistered_dialects = True
-            parsed = ir.Module.parse(text)
-            arguments, results = unsigned_elements(parsed, function)
-            repair(parsed)
-            write_module(parsed, unlowered)
+            arguments, results = unsigned_elements(ir.Module.parse(text), function)
+            write_module(repaired(lambda: ir.Module.parse(text)), unlowered)
     except ir.MLIRError as error:
         raise ImportFailedError(
             f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"

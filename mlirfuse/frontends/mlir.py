@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.frontends.entry_point import read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
-from mlirfuse.frontends.jax_repairs import operations, repair
+from mlirfuse.frontends.jax_repairs import operations, repaired
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
@@ -94,8 +94,8 @@ def _import(
         stablehlo = content.find(_STABLEHLO) >= 0
     if marked and (imported := _normalized(path, workdir, source, function, timeout)):
         return imported
-    if stablehlo and not portable and (repaired := _repaired(path, workdir, source, timeout)):
-        path, portable = repaired, True
+    if stablehlo and not portable and (changed := _repaired(path, workdir, source, timeout)):
+        path, portable = changed, True
     return lower(
         workdir,
         path,
@@ -123,12 +123,11 @@ def _repaired(
         module = parse_module(result, source)
         if not any(op.name.startswith("stablehlo.") for op in operations(module.operation)):
             return None
-        repair(module)
         # Of the same name, so that messages name the caller's file.
-        repaired = Path(workdir.name, path.name)
-        write_module(module, repaired)
+        changed = Path(workdir.name, path.name)
+        write_module(repaired(lambda: parse_module(result, source)), changed)
     result.unlink()
-    return repaired
+    return changed
 
 
 def _normalized(

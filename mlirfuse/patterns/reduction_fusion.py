@@ -81,11 +81,30 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
             Reason.TOO_MANY_OPS,
             f"more than {MAX_DEPENDENT_REDUCTIONS} reductions one after the other",
         )
+    held = [op for op in reductions if not _combines_in_registers(op)]
+    if len(held) > 1 and len({v for op in held for v in ops.inits(op)}) < sum(
+        len(op.results) for op in held
+    ):
+        return NoMatch(Reason.STRUCTURE, "two reductions by selection start from the same value")
     read = {value for op in group for value in op.operands}
     ends = [op for op in group if read.isdisjoint(op.results)]
     if reductions and len(ends) > 1:
         return NoMatch(Reason.EXTRA_USERS, f"{ends[0].name} and {ends[1].name} both end the group")
     return None
+
+
+def _combines_in_registers(op: ir.Operation) -> bool:
+    """Whether one op combines each accumulator with an element, so that the loop is vectorized.
+
+    The accumulators of other reductions stay in memory. IREE 3.13 gives two of them that start from
+    the same value one place: the maximum and the minimum of complex numbers had one imaginary part.
+    """
+    yielded = list(list(ops.body(op).operations)[-1].operands)
+    accumulators = list(ops.body(op).arguments)[ops.num_inputs(op) :]
+    return all(
+        [use.owner.operation for use in accumulator.uses] == [value.owner]
+        for accumulator, value in zip(accumulators, yielded, strict=True)
+    )
 
 
 def _depth(group: list[ir.Operation]) -> int:

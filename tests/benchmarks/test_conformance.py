@@ -1,17 +1,18 @@
 """A fixed sample of the suites of the frameworks: nothing wrong, no failure of ours."""
 
-import json
+import argparse
 
 import numpy as np
 import pytest
 import torch
 
 from benchmarks import results
-from benchmarks.conformance import page
+from benchmarks.conformance import page, records, run
 from benchmarks.conformance.check import Checker
 from benchmarks.conformance.compare import difference, flat
-from benchmarks.conformance.run import FILE, suite_of, summary
+from benchmarks.conformance.run import suite_of
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Program
+from helpers.breaking_suite import BAD
 
 SAMPLE = {
     "onnx": ("Clip", "BitShift", "RMSNormalization", "ArgMax"),
@@ -107,18 +108,80 @@ def test_a_result_of_any_value_and_containers():
     assert flat({"b": [1, None], "a": (2,)}) == [2, 1]
 
 
-def test_summary_counts_types():
-    found = [
-        {"case": "add/float32/0", "outcome": Outcome.RIGHT, "detail": "", "contained": True},
-        {"case": "add/int32/0", "outcome": Outcome.WRONG, "detail": "x", "contained": False},
-    ]
-    record = summary(found, 2.0, whole=True)
-    assert record["by_type"] == {"float32": {Outcome.RIGHT: 1}, "int32": {Outcome.WRONG: 1}}
-    assert record["contained"] == 1
-    assert record["problems"] == [["add/int32/0", Outcome.WRONG, "x"]]
+def case(name, outcome=Outcome.RIGHT, detail="", contained=False):
+    return {"case": name, "outcome": outcome, "detail": detail, "contained": contained}
+
+
+FOUND = [
+    case("add/float32/0", contained=True),
+    case("add/float32/1"),
+    case("add/int32/0", Outcome.WRONG, "x"),
+    case("Abs"),
+    case("mul/int32/0", Outcome.FAILED, "y"),
+]
+
+
+def test_summary_counts_groups_and_types():
+    record = records.summary(FOUND, groups=3)
+    assert list(record["groups"]) == ["Abs", "add", "mul"]
+    assert record["groups"]["add"] == {
+        "types": {"float32": {Outcome.RIGHT: 2}, "int32": {Outcome.WRONG: 1}},
+        "contained": 1,
+    }
+    assert record["groups"]["Abs"]["types"] == {"-": {Outcome.RIGHT: 1}}
+    problems = [("add/int32/0", Outcome.WRONG, "x"), ("mul/int32/0", Outcome.FAILED, "y")]
+    assert record["problems"] == problems
+    assert records.counts(record) == {Outcome.RIGHT: 3, Outcome.WRONG: 1, Outcome.FAILED: 1}
+    assert records.by_type(record) == {
+        "-": {Outcome.RIGHT: 1},
+        "float32": {Outcome.RIGHT: 2},
+        "int32": {Outcome.WRONG: 1, Outcome.FAILED: 1},
+    }
+    assert records.contained(record) == 1
+    assert records.whole(record)
+    assert not records.whole(records.summary(FOUND[:3], groups=3))
+
+
+def test_a_run_replaces_its_groups():
+    known = records.summary(FOUND, groups=4) | {"seconds": 5}
+    found = records.summary([case("add/float32/0")], groups=4) | {"seconds": 2, "machine": "m"}
+    together = records.merged(known, found)
+    assert list(together["groups"]) == ["Abs", "add", "mul"]
+    assert together["groups"]["add"] == {"types": {"float32": {Outcome.RIGHT: 1}}, "contained": 0}
+    assert [problem[0] for problem in together["problems"]] == ["mul/int32/0"]
+    assert (together["seconds"], together["machine"]) == (7, "m")
+
+
+def test_saved_records_are_merged_and_resumed(tmp_path):
+    records.save(tmp_path, "torch", "cpu", records.summary(FOUND[:3], groups=4))
+    records.save(tmp_path, "torch", "cuda", records.summary(FOUND[:1], groups=4))
+    records.save(tmp_path, "torch", "cpu", records.summary(FOUND[3:], groups=4))
+    known = records.read(tmp_path, "torch", "cpu")
+    assert records.counts(known) == records.counts(records.summary(FOUND, groups=4))
+    assert [tuple(p) for p in known["problems"]] == records.summary(FOUND, groups=4)["problems"]
+    assert records.counts(records.read(tmp_path, "torch", "cuda")) == {Outcome.RIGHT: 1}
+    assert records.read(tmp_path, "onnx", "cpu") is None
+    given = argparse.Namespace(only="", sample=None)
+    groups = ["add", "Abs", "sub", "mul"]
+    assert run._chosen("torch", groups, given, known) == ["sub"]
+    assert sorted(run._chosen("torch", groups, given, None)) == sorted(groups)
+    given = argparse.Namespace(only="add", sample=None)
+    assert run._chosen("torch", groups, given, known) == ["add"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_case_that_ends_its_process_or_breaks_its_device_takes_no_other_along(monkeypatch, jobs):
+    monkeypatch.setitem(run.SUITES, "breaking", "helpers.breaking_suite:Breaking")
+    given = argparse.Namespace(target="cpu", programs=None, jobs=jobs, seconds=None, verbose=False)
+    groups = run.suite_of("breaking").groups()
+    found = list(run._checked("breaking", given, list(groups)))
+    assert len(found) == len({result["case"] for result in found}) == 4 * len(groups)
+    bad = {r["case"]: r["detail"] for r in found if r["outcome"] is not Outcome.NOT_EXPORTED}
+    assert set(bad) == {f"breaks/float32/{BAD}", f"dies/float32/{BAD}"}
+    assert bad[f"dies/float32/{BAD}"] == "the process died: 3"
+    assert "CUDA_ERROR_MISALIGNED_ADDRESS" in bad[f"breaks/float32/{BAD}"]
 
 
 def test_the_page_is_that_of_the_results():
     assert page.text() == page.PAGE.read_text(encoding="utf-8")
-    records = json.loads((results.FOLDER / FILE).read_text(encoding="utf-8"))
-    assert set(records) <= {"onnx", "torch", "jax"}
+    assert set(records.read_all(results.FOLDER)) <= {"onnx", "torch", "jax"}

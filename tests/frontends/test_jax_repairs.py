@@ -217,3 +217,49 @@ def test_repairs_of_stablehlo_text():
     assert imported.frontend == "mlir"
     for ours, theirs in zip(stock_program(imported)(a), function(a), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_dead_values_of_loops_that_calls_read(rng):
+    """The gradient of a scan reads two of its three stacks; functions write all of them."""
+    x = rng.standard_normal((2, 3, 4)).astype(np.float32)
+
+    def gradient(x):
+        def scan(x):
+            return lax.scan(lambda c, r: (jnp.tanh(c + r), c), x[0], x)[1]
+
+        result, pull_back = jax.vjp(scan, x)
+        return pull_back(jnp.ones_like(result))
+
+    check(gradient, x)
+    check(gradient, x.astype(np.complex64))
+
+
+def test_largest_elements_of_an_export():
+    """A composite there, which IREE 3.13 lowers as its own `top_k`: NaN and ties in any order."""
+    for dtype in (np.float64, np.int64):
+        x = np.array([[1, 3, 3, -2, 3, 0], [0, 0, -1, 5, 5, 5]], dtype)
+        if dtype is np.float64:
+            x[0, 3] = np.nan
+        with jax.enable_x64(True):
+            exported = jax.export.export(jax.jit(lambda x: lax.top_k(x, 4)))(x)
+            expected = [np.asarray(v) for v in lax.top_k(x, 4)]
+        values, indices = stock_program(import_model(exported, None))(x)
+        np.testing.assert_array_equal(values, expected[0])
+        np.testing.assert_array_equal(indices, expected[1])
+
+
+def test_powers_and_roots_of_complex128():
+    with jax.enable_x64(True):
+        z = np.array([0, 1, -1, 1j, -2 - 1j, np.inf, 0, 0, 0], np.complex128)
+        w = np.array([0, 2, 0.5, -1j, 1 + 1j, 0, 1 + 1j, -1, 2.5], np.complex128)
+        check(lambda z, w: lax.pow(z, w)[6:], z, w)
+        check(lambda z: lax.rsqrt(z), z[:6])
+
+
+def test_the_range_of_complex_numbers(rng):
+    """The largest and the smallest have imaginary parts of their own."""
+    import mlirfuse
+
+    x = (rng.standard_normal((5, 6)) + 1j * rng.standard_normal((5, 6))).astype(np.complex64)
+    program = mlirfuse.compile(jnp.ptp, (x,), cache=False)
+    np.testing.assert_allclose(program(x), jnp.ptp(x), rtol=1e-5)

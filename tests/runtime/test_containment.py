@@ -18,8 +18,9 @@ from mlirfuse.backend import fallback, grouping
 from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import ImportFailedError, MustFuseError, PassFailedError, Reason
 from mlirfuse.explain import files, graph, page, plain
-from mlirfuse.frontends import lowering, torch_decompositions
+from mlirfuse.frontends import jax_repairs, lowering, torch_decompositions
 from mlirfuse.frontends.jax_repairs import elementwise as jax_elementwise
+from mlirfuse.frontends.jax_repairs.dead_values import remove_dead_values
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
@@ -183,6 +184,20 @@ def test_a_repair_of_one_op_is_left_out(monkeypatch):
     for ours, theirs in zip(program(x), (x**x, np.exp(x)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     assert list(fell_back(program.report)) == ["the repair of stablehlo.power"]
+
+
+def test_a_repair_of_a_whole_jax_module_is_left_out(monkeypatch):
+    def half(module):
+        for op in reversed(list(module.body.operations)):
+            op.operation.erase()
+        fail()
+
+    steps = [half if s is remove_dead_values else s for s in jax_repairs._STEPS]
+    monkeypatch.setattr(jax_repairs, "_STEPS", tuple(steps))
+    x = np.array([1.5, 2.0], np.float32)
+    program = mlirfuse.compile(jax.jit(jnp.exp), (x,), cache=False)
+    np.testing.assert_allclose(program(x), np.exp(x), rtol=1e-5)
+    assert list(fell_back(program.report)) == ["half"]
 
 
 def test_a_decomposition_is_left_out(monkeypatch):

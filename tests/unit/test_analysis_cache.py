@@ -6,13 +6,14 @@ import pytest
 from iree.compiler import ir
 
 from mlirfuse import targets
+from mlirfuse.builders import regions
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import engine
 from mlirfuse.structured.expr import upstream_math
 from mlirfuse.structured.expr.expressions import define, start
 from mlirfuse.structured.expr.nodes import Element
-from mlirfuse.structured.ir import analysis_cache, ops
+from mlirfuse.structured.ir import analysis_cache, ops, slices
 
 PATTERNS = Path(__file__).parents[2] / "lit_tests" / "patterns"
 CPU = targets.parse("cpu:x86-64-v4")
@@ -205,3 +206,28 @@ def test_upstream_math_ends_at_a_contraction_alone(two):
     assert upstream_math.holds(last.results[0], upstream_math.ROOT)
     assert not upstream_math.holds(last.results[0], upstream_math.EXPONENTIAL)
     assert not upstream_math.holds(first.operands[0], upstream_math.ROOT)
+
+
+def test_the_ops_around_a_group_read_what_it_reads():
+    """A group copies empty tensors: control flow around it no longer reads the original."""
+    text = """
+    util.func @main(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+      %e = tensor.empty() : tensor<4xf32>
+      %r = scf.if %c -> tensor<4xf32> {
+        %a = linalg.copy ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+        scf.yield %a : tensor<4xf32>
+      } else {
+        scf.yield %x : tensor<4xf32>
+      }
+      util.return %r : tensor<4xf32>
+    }
+    """
+    with ir.Context(), analysis_cache.run_scope():
+        module = ir.Module.parse(text)
+        nested = {op.name: op for op in ops.nested_ops(module.operation)}
+        branch, group = nested["scf.if"], [nested["linalg.copy"]]
+        assert nested["tensor.empty"].results[0] in ops.external_operands(branch)
+        with analysis_cache.rewriting(slices.changed_by(group)):
+            regions.form_region(group)
+        assert not ops.is_read(nested["tensor.empty"].results[0])
+        assert nested["tensor.empty"].results[0] not in ops.external_operands(branch)

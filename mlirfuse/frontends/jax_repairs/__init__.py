@@ -9,7 +9,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mlirfuse.frontends.containment import attempt
+from mlirfuse.core import MlirfuseError
+from mlirfuse.frontends.containment import attempt, leave_out
 from mlirfuse.frontends.jax_repairs import (
     complex_numbers,
     contractions,
@@ -31,22 +32,31 @@ from mlirfuse.frontends.jax_repairs.signs import strip_signs
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-__all__ = ["operations", "repair"]
+__all__ = ["operations", "repaired"]
 
 _Repairs = Mapping[str, "Callable[[ir.Operation], None]"]
 
 
-def repair(module: ir.Module) -> None:
-    """Applies all repairs."""
-    _remove_sharding(module)
-    _apply(module, _FIRST)
-    _apply(module, _DEFINITIONS)
-    complex_numbers.split(module)
-    # The programs' own ops need these too.
-    _apply(module, _SECOND)
-    remove_dead_values(module)
-    _apply(module, _REWRITES)
-    strip_signs(module)
+def repaired(read: Callable[[], ir.Module]) -> ir.Module:
+    """A module with all repairs, but for those that raise.
+
+    Args:
+      read: reads the module. It is read again without a step that raised: its half was changed.
+    """
+    steps = list(_STEPS)
+    while True:
+        module = read()
+        for step in steps:
+            try:
+                step(module)
+            except MlirfuseError:
+                raise
+            except Exception as error:
+                leave_out(step.__name__.strip("_"), error)
+                steps.remove(step)
+                break
+        else:
+            return module
 
 
 def _remove_sharding(module: ir.Module) -> None:
@@ -133,8 +143,14 @@ def _triangular_solve(op: ir.Operation) -> None:
 
 
 _FIRST: _Repairs = {
-    f"chlo.{name}": _complex_function
-    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")
+    **dict.fromkeys(
+        (
+            f"chlo.{name}"
+            for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh")
+        ),
+        _complex_function,
+    ),
+    "stablehlo.composite": sorting.restore_top_k,
 }
 """Ops whose programs hold ops that become programs."""
 
@@ -170,3 +186,31 @@ _REWRITES: _Repairs = {
     "stablehlo.sort": sorting.sort,
     "stablehlo.while": loops.unroll,
 }
+
+
+def _define_first(module: ir.Module) -> None:
+    _apply(module, _FIRST)
+
+
+def _define(module: ir.Module) -> None:
+    _apply(module, _DEFINITIONS)
+
+
+def _define_second(module: ir.Module) -> None:
+    _apply(module, _SECOND)
+
+
+def _rewrite(module: ir.Module) -> None:
+    _apply(module, _REWRITES)
+
+
+_STEPS: tuple[Callable[[ir.Module], None], ...] = (
+    _remove_sharding,
+    _define_first,
+    _define,
+    complex_numbers.split,
+    _define_second,  # the programs' own ops need these too
+    remove_dead_values,
+    _rewrite,
+    strip_signs,
+)

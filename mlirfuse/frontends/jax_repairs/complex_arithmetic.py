@@ -48,10 +48,25 @@ def power(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array]:
     angle = lax.atan2(b, a)
     size = lax.exp(c * lax.log(norm) - d * angle)
     turned = c * angle + d * lax.log(norm)
-    of_zero = jnp.where((c == 0) & (d == 0), 1.0, 0.0)
+    defined = (c >= 0) & (d == 0)
+    of_zero = jnp.where(defined, jnp.where(c == 0, 1.0, 0.0), jnp.nan)
     return (
         jnp.where(zero, of_zero, size * lax.cos(turned)),
-        jnp.where(zero, 0.0, size * lax.sin(turned)),
+        jnp.where(zero, jnp.where(defined, 0.0, jnp.nan), size * lax.sin(turned)),
+    )
+
+
+def rsqrt(x: Array, y: Array) -> tuple[Array, Array]:
+    """The inverse of the square root of x + yi, in polar form as XLA's: of zero infinity, NaN."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    infinite = jnp.isinf(x) | jnp.isinf(y)
+    size, angle = lax.rsqrt(jnp.hypot(x, y)), lax.atan2(y, x) / 2
+    zero = jnp.zeros_like(x)
+    return (
+        jnp.where(infinite, zero, size * lax.cos(angle)),
+        jnp.where(infinite, -jnp.copysign(zero, y), -size * lax.sin(angle)),
     )
 
 

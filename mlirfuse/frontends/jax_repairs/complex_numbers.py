@@ -409,6 +409,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "stablehlo.multiply": _multiply,
     "stablehlo.power": _function,
     "stablehlo.real": lambda op, value: value[0],
+    "stablehlo.rsqrt": _function,
     "stablehlo.tanh": _function,
 }
 """Ops -> the parts of their result, or the result, from the parts of their operands."""

@@ -12,46 +12,70 @@ in their arguments. It cannot know that %false, from behind a barrier, is false.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.jax_repairs.rewriting import operations
+from mlirfuse.frontends.jax_repairs.rewriting import callee, operations, symbol
 
 if TYPE_CHECKING:
     from iree.compiler import ir
 
-_KEPT = frozenset({"func.call", "func.return", "stablehlo.custom_call", "stablehlo.return"})
-"""Ops that stay though nothing reads their results."""
+_RETURNS = frozenset({"func.return", "stablehlo.return"})
+
+_EFFECT = "stablehlo.custom_call"
+"""The op that stays though nothing reads its results, and so do calls of functions that have it."""
 
 
 def remove_dead_values(module: ir.Module) -> None:
     """Removes the dead values of all loops, and the ops that compute them."""
-    for op in module.body.operations:
-        if any(each.name == "stablehlo.while" for each in operations(op.operation)):
-            for region in op.operation.regions:
+    functions = [each.operation for each in module.body.operations]
+    effects = _with_effects(functions)
+    for op in functions:
+        if any(each.name == "stablehlo.while" for each in operations(op)):
+            for region in op.regions:
                 for block in region.blocks:
-                    _clean(block)
+                    _clean(block, effects)
 
 
-def _clean(block: ir.Block) -> None:
+def _with_effects(functions: Sequence[ir.Operation]) -> frozenset[str]:
+    """Names of the functions whose calls stay."""
+    called = {
+        symbol(op): {callee(each) for each in operations(op) if each.name == "func.call"}
+        for op in functions
+        if op.name == "func.func"
+    }
+    found = {symbol(op) for op in functions if any(o.name == _EFFECT for o in operations(op))}
+    while more := {name for name in called.keys() - found if called[name] & found}:
+        found |= more
+    return frozenset(found)
+
+
+def _stays(op: ir.Operation, effects: Collection[str]) -> bool:
+    """Whether an op stays though nothing reads its results; a return, whose operands may not."""
+    if op.name == "func.call":
+        return callee(op) in effects
+    return op.name == _EFFECT or op.name in _RETURNS
+
+
+def _clean(block: ir.Block, effects: Collection[str]) -> None:
     """Removes dead ops and values of a block, of outer loops first."""
     for op in [each.operation for each in block.operations][::-1]:
-        if op.name not in _KEPT and not _used(op.results):
+        if not _stays(op, effects) and not _used(op.results):
             op.erase()
     for op in [each.operation for each in block.operations]:
         if op.name == "stablehlo.while":
-            op = _pruned(op)
+            op = _pruned(op, effects)
             _read_by_steps(op)
         for region in op.regions:
             for inner in region.blocks:
-                _clean(inner)
+                _clean(inner, effects)
 
 
 def _used(values: Iterable[ir.Value]) -> bool:
     return any(next(iter(value.uses), None) is not None for value in values)
 
 
-def _pruned(op: ir.Operation) -> ir.Operation:
+def _pruned(op: ir.Operation, effects: Collection[str]) -> ir.Operation:
     """The loop without dead values."""
     from iree.compiler import ir
 
@@ -59,7 +83,8 @@ def _pruned(op: ir.Operation) -> ir.Operation:
     live = {i for i, result in enumerate(op.results) if _used([result])}
     live |= {i for i, argument in enumerate(condition.arguments) if _used([argument])}
     ends = list(list(body.operations)[-1].operands)
-    live = _closure(live, body, ends)
+    stay = [each.operation for each in body.operations if _stays(each.operation, effects)]
+    live = _closure(live, body, ends, [v for each in stay[:-1] for v in each.operands])
     if len(live) == len(ends):
         return op
     kept = sorted(live)
@@ -79,7 +104,7 @@ def _pruned(op: ir.Operation) -> ir.Operation:
     with end.location, ir.InsertionPoint(end):
         ir.Operation.create(end.name, [], [ends[i] for i in kept])
     end.erase()
-    _clean(body)
+    _clean(body, effects)
     for block in (condition, body):
         for index in reversed(range(len(ends))):
             if index not in live:
@@ -114,15 +139,24 @@ def _read_by_steps(op: ir.Operation) -> None:
             ).result
 
 
-def _closure(live: set[int], body: ir.Block, ends: Sequence[ir.Value]) -> set[int]:
-    """The arguments that those at the end of a loop's body depend on, with them."""
+def _closure(
+    live: set[int], body: ir.Block, ends: Sequence[ir.Value], read: Iterable[ir.Value]
+) -> set[int]:
+    """The arguments that live ones at the end of a loop's body depend on, with them.
+
+    Args:
+      live: indices of arguments that are used outside of the body.
+      body: the body.
+      ends: the values that the body returns.
+      read: other values that the body needs.
+    """
     places = {argument: index for index, argument in enumerate(body.arguments)}
     reads: dict[Any, list[Any]] = {}
     for each in body.operations:
-        read = list(_read(each.operation))
-        reads.update({result: read for result in each.operation.results})
+        operands = list(_read(each.operation))
+        reads.update({result: operands for result in each.operation.results})
     found, seen = set(live), set()
-    pending = [ends[i] for i in live]
+    pending = [*read, *(ends[i] for i in live)]
     while pending:
         value = pending.pop()
         if value in seen:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlirfuse.frontends.jax_repairs.rewriting import operations
+from mlirfuse.frontends.jax_repairs.rewriting import callee, operations, symbol
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -76,7 +76,7 @@ def traced(
         lowered = jax.jit(function, keep_unused=True).lower(*shapes)
         text = portable_text(lowered.compiler_ir("stablehlo"), expanded=expanded)
     module = ir.Module.parse(text, op.context)
-    functions = {_symbol(part.operation): part.operation for part in module.body.operations}
+    functions = {symbol(part.operation): part.operation for part in module.body.operations}
     with op.location:
         return _inlined(functions, functions["main"], operands, op)
 
@@ -135,18 +135,6 @@ def numpy_type(element: str) -> np.dtype[Any]:
     return found
 
 
-def _symbol(op: ir.Operation) -> str:
-    from iree.compiler import ir
-
-    return str(ir.StringAttr(op.attributes["sym_name"]).value)
-
-
-def _callee(op: ir.Operation) -> str:
-    from iree.compiler import ir
-
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-
-
 def _inlined(
     functions: dict[str, ir.Operation],
     function: ir.Operation,
@@ -156,7 +144,7 @@ def _inlined(
     """Copies a function's body in front of an op, and its callees' bodies."""
 
     def called(call: ir.Operation) -> list[ir.Value]:
-        return _inlined(functions, functions[_callee(call)], list(call.operands), call)
+        return _inlined(functions, functions[callee(call)], list(call.operands), call)
 
     return copied(function.regions[0].blocks[0], operands, before, called)
 

@@ -26,6 +26,20 @@ def is_public(op: ir.Operation) -> bool:
     return name not in op.attributes or "private" not in str(op.attributes[name])
 
 
+def symbol(op: ir.Operation) -> str:
+    """The name of a function."""
+    from iree.compiler import ir
+
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+def callee(op: ir.Operation) -> str:
+    """The name of the function that a call calls."""
+    from iree.compiler import ir
+
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+
+
 def replace(op: ir.Operation, value: ir.Value) -> None:
     """Replaces an op of one result."""
     op.results[0].replace_all_uses_with(value)

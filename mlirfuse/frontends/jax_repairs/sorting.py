@@ -40,6 +40,24 @@ def sort(op: ir.Operation) -> None:
                 each.operands[index] = swapped[operand]
 
 
+def restore_top_k(op: ir.Operation) -> None:
+    """Makes `chlo.top_k` of the composite that an export has in its place.
+
+    IREE 3.13 takes that for its own `top_k`, whatever the decomposition.
+    """
+    from iree.compiler import ir
+
+    if ir.StringAttr(op.attributes["name"]).value != "chlo.top_k":
+        return
+    attributes = {"k": ir.DictAttr(op.attributes["composite_attributes"])["k"]}
+    results = [result.type for result in op.results]
+    with op.location, ir.InsertionPoint(op):
+        new = ir.Operation.create("chlo.top_k", results, list(op.operands), attributes)
+    for old, result in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    op.erase()
+
+
 def top_k(op: ir.Operation) -> None:
     """The largest elements by signed integers, in whose order NaN is the largest number."""
     from iree.compiler import ir

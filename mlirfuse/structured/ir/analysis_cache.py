@@ -3,7 +3,7 @@
 Passes ask the same questions about the same ops many times. An answer has one of three lifetimes:
 
   per_op         it depends on one op alone: its attributes, operands, body and constant operands.
-                 It is valid until that op is rewritten or gets other operands.
+                 It is valid until that op, or one in it, is rewritten or gets other operands.
   per_attribute  it depends on an attribute, which is immutable.
   until_change   it depends on an op and its surroundings. Any rewrite invalidates it.
 
@@ -72,17 +72,27 @@ class AnalysisCache:
         self.steps_of: dict[ir.Operation, list[list[StepKey]]] = {}
 
     def invalidate(self, changed: Iterable[ir.Operation]) -> dict[StepKey, Step]:
-        """Invalidates the entries of ops about to change; returns the steps through them."""
+        """Invalidates the entries of ops about to change; returns the steps through them.
+
+        Those about the ops around them too: an op's answers count what its regions read.
+        """
         self.answers = {}
         steps = {}
+        around: dict[ir.Operation, None] = {}
         for op in changed:
             self.of_ops.pop(op, None)
+            parent = op.parent
+            while parent is not None and (outer := parent.operation) not in around:
+                around[outer] = None
+                parent = outer.parent
             for known in self.upstream.values():
                 known.pop(op, None)
             for entry in self.steps_of.pop(op, ()):
                 for key in entry:
                     steps[key] = self.steps.pop(key)
                 entry.clear()
+        for outer in around:
+            self.of_ops.pop(outer, None)
         return steps
 
     def keep_step(self, key: StepKey, step: Step, depends_on: Iterable[ir.Operation]) -> None:
