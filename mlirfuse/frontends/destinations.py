@@ -150,8 +150,6 @@ def _opaque(value: ir.Value) -> ir.Value:
 
 def _copied(value: ir.Value) -> ir.Value:
     """The sum with a zero that the compiler does not know."""
-    from iree.compiler import ir
-
     kind, shape = ops.element_type(value), ops.shape(value)
     integral = kind.startswith("i")
     # -0.0 changes no number, not even a zero.

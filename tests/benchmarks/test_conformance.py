@@ -10,7 +10,8 @@ from benchmarks import results
 from benchmarks.conformance import page
 from benchmarks.conformance.check import Checker
 from benchmarks.conformance.compare import difference, flat
-from benchmarks.conformance.run import FILE, suite_of, summary
+from benchmarks.conformance.records import FILE, by_type, contained, summary
+from benchmarks.conformance.run import suite_of
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Program
 
 SAMPLE = {
@@ -112,10 +113,10 @@ def test_summary_counts_types():
         {"case": "add/float32/0", "outcome": Outcome.RIGHT, "detail": "", "contained": True},
         {"case": "add/int32/0", "outcome": Outcome.WRONG, "detail": "x", "contained": False},
     ]
-    record = summary(found, 2.0, whole=True)
-    assert record["by_type"] == {"float32": {Outcome.RIGHT: 1}, "int32": {Outcome.WRONG: 1}}
-    assert record["contained"] == 1
-    assert record["problems"] == [["add/int32/0", Outcome.WRONG, "x"]]
+    record = summary(found, 1)
+    assert by_type(record) == {"float32": {Outcome.RIGHT: 1}, "int32": {Outcome.WRONG: 1}}
+    assert contained(record) == 1
+    assert record["problems"] == [("add/int32/0", Outcome.WRONG, "x")]
 
 
 def test_the_page_is_that_of_the_results():

@@ -32,8 +32,10 @@ func.func @main(%x: tensor<{size}xf32>, %a: tensor<1xf32>) -> tensor<{whole}xf32
 }}
 """
 CONCATENATIONS = """
-    %s = tensor.concat dim(0) %a, %early : (tensor<1xf32>, tensor<{size}xf32>) -> tensor<{whole}xf32>
-    %t = tensor.concat dim(0) %a, %late : (tensor<1xf32>, tensor<{size}xf32>) -> tensor<{whole}xf32>
+    %s = tensor.concat dim(0) %a, %early
+        : (tensor<1xf32>, tensor<{size}xf32>) -> tensor<{whole}xf32>
+    %t = tensor.concat dim(0) %a, %late
+        : (tensor<1xf32>, tensor<{size}xf32>) -> tensor<{whole}xf32>
 """
 CHAINS = """
     %w = tensor.empty() : tensor<3xf32>
