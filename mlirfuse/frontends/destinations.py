@@ -1,4 +1,4 @@
-"""Keeps ops from sorting or scattering into one and the same sequence of indices.
+"""Keeps ops from writing into one and the same memory.
 
     %i = linalg.generic outs(%e) { linalg.index }          // reads nothing
     %s = iree_linalg_ext.sort outs(%x, %i)
@@ -10,10 +10,19 @@
 
 IREE 3.13 computes such a value once for each op that writes into it, in place of a copy, and later
 merges the two computations as equal: both ops write into the same memory.
+
+    %s = tensor.insert_slice %x into %v
+    %t = tensor.insert_slice %y into %v                    // %j in place of %v
+    %c = tensor.concat %a, %x
+    %d = tensor.concat %a, %y                              // util.optimization_barrier %a
+
+Both updates of `%v` write into its memory where `%y` is computed before `%x`. A concatenation is
+such a chain of updates, and equal first parts are one update.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from mlirfuse import builders
@@ -35,17 +44,79 @@ def separate_destinations(module: ir.Module) -> bool:
     """Gives each op a destination of its own; returns whether anything changed."""
     from iree.compiler import ir
 
-    found = [
+    nested = list(ops.nested_ops(module.operation))
+    shared = [*_of_indices(nested)[1:], *_of_updates(nested)]
+    for op, index in shared:
+        with op.location, ir.InsertionPoint(op):
+            op.operands[index] = _copied(op.operands[index])
+    first_parts = _of_concatenations(nested)
+    for op, index in first_parts:
+        with op.location, ir.InsertionPoint(op):
+            op.operands[index] = _opaque(op.operands[index])
+    return bool(shared or first_parts)
+
+
+Place = tuple["ir.Operation", int]
+"""An op and the index of one of its operands."""
+
+
+def _of_indices(nested: Sequence[ir.Operation]) -> list[Place]:
+    """Destinations of sorts and scatters that are computed without reading a tensor."""
+    return [
         (op, index)
-        for op in ops.nested_ops(module.operation)
+        for op in nested
         if op.name in _WRITERS
         for index in range(len(op.operands) - len(op.results), len(op.operands))
         if _reads_nothing(op.operands[index])
     ]
-    for op, index in found[1:]:
-        with op.location, ir.InsertionPoint(op):
-            op.operands[index] = _copied(op.operands[index])
-    return len(found) > 1
+
+
+def _of_updates(nested: Sequence[ir.Operation]) -> list[Place]:
+    """All destinations of updates of one computed tensor but the first one."""
+    updates = [(op, 1) for op in nested if op.name == "tensor.insert_slice"]
+    return _repeated(updates, lambda op: op.operands[1] if _is_computed(op.operands[1]) else None)
+
+
+def _of_concatenations(nested: Sequence[ir.Operation]) -> list[Place]:
+    """The first parts of concatenations, or of chains of updates, that begin as another one."""
+
+    def start(op: ir.Operation) -> Hashable | None:
+        if op.name == "tensor.concat":
+            return (op.operands[0], op.attributes["dim"], op.results[0].type)
+        if _made_by(op.operands[1], "tensor.empty"):
+            return (op.operands[0], op.results[0].type)
+        return None
+
+    names = ("tensor.concat", "tensor.insert_slice")
+    return _repeated([(op, 0) for op in nested if op.name in names], start)
+
+
+def _repeated(
+    places: Sequence[Place], key: Callable[[ir.Operation], Hashable | None]
+) -> list[Place]:
+    """The places whose ops have the key of an earlier one."""
+    seen: set[Hashable] = set()
+    found = []
+    for place in places:
+        own = key(place[0])
+        if own in seen:
+            found.append(place)
+        if own is not None:
+            seen.add(own)
+    return found
+
+
+def _made_by(value: ir.Value, name: str) -> bool:
+    op = ops.defining_op(value)
+    return op is not None and op.name == name
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Whether an op computes the numbers of a tensor that `_copied` copies."""
+    op = ops.defining_op(value)
+    if op is None or op.name in ("arith.constant", "linalg.fill", "tensor.empty"):
+        return False
+    return _is_number(value)
 
 
 def _reads_nothing(value: ir.Value) -> bool:
@@ -57,21 +128,34 @@ def _reads_nothing(value: ir.Value) -> bool:
         not isinstance(owner, ir.Block)
         and owner.name == "linalg.generic"
         and ops.num_inputs(owner) == 0
-        and isinstance(value.type, ir.RankedTensorType)
-        and isinstance(value.type.element_type, ir.IntegerType | ir.FloatType)
+        and _is_number(value)
     )
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a value is a tensor of integers or floating-point numbers."""
+    from iree.compiler import ir
+
+    return isinstance(value.type, ir.RankedTensorType) and isinstance(
+        value.type.element_type, ir.IntegerType | ir.FloatType
+    )
+
+
+def _opaque(value: ir.Value) -> ir.Value:
+    """The value, which the compiler does not know to be the same."""
+    from iree.compiler import ir
+
+    return ir.Operation.create("util.optimization_barrier", [value.type], [value]).result
 
 
 def _copied(value: ir.Value) -> ir.Value:
     """The sum with a zero that the compiler does not know."""
-    from iree.compiler import ir
-
     kind, shape = ops.element_type(value), ops.shape(value)
     integral = kind.startswith("i")
     # -0.0 changes no number, not even a zero.
     zero = builders.scalar_constant(0 if integral else -0.0, kind)
-    unknown = ir.Operation.create("util.optimization_barrier", [zero.type], [zero]).result
-    sizes = list(value.owner.operands[0].owner.operands) if None in shape else []
+    unknown = _opaque(zero)
+    sizes = builders.dynamic_sizes(value)
     identity = tuple(range(len(shape)))
     add = "arith.addi" if integral else "arith.addf"
     return builders.generic(

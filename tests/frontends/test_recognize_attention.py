@@ -71,6 +71,11 @@ TORCH = {
         "bf16",
         V1,
     ),
+    "sdpa_mask_bf16": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, triangle(q, k)),
+        "bf16",
+        V1,
+    ),
     "sdpa_scale": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=SCALE),
         "f32",

@@ -103,6 +103,7 @@ def test_moves_and_fills():
         short = index.to(torch.int32)
         return (
             a.masked_fill(mask, 1 + 2j),
+            torch.fill(a, True),
             a.index_fill(1, index, 2j),
             a.scatter(1, index.expand(3, 3), b),
             a.scatter(1, index.expand(3, 3), 2 - 1j),

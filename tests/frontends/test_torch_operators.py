@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import mlirfuse
 from helpers.stock_program import operations
 from helpers.torch_programs import HALVES, INF, NAN, check
 from mlirfuse.frontends import import_model
@@ -243,6 +244,63 @@ def test_indices():
     torch.manual_seed(0)
     x, s = torch.randn(3, 7), torch.tensor([0.3, -0.8, 1.4])
     check(model, x, torch.tensor([2, 0, 1]), s)
+
+
+def test_reductions_by_index_of_integers_and_booleans():
+    def model(x, b, i, s):
+        return (
+            torch.scatter_reduce(x, 0, i, s, "mean"),
+            torch.scatter_reduce(x, 0, i, s, "mean", include_self=False),
+            torch.scatter_reduce(x[0], 0, i[0], s[0], "mean"),
+            [torch.scatter_reduce(b, 0, i, s > 0, kind) for kind in ("sum", "amax", "amin")],
+        )
+
+    torch.manual_seed(0)
+    x, s = torch.randint(-9, 9, (3, 4)), torch.randint(-9, 9, (3, 4))
+    check(model, x, x > 0, torch.randint(0, 3, (3, 4)), s)
+
+
+def test_numbers_in_order_and_triangles():
+    def model(start, end):
+        return (
+            torch.logspace(start, 4, 2, 2.0, dtype=torch.int32),
+            torch.logspace(1, end, 4, 5.0, dtype=torch.int64),
+            torch.logspace(0, 3, 7, 4.0, dtype=torch.int64),
+            torch.logspace(0, 12, 13, dtype=torch.int64),
+            torch.logspace(start, end, 4),
+            torch.tril_indices(4, 5, dtype=torch.int32),
+            torch.triu_indices(5, 4, -1, dtype=torch.int32),
+            torch.tril_indices(4, 5, 1),
+        )
+
+    check(model, torch.tensor(2), torch.tensor(4))
+
+
+def test_the_divisor_of_a_pooling():
+    def model(x):
+        return F.avg_pool2d(x, 2, divisor_override=-2), F.avg_pool2d(x, 3, 1, 1, False, True, 5)
+
+    check(model, torch.arange(16.0).view(1, 1, 4, 4))
+
+
+def test_bins_of_bfloat16():
+    """Computed in float32, as by PyTorch's CUDA kernel."""
+    x = torch.tensor([-4.4062, -3.8906, -2.4062, -1.7656], dtype=torch.bfloat16)
+    got = mlirfuse.compile(lambda x: torch.histc(x, 100, -10, 0), (x,))(x)
+    expected = torch.histc(x.float(), 100, -10, 0).bfloat16()
+    assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES[1:])
+def test_attention_keeps_its_scores_in_float32(dtype):
+    """Scores of about 40, whose rounding would change the weights by 10 % in bfloat16."""
+
+    def model(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 9, 16).mul(scale).to(dtype) for scale in (6, 6, 1))
+    check(model, q, k, v, rtol=4e-3 if dtype == torch.float16 else 3e-2)
 
 
 def test_tensors_without_elements():

@@ -53,7 +53,9 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Matmul, mask, softmax in float32, matmul.
+    """Matmul, scale, mask and softmax in float32, matmul.
+
+    IREE folds the casts of half precision into the first matmul, whose result is not rounded.
 
     PyTorch's own decomposition scales query and key, and tests all scores for fully masked rows,
     which takes three more passes over the scores. Such rows come from the mask alone, so this form
@@ -68,7 +70,8 @@ def _attention(
         )
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     rows, keys = query.shape[-2], key.shape[-2]
-    query = query * scale
+    half = is_half(query.dtype)
+    query, key = (query.float(), key.float()) if half else (query * scale, key)
     heads = query.shape[:-2]
     # Query heads that share a key head are stacked along M of one matmul: keys are not repeated.
     grouped = enable_gqa and query.shape[-3] != key.shape[-3]
@@ -83,8 +86,7 @@ def _attention(
     scores = torch.matmul(query, key.transpose(-1, -2))
     if grouped:
         scores = scores.reshape(*heads, rows, keys)
-    if is_half(scores.dtype):
-        scores = scores.float()
+    scores = scores * scale if half else scores
     keep = None
     if is_causal:
         row = torch.arange(rows, device=query.device).unsqueeze(-1)

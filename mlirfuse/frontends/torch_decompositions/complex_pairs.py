@@ -86,7 +86,7 @@ def each_part(op: Any) -> Callable[..., torch.Tensor]:
     names = [argument.name for argument in op._schema.arguments]
 
     def part_of(name: str, value: Any, index: int) -> Any:
-        if name not in _ELEMENTS or value is None or isinstance(value, bool):
+        if name not in _ELEMENTS or value is None:
             return value
         if isinstance(value, list | tuple):
             return [parts(element)[index] for element in value]

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_LOGSPACES = ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+
+
 def table() -> Table:
     """The decompositions."""
     import torch
@@ -21,6 +24,9 @@ def table() -> Table:
         aten.full.default: _full,
         aten.arange.start_step: _arange,
         aten.linspace.default: _linspace,
+        **{getattr(aten.logspace, name): _logspace for name in _LOGSPACES},
+        aten.tril_indices.default: _triangle(torch.tril_indices),
+        aten.triu_indices.default: _triangle(torch.triu_indices),
         aten.constant_pad_nd.default: _pad,
     }
 
@@ -71,6 +77,49 @@ def _linspace(
     index = torch.arange(steps, device=kwargs.get("device")).to(torch.float64)
     found = torch.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
     return found.to(torch.int64).to(dtype)
+
+
+def _logspace(
+    start: Any,
+    end: Any,
+    steps: Any,
+    base: float = 10.0,
+    *,
+    dtype: torch.dtype | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Integers, of which those with a whole exponent are exact although IREE computes in f32."""
+    import torch
+
+    if dtype is None or dtype.is_floating_point or dtype.is_complex or steps < 2:
+        return torch._refs.logspace(start, end, steps, base, dtype=dtype, **kwargs)
+    device = kwargs.get("device")
+    ends = [v if isinstance(v, torch.Tensor) else torch.full((), int(v)) for v in (start, end)]
+    first, last = (v.to(device=device, dtype=torch.float32) for v in ends)
+    step = (last - first) / (steps - 1)
+    index = torch.arange(steps, device=device)
+    up, down = first + step * index, last - step * (steps - 1 - index)
+    exponent = torch.where(index < steps // 2, up, down)
+    found = torch.pow(base, exponent).to(torch.int64)
+    if base == int(base):
+        whole = torch.round(exponent)
+        power = torch.pow(torch.full_like(index, int(base)), whole.to(torch.int64))
+        found = torch.where((exponent == whole) & (exponent >= 0), power, found)
+    return found.to(dtype)
+
+
+def _triangle(indices: Any) -> Any:
+    """The indices of a triangle of a matrix; IREE's importer makes integers of 64 bits."""
+    import torch
+
+    def decomposition(
+        rows: Any, columns: Any, offset: Any = 0, *, dtype: torch.dtype | None = None, **kwargs: Any
+    ) -> Any:
+        if dtype in (None, torch.int64):
+            return NotImplemented
+        return indices(rows, columns, offset, device=kwargs.get("device")).to(dtype)
+
+    return decomposition
 
 
 def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:

@@ -28,7 +28,7 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
     """Counts in bins of equal width from `min` to `max`, or over the data if both are equal."""
     import torch
 
-    wide = x.flatten() if x.dtype.is_floating_point else x.flatten().to(torch.float32)
+    wide = x.flatten().to(torch.float64 if x.dtype == torch.float64 else torch.float32)
     if not x.numel():
         return torch.zeros(bins, dtype=x.dtype, device=x.device)
     low = torch.full((), float(min), dtype=wide.dtype, device=x.device)

@@ -27,6 +27,7 @@ def table() -> Table:
         aten.index_put.default: _masked_put,
         aten._unsafe_index_put.default: _masked_put,
         aten.index_reduce.default: _index_reduce,
+        aten.scatter_reduce.two: _scatter_reduce,
         aten.scatter.reduce: _scatter_reducing,
         aten.scatter.value_reduce: _scatter_reducing,
         **{
@@ -36,7 +37,6 @@ def table() -> Table:
                 aten.scatter.src,
                 aten.scatter.value,
                 aten.scatter_add.default,
-                aten.scatter_reduce.two,
                 aten.index_select.default,
             )
         },
@@ -137,12 +137,29 @@ def _index_reduce(
         return row.view(())
     shape = [-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())]
     places = index.view(shape).expand(source.shape)
-    if reduce == "mean" and not x.dtype.is_floating_point:
-        total = torch.scatter_reduce(x, dim, places, source, "sum", include_self=include_self)
-        own = torch.full_like(x, int(include_self))
-        count = own.scatter_add(dim, places, torch.ones_like(source)).clamp(min=1)
-        return torch.div(total, count, rounding_mode="floor")
     return torch.scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
+def _scatter_reduce(
+    x: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Any:
+    """The mean of integers is rounded down, where IREE rounds towards zero."""
+    import torch
+
+    op = torch.ops.aten.scatter_reduce.two
+    if reduce != "mean" or x.dtype.is_floating_point or x.dtype.is_complex:
+        return _of_rank_one(op)(x, dim, index, source, reduce, include_self=include_self)
+    source = source[tuple(slice(0, size) for size in index.shape)] if index.dim() else source
+    total = torch.scatter_reduce(x, dim, index, source, "sum", include_self=include_self)
+    own = torch.full_like(x, int(include_self))
+    count = own.scatter_add(dim, index, torch.ones_like(source)).clamp(min=1)
+    return torch.div(total, count, rounding_mode="floor")
 
 
 def _scatter_reducing(

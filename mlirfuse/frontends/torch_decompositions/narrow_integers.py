@@ -22,7 +22,7 @@ _OF_BYTES = (
     *("add", "sub", "rsub", "mul", "neg", "abs", "sign", "remainder", "fmod"),
     *("sum", "prod", "cumsum", "amax", "amin", "max", "min", "maximum", "minimum", "clamp"),
     *("mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addr", "baddbmm", "addcmul", "addcdiv"),
-    *("convolution", "scatter_add", "scatter_reduce", "relu", "pow", "floor_divide"),
+    *("convolution", "scatter_add", "relu", "pow", "floor_divide"),
 )
 """Ops that are computed in 32 bits for bytes, with or without a sign."""
 
@@ -32,6 +32,7 @@ _OF_BOOLEANS = (
     "index_add",
     "index_put",
     "scatter",
+    "scatter_reduce",
     "_unsafe_index_put",
 )
 """Ops that are computed in 32 bits for booleans too."""

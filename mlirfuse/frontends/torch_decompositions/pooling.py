@@ -177,11 +177,9 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
             taps = windows.taps(windows.fitted(x, 0))
             count: Any = divisor_override or windows.counts(count_include_pad, x)
             return torch.div(functools.reduce(operator.add, taps), count, rounding_mode="trunc")
-        if windows.fits and not ceil_mode and (rank == 2 or not any(windows.padding)):
-            args: tuple[Any, ...] = (x, windows.kernel, windows.stride, windows.padding)
-            args = (*args, ceil_mode, count_include_pad)
-            if divisor_override is not None:
-                args = (*args, divisor_override)
+        plain = windows.fits and not ceil_mode and divisor_override is None
+        if plain and (rank == 2 or not any(windows.padding)):
+            args = (x, windows.kernel, windows.stride, windows.padding, False, count_include_pad)
             return otherwise(*args) if otherwise else NotImplemented
         wide = x.float() if is_half(x.dtype) else x
         mean = op(windows.fitted(wide, 0.0), windows.kernel, windows.stride)

@@ -214,11 +214,6 @@ class _RowTiles(Tiles):
         """The cache policy of loads of a tensor with these axes, as an argument."""
         return ", eviction_policy='evict_first'" if self.evict_first and spans_rows(axes) else ""
 
-    def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
-        """Writes a value inside the region to memory; a scalar as the only row."""
-        # Triton stores a tile through a tile of pointers alone.
-        super().store(pointer if axes else f"{pointer} + row * 0", result, axes)
-
     def pack(self, reduced: str) -> None:
         """Lets later ops read the rows from the registers of their loads.
 
