@@ -26,9 +26,9 @@ def write_into(writer: Writer, insert: ir.Operation, whole: ir.Value) -> ir.Oper
     """
     group = writer.ops[0] if writer.is_region else builders.form_region(list(writer.ops))
     marks = {n: group.attributes[n] for n in group.attributes if n.startswith("mlirfuse.")}
-    sizes = dynamic_sizes(whole)
     where = ir.Location.fused([group.location, insert.location], context=group.context)
     with ir.InsertionPoint(insert), where:
+        sizes = dynamic_sizes(whole)
         new = ir.Operation.create(
             ops.REGION,
             results=[whole.type],

@@ -22,6 +22,7 @@ from mlirfuse.frontends.torch_decompositions import (
     complex_products,
     convolutions,
     elementwise,
+    embeddings,
     filled,
     fourier,
     histograms,
@@ -39,6 +40,7 @@ from mlirfuse.frontends.torch_decompositions import (
     recurrent,
     representation,
     scans,
+    selections,
     special,
     spectral,
 )
@@ -92,6 +94,7 @@ def _table() -> Table:
     for plain in (
         angles,
         elementwise,
+        embeddings,
         filled,
         fourier,
         histograms,
@@ -106,6 +109,7 @@ def _table() -> Table:
         quotients,
         representation,
         scans,
+        selections,
         special,
         spectral,
     ):

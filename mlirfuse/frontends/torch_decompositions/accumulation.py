@@ -118,6 +118,9 @@ def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Ca
             return (
                 op(x.unsqueeze(0), 0, *args[1:], **kwargs).squeeze(0) if not x.dim() else x.clone()
             )
+        if op is torch.ops.aten.linalg_vector_norm.default and not x.dim():
+            order = args[0] if args else kwargs.get("ord", 2)
+            return op(x.view(1), order, None, False, dtype=kwargs.get("dtype"))
         asked = kwargs.get("dtype")
         if op is torch.ops.aten.cumsum.default and not x.dim():  # IREE sums along an axis only
             return op(x.view(1), *args, **kwargs).view(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
@@ -47,6 +48,7 @@ def table(default: Table) -> Table:
         default,
         {
             **{op: each_part(op) for op in moves},
+            **{op: _any(op) for op in (aten.any.default, aten.any.dim, aten.any.dims)},
             aten.index_add.default: _index_add,
             aten.index_fill.int_Scalar: _index_fill,
             aten.index_fill.int_Tensor: _index_fill,
@@ -60,6 +62,16 @@ def table(default: Table) -> Table:
             aten.var_mean.correction: _var_mean,
         },
     )
+
+
+def _any(op: Any) -> Callable[..., torch.Tensor]:
+    """Whether numbers are not zero."""
+
+    def decomposition(a: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        found: torch.Tensor = op(a != 0, *args, **kwargs)
+        return found
+
+    return decomposition
 
 
 def _index_add(

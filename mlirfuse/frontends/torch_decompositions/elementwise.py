@@ -198,16 +198,16 @@ def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.
     """The sum is scaled by its largest term."""
     import torch
 
-    if x.dtype.is_complex:
-        return NotImplemented
-    dtype = x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()
+    exact = x.dtype.is_floating_point or x.dtype.is_complex
+    dtype = x.dtype if exact else torch.get_default_dtype()
     wide = x.to(torch.float32 if is_half(dtype) else dtype)
     if not x.dim():
         return wide.clone().to(dtype)
     axes = list(dim) or list(range(x.dim()))
     if any(isinstance(x.shape[axis], int) and not x.shape[axis] for axis in axes):
         return torch.log(torch.exp(wide).sum(axes, keepdim=keepdim)).to(dtype)
-    top = wide.amax(axes, keepdim=True)
+    size = torch.real(wide) if dtype.is_complex else wide
+    top = size.amax(axes, keepdim=True)
     top = torch.where(top.abs() == math.inf, 0.0, top)
     total = torch.log(torch.exp(wide - top).sum(axes, keepdim=keepdim))
     return (total + (top if keepdim else top.squeeze(axes))).to(dtype)

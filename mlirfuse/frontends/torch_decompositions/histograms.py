@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 
@@ -21,6 +22,9 @@ def table() -> Table:
         aten.histc.default: _histc,
         aten.histogram.bin_ct: _histogram_of_count,
         aten.histogram.bins_tensor: _histogram_of_edges,
+        aten._histogramdd_bin_edges.default: _histogramdd_edges,
+        aten._histogramdd_from_bin_cts.default: _histogramdd_of_count,
+        aten._histogramdd_from_bin_tensors.default: _histogramdd_of_edges,
     }
 
 
@@ -54,13 +58,86 @@ def _histogram_of_edges(
 
     value = x.reshape(-1)
     weights = torch.ones_like(value) if weight is None else weight.reshape(-1)
-    low, high = bins[:-1].unsqueeze(-1), bins[1:].unsqueeze(-1)
-    last = torch.arange(bins.shape[0] - 1, device=x.device).unsqueeze(-1) == bins.shape[0] - 2
-    hit = (value >= low) & ((value < high) | (last & (value == high)))
-    count = torch.where(hit, weights, 0).sum(-1)
+    hit = _inside(value.unsqueeze(-1), bins)
+    count = torch.where(hit, weights.unsqueeze(-1), 0).sum(0)
     if density:
         count = count / (count.sum() * (bins[1:] - bins[:-1]))
     return count, bins.clone()
+
+
+def _edges_of_count(
+    x: torch.Tensor, bins: int, low: float | torch.Tensor, high: float | torch.Tensor
+) -> torch.Tensor:
+    """Ends of bins of equal width; both limits are exact."""
+    import torch
+
+    step = torch.arange(bins + 1, device=x.device).to(x.dtype) / bins
+    return torch.where(step == 1, high, low + (high - low) * step)
+
+
+def _histogramdd_edges(
+    x: torch.Tensor,
+    bins: Sequence[int],
+    *,
+    range: Sequence[float] | None = None,
+    weight: torch.Tensor | None = None,
+    density: bool = False,
+) -> list[torch.Tensor]:
+    """The ends of the bins of each column."""
+    import torch
+
+    found = []
+    for axis, count in enumerate(bins):
+        if range is None and not x.numel():
+            low, high = x.new_zeros(()), x.new_ones(())
+        elif range is None:
+            column = x.reshape(-1, x.shape[-1])[:, axis]
+            low, high = column.amin(), column.amax()
+            same = low == high
+            low, high = torch.where(same, low - 0.5, low), torch.where(same, high + 0.5, high)
+        else:
+            low, high = (x.new_full((), v) for v in range[2 * axis : 2 * axis + 2])
+        found.append(_edges_of_count(x, count, low, high))
+    return found
+
+
+def _histogramdd_of_count(
+    x: torch.Tensor, bins: Sequence[int], *, range: Sequence[float] | None = None, **others: Any
+) -> torch.Tensor:
+    return _histogramdd_of_edges(x, _histogramdd_edges(x, bins, range=range), **others)
+
+
+def _histogramdd_of_edges(
+    x: torch.Tensor,
+    bins: Sequence[torch.Tensor],
+    *,
+    weight: torch.Tensor | None = None,
+    density: bool = False,
+) -> torch.Tensor:
+    """Products of the bins of each column, summed over the rows."""
+    import torch
+
+    rows = x.reshape(-1, x.shape[-1])
+    total = torch.ones_like(rows[:, 0]) if weight is None else weight.reshape(-1)
+    total = total.unsqueeze(-1)
+    volume = x.new_ones(1)
+    for axis, edges in enumerate(bins):
+        inside = _inside(rows[:, axis].unsqueeze(-1), edges).to(x.dtype)
+        total = (total.unsqueeze(-1) * inside.unsqueeze(1)).flatten(1)
+        volume = (volume.unsqueeze(-1) * (edges[1:] - edges[:-1])).flatten()
+    count = total.sum(0)
+    if density:
+        count = count / (count.sum() * volume)
+    return count.view([edges.shape[0] - 1 for edges in bins])
+
+
+def _inside(value: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    """Whether values are in the bins of the last axis, the last of which is closed."""
+    import torch
+
+    low, high = edges[:-1], edges[1:]
+    last = torch.arange(high.shape[0], device=value.device) == high.shape[0] - 1
+    return (value >= low) & ((value < high) | (last & (value == high)))
 
 
 def _histogram_of_count(
@@ -81,6 +158,5 @@ def _histogram_of_count(
         )
     else:
         low, high = (torch.full((), v, dtype=x.dtype, device=x.device) for v in range)
-    step = torch.arange(bins + 1, device=x.device).to(x.dtype) / bins
-    edges = torch.where(step == 1, high, low + (high - low) * step)
+    edges = _edges_of_count(x, bins, low, high)
     return _histogram_of_edges(x, edges, weight=weight, density=density)

@@ -23,6 +23,7 @@ def table() -> Table:
     return {
         aten.roll.default: _roll,
         aten.put.default: _put,
+        aten.take.default: _take,
         aten.masked_scatter.default: _masked_scatter,
         aten.index_put.default: _masked_put,
         aten._unsafe_index_put.default: _masked_put,
@@ -42,8 +43,6 @@ def table() -> Table:
         },
         **{op: _of_long_indices(op) for op in (aten.index.Tensor,)},
         aten.empty_permuted.default: _zeros,
-        aten._embedding_bag.default: _embedding_bag,
-        aten._embedding_bag_forward_only.default: _embedding_bag,
         aten.segment_reduce.default: _segment_reduce,
         aten.eye.default: lambda n, **kwargs: _eye(n, n, **kwargs),
         aten.eye.m: _eye,
@@ -78,6 +77,14 @@ def _put(
     place = torch.where(index < 0, index + x.numel(), index).flatten()
     flat = torch.index_put(x.reshape(-1), [place], source.flatten(), accumulate)
     return flat.view(x.shape)
+
+
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """PyTorch's decomposition reads the number of a scalar index."""
+    import torch
+
+    place = torch.where(index < 0, index + x.numel(), index).reshape(-1)
+    return x.reshape(-1).index_select(0, place).view(index.shape)
 
 
 def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -306,42 +313,3 @@ def _segment_reduce(
         none = 0.0 if initial is not None else math.nan
         found = torch.where(count == 0, initial or none, found / count)
     return found
-
-
-def _embedding_bag(
-    weight: torch.Tensor,
-    indices: torch.Tensor,
-    offsets: torch.Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: torch.Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> tuple[torch.Tensor, ...]:
-    """Sum (0), mean (1) or maximum (2) of the rows of each bag; other results are not computed.
-
-    IREE 3.13 gives wrong sums where each index has a weight of its own.
-    """
-    import torch
-
-    count = indices.shape[0]
-    place = torch.arange(count, device=weight.device)
-    start = offsets[:-1] if include_last_offset else offsets
-    end = torch.cat([offsets[1:], offsets.new_full((0 if include_last_offset else 1,), count)])
-    inside = (place >= start.unsqueeze(-1)) & (place < end.unsqueeze(-1))
-    if padding_idx >= 0:
-        inside = inside & (indices != padding_idx)
-    rows = weight.index_select(0, indices).float()
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.float().unsqueeze(-1)
-    size = inside.sum(-1)
-    if mode == 2:
-        found = torch.where(inside.unsqueeze(-1), rows, -math.inf).amax(1)
-        found = torch.where(size.unsqueeze(-1) == 0, 0.0, found)
-    else:
-        found = inside.to(rows.dtype) @ rows
-        if mode == 1:
-            found = found / size.clamp(min=1).unsqueeze(-1)
-    empty = offsets.new_zeros(0)
-    return found.to(weight.dtype), empty, size, empty
