@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from mlirfuse.builders import cuda_repairs
+from mlirfuse.builders import angles, cuda_repairs
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 
 if TYPE_CHECKING:
@@ -26,4 +26,8 @@ def repair(module: ir.Module, target: Target) -> bool:
 
 def repair_grouped(module: ir.Module, target: Target) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
-    return target.name == "cuda" and cuda_repairs.repair(module)
+    if target.name != "cuda":
+        return False
+    # After the passes: Triton's kernels call functions of libdevice, which reduce angles.
+    reduced = angles.reduce_angles(module)
+    return cuda_repairs.repair(module) or reduced
