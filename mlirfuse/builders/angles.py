@@ -1,13 +1,13 @@
-"""Reduce the arguments of sines, cosines and tangents to half a turn, for the CPU.
+"""Reduce the arguments of sines, cosines and tangents to half a turn, for the CPU and CUDA.
 
     %y = math.sin %x : f32
   becomes
     %r = %x - round(%x / 2pi) * 2pi          // 2pi in four parts, up to 50000
     %y = math.sin %r : f32
 
-IREE 3.13 approximates them by polynomials for a CPU, with half of pi as one f32: the error is 2e-5
-at 1000, 0.03 at a million, and results are infinite from 2^31 on. Above 50000 the fraction of a
-turn is a product of integers: the 24 bits of the number's mantissa, and the 64 bits of 1 / 2pi
+IREE 3.13 approximates them by polynomials but for ROCm, with half of pi as one f32: the error is
+2e-5 at 1000, 0.03 at a million, and results are infinite from 2^31 on. Above 50000 the fraction of
+a turn is a product of integers: the 24 bits of the number's mantissa, and the 64 bits of 1 / 2pi
 that its exponent does not make whole turns (Payne and Hanek, 1983). Without branches, so that the
 loop is vectorized. A million sines take 2.5 ms instead of 1.6 on two cores of an AMD EPYC (Zen 5).
 """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from iree.compiler import ir
 
 from mlirfuse.builders import (
+    angles,
     cuda_convolutions,
     cuda_dispatches,
     cuda_reductions,
@@ -33,5 +34,7 @@ def repair_grouped(module: ir.Module, target: Target) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
     if target.name != "cuda":
         return False
+    # After the passes: Triton's kernels call functions of libdevice, which reduce angles.
+    reduced = angles.reduce_angles(module)
     forms = (cuda_dispatches, cuda_reductions, cuda_convolutions, float8_casts)
-    return any([form.repair(module) for form in forms])
+    return any([form.repair(module) for form in forms]) or reduced

@@ -343,3 +343,18 @@ def test_bytes_are_unsigned():
         )
 
     check(model, torch.tensor([0, 1, 200, 255, 128], dtype=torch.uint8))
+
+
+def test_circular_padding():
+    """PyTorch copies slices of the result into it, which IREE 3.13 does not compile for CUDA."""
+
+    def model(x):
+        return (
+            F.pad(x, (1, 2), mode="circular"),
+            F.pad(x, (-1, 2), mode="circular"),
+            F.pad(x[None], (6, 6, 5, 0), mode="circular"),
+        )
+
+    x = torch.arange(2 * 5 * 6.0).reshape(2, 5, 6)
+    check(model, x)
+    assert "tensor.insert_slice" not in operations(import_model(model, (x,)))

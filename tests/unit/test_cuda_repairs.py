@@ -2,10 +2,12 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from iree.compiler import ir
+from jax import lax
 from torch.nn import functional as F
 
 from mlirfuse.backend.compiler import Compiler
@@ -171,3 +173,48 @@ def test_only_cuda_is_repaired():
     assert codegen_repairs.needed(parse("cuda:sm_90"))
     for target in ("vulkan:ampere", "rocm:gfx942", "cpu:sapphirerapids"):
         assert not codegen_repairs.needed(parse(target))
+
+
+def test_extended_elements_that_a_scatter_or_a_sort_reads(tmp_path):
+    """Of a wider type than what they are made from: their op is not copied into the dispatch."""
+
+    def model(x, i):
+        return jnp.zeros(5, jnp.float32).at[i].add(1), *lax.top_k(x, 3)
+
+    x = np.array([3, 200, 7, 200, 0, 9], np.uint8)
+    i = np.array([0, 4, 0, 2, 2, 0], np.uint8)
+    text, results = repaired(model, (x, i), tmp_path)
+    formed = dict(re.findall(r"(%\w+) = flow.dispatch.region .*?(arith.\w+ %in)", text, re.DOTALL))
+    read = re.findall(r"iree_linalg_ext.(scatter|topk) .* ins\((%\w+)", text)
+    assert sorted(name for name, _ in read) == ["scatter", "topk"]
+    assert all(value in formed for _, value in read), text
+    for got, expected in zip(results, model(jnp.asarray(x), jnp.asarray(i)), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_complex_results_of_a_reduction(tmp_path):
+    x = np.array([[1 + 2j, 1 + 3j, -4], [0, -1j, -2]], np.complex64)
+    text, results = repaired(lambda x: jnp.max(x, axis=1), (x,), tmp_path)
+    region = text.partition("flow.dispatch.region")[2].partition("flow.return")[0]
+    assert "complex.create" in region
+    np.testing.assert_array_equal(results[0], np.array([1 + 3j, 0], np.complex64))
+
+
+def test_elementwise_complex_results_stay_with_their_producers(tmp_path):
+    x = np.array([1 + 2j, 1 + 3j, -4], np.complex64)
+    with pytest.raises(AssertionError, match="repair"):
+        repaired(lambda x: x * x + 1, (x,), tmp_path)
+
+
+def test_angles_are_reduced_after_the_passes():
+    text = """
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = linalg.map { math.cos } ins(%x : tensor<8xf32>) outs(%x : tensor<8xf32>)
+      return %y : tensor<8xf32>
+    }
+    """
+    for target, reduced in (("cuda:sm_90", True), ("rocm:gfx942", False)):
+        with ir.Context():
+            module = ir.Module.parse(text)
+            assert codegen_repairs.repair_grouped(module, parse(target)) == reduced
+            assert ("math.roundeven" in str(module)) == reduced

@@ -28,6 +28,8 @@ def table() -> Table:
         aten.tril_indices.default: _triangle(torch.tril_indices),
         aten.triu_indices.default: _triangle(torch.triu_indices),
         aten.constant_pad_nd.default: _pad,
+        aten.pad.default: _pad_by_mode,
+        aten._pad_circular.default: _pad_circular,
     }
 
 
@@ -134,3 +136,30 @@ def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
         x = x.narrow(dim, low, x.shape[dim] - low - high)
     rest = [max(0, size) for size in pad]
     return torch.constant_pad_nd(x, rest, value) if any(rest) else x.clone()
+
+
+def _pad_by_mode(
+    x: torch.Tensor, pad: Sequence[Any], mode: str = "constant", value: Any = None
+) -> Any:
+    """Only the circular mode; the others are ops of their own."""
+    return _pad_circular(x, pad) if mode == "circular" else NotImplemented
+
+
+def _pad_circular(x: torch.Tensor, pad: Sequence[Any]) -> Any:
+    """Concatenates the ends; PyTorch copies slices of the result, which has no lowering on CUDA."""
+    import torch
+
+    if not all(isinstance(size, int) for size in pad):
+        return NotImplemented
+    for axis in range(len(pad) // 2):
+        dim = x.dim() - 1 - axis
+        low, high = pad[2 * axis : 2 * axis + 2]
+        # Sizes below zero crop; the ends are those of what is left.
+        start, kept = max(0, -low), x.shape[dim] - max(0, -low) - max(0, -high)
+        middle = x.narrow(dim, start, kept)
+        ends = [max(0, low), max(0, high)]
+        if max(ends) > kept:
+            return NotImplemented
+        left, right = middle.narrow(dim, kept - ends[0], ends[0]), middle.narrow(dim, 0, ends[1])
+        x = torch.cat([part for part in (left, middle, right) if part.shape[dim]], dim)
+    return x
