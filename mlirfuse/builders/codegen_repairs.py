@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
-from mlirfuse.builders import cuda_convolutions, cuda_dispatches, cuda_reductions
+from mlirfuse.builders import (
+    cuda_contractions,
+    cuda_convolutions,
+    cuda_dispatches,
+    cuda_reductions,
+)
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 
 if TYPE_CHECKING:
@@ -28,5 +33,5 @@ def repair_grouped(module: ir.Module, target: Target) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
     if target.name != "cuda":
         return False
-    forms = (cuda_dispatches, cuda_reductions, cuda_convolutions)
+    forms = (cuda_dispatches, cuda_reductions, cuda_convolutions, cuda_contractions)
     return any([form.repair(module) for form in forms])
