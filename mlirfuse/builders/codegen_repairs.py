@@ -8,8 +8,10 @@ from iree.compiler import ir
 
 from mlirfuse.builders import (
     angles,
+    cuda_contractions,
     cuda_convolutions,
     cuda_dispatches,
+    cuda_operands,
     cuda_reductions,
     float8_casts,
 )
@@ -36,5 +38,12 @@ def repair_grouped(module: ir.Module, target: Target) -> bool:
         return False
     # After the passes: Triton's kernels call functions of libdevice, which reduce angles.
     reduced = angles.reduce_angles(module)
-    forms = (cuda_dispatches, cuda_reductions, cuda_convolutions, float8_casts)
+    forms = (
+        cuda_dispatches,
+        cuda_operands,
+        cuda_reductions,
+        cuda_convolutions,
+        cuda_contractions,
+        float8_casts,
+    )
     return any([form.repair(module) for form in forms]) or reduced

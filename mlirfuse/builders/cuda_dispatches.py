@@ -21,51 +21,26 @@ The result with fewer dimensions is kept in memory of each thread, from which an
     %a, %b, each in a dispatch of its own
 
 Two reductions to scalars start from the same buffer, the first result: the second sum is lost.
-
-    %u = linalg.generic {arith.extui} ins(%x : tensor<30xi1>)
-    %r = iree_linalg_ext.scatter ins(%u, %i : tensor<30xi64>, tensor<30xi32>)
-  becomes
-    %u = flow.dispatch.region {linalg.generic {arith.extui} ins(%x)}
-
-An op that extends elements is copied into the dispatch of a scatter, where it is refused: "failed
-to apply fusion + hoisting patterns"; in that of a sort or `topk` threads read elements of others
-before they are computed.
-
-    %c = linalg.generic {complex.create} ins(%re, %im)
-  becomes
-    %c = flow.dispatch.region {linalg.generic {complex.create} ins(%re, %im)}
-
-In the dispatch of the reduction that computes its operands, an op with complex results crashes the
-compiler.
 """
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.cuda_reductions import extends
 from mlirfuse.builders.regions import form_region, ungroup
 from mlirfuse.builders.tensors import generic
 from mlirfuse.structured.ir import ops
-
-_READ_ANYWHERE = frozenset(f"iree_linalg_ext.{name}" for name in ("scatter", "sort", "topk"))
-"""Ops whose operands are not tiled like their results."""
-
-_COMPUTATIONS = ("linalg.", "iree_linalg_ext.")
-"""Dialects of the ops that are not elementwise, and that IREE fuses with elementwise users."""
 
 
 def repair(module: ir.Module) -> bool:
     """Rewrites all such ops; returns whether there is any."""
     changed = False
-    for names, form in (
-        ((ops.REGION,), _ungroup_scalars),
-        (("linalg.generic",), _compute_apart),
-        (("linalg.generic",), _split),
-        (("linalg.generic",), _separate_complex),
-        (_READ_ANYWHERE, _extend_operands_before),
+    for name, form in (
+        (ops.REGION, _ungroup_scalars),
+        ("linalg.generic", _compute_apart),
+        ("linalg.generic", _split),
     ):
-        found = [op for op in ops.nested_ops(module.operation) if op.name in names]
+        found = [op for op in ops.nested_ops(module.operation) if op.name == name]
         changed = any([form(op) for op in found]) or changed
     return changed
 
@@ -96,45 +71,6 @@ def _compute_apart(op: ir.Operation) -> bool:
         return False
     form_region([op])
     return True
-
-
-def _separate_complex(op: ir.Operation) -> bool:
-    """Puts an elementwise op with complex results in a dispatch of its own, after a reduction."""
-    if not ops.element_type(op.results[0]).startswith("complex") or not ops.is_elementwise(op):
-        return False
-    if ops.in_region(op) or not _reads_reduction(op):
-        return False
-    form_region([op])
-    return True
-
-
-def _reads_reduction(op: ir.Operation) -> bool:
-    """Whether elementwise ops, which IREE fuses, read what another computation has made."""
-    seen, work = {op.results[0]}, [op]
-    while work:
-        for value in set(ops.inputs(work.pop())) - seen:
-            seen.add(value)
-            producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
-            if producer is None or producer.name == "linalg.fill" or ops.in_region(producer):
-                continue
-            if ops.is_elementwise(producer):
-                work.append(producer)
-            elif producer.name.startswith(_COMPUTATIONS):
-                return True
-    return False
-
-
-def _extend_operands_before(op: ir.Operation) -> bool:
-    """Computes what an op reads from narrower elements in a dispatch of its own."""
-    changed = False
-    for value in op.operands:
-        producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
-        if producer is None or ops.in_region(producer):
-            continue
-        if ops.is_elementwise(producer) and extends(producer, ops.element_bits(value)):
-            form_region([producer])
-            changed = True
-    return changed
 
 
 def _is_extracted(value: ir.Value) -> bool:

@@ -150,6 +150,23 @@ def test_rounded_quotients(dtype):
         assert torch.equal(got, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_remainders_are_exact(dtype):
+    torch.manual_seed(0)
+    x, y = (torch.randn(2, 500) * torch.randint(-8, 8, (2, 500)).exp2()).to(dtype)
+    numbers = torch.tensor(SPECIAL, dtype=dtype)
+
+    def model(x, y, u, v):
+        return torch.fmod(x, y), torch.fmod(x, 0.3), torch.fmod(u, v)
+
+    arguments = (x, y, numbers.view(-1, 1), numbers.view(1, -1))
+    for got, expected in zip(
+        mlirfuse.compile(model, arguments)(*arguments), model(*arguments), strict=True
+    ):
+        assert torch.equal(got.nan_to_num(9.0), expected.nan_to_num(9.0))
+        assert torch.equal(got.isnan(), expected.isnan())
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_shapes_and_factors(dtype):
     def model(x, m, w):

@@ -106,6 +106,25 @@ def test_dilated_taps(dims, tmp_path):
     np.testing.assert_allclose(results[0], model(*arguments).numpy(), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("k", [18, 32])
+def test_contractions_padded_along_k(k, tmp_path):
+    """The rows of the second factor are not along K."""
+
+    def model(a, b, w):
+        return a @ b, a @ w.mT, (a @ b).sum(), a.amax()
+
+    a, b, w = (torch.randn(s).half() for s in ((3, 5, k), (3, k, 8), (3, 8, k)))
+    if k == 32:
+        with pytest.raises(AssertionError, match="repair_grouped"):
+            repaired(model, (a, b, w), tmp_path)
+        return
+    text, results = repaired(model, (a, b, w), tmp_path)
+    assert text.count("flow.dispatch.region") == 1
+    assert "tensor<3x8x18xf16>" in text.split("flow.dispatch.region")[1]
+    for got, expected in zip(results[:2], model(a, b, w)[:2], strict=True):
+        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-2, atol=1e-2)
+
+
 def test_a_gather_of_a_gather(tmp_path):
     """The first one has wider elements than indices, and assertions that are not composed."""
 

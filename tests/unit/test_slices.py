@@ -73,3 +73,44 @@ def test_ops_around_another_that_reads_and_feeds_them_may_not(group):
 def test_operands_and_results_are_counted(group):
     assert reason(group("d", "e"), limit=3) is None
     assert reason(group("d", "e"), limit=2) is Reason.TOO_MANY_OPERANDS
+
+
+GATHER = """
+#i = affine_map<(i, j) -> (i)>
+#ij = affine_map<(i, j) -> (i, j)>
+#ji = affine_map<(i, j) -> (j, i)>
+func.func @main(%x: tensor<4x4xf32>, %r: tensor<4xi64>) -> tensor<16xf32> {
+  %e = tensor.empty() : tensor<4x4xf32>
+  %t = linalg.generic {indexing_maps = [MAP, #ij], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    BODY
+  } -> tensor<4x4xf32>
+  %f = tensor.collapse_shape %t [[0, 1]] : tensor<4x4xf32> into tensor<16xf32>
+  %n = tensor.empty() : tensor<16xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      outs(%n : tensor<16xf32>) {
+  ^bb0(%o: f32):
+    %k = linalg.index 0 : index
+    %v = tensor.extract %f[%k] : tensor<16xf32>
+    linalg.yield %v : f32
+  } -> tensor<16xf32>
+  return %g : tensor<16xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index_map", "body", "expected"),
+    [
+        ("#ij", "%v = math.exp %a : f32 linalg.yield %v : f32", Reason.INDEXING_MAP),
+        ("#ji", "linalg.yield %a : f32", None),
+    ],
+)
+def test_a_gather_and_the_tensor_that_it_reads(index_map, body, expected):
+    with ir.Context():
+        module = ir.Module.parse(GATHER.replace("MAP", index_map).replace("BODY", body))
+        names = ("linalg.generic", "tensor.collapse_shape")
+        group = [op for op in ops.nested_ops(module.operation) if op.name in names]
+        assert len(group) == 3
+        assert reason(group) is expected

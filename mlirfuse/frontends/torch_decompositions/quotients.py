@@ -26,6 +26,8 @@ def table() -> Table:
         aten.div.Tensor_mode: _divided,
         aten.div.Scalar_mode: _divided,
         aten.floor_divide.default: lambda x, y: _divided(x, y, rounding_mode="floor"),
+        aten.fmod.Tensor: _fmod,
+        aten.fmod.Scalar: _fmod,
         aten.gcd.default: _gcd,
         aten.lcm.default: _lcm,
     }
@@ -70,6 +72,36 @@ def _rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     digits = 2 - round(math.log2(torch.finfo(dtype).eps)) - 1
     large = x * float(2 ** (24 - digits) + 1)
     return torch.where(large.abs() < math.inf, large - (large - x), x)
+
+
+_QUOTIENT_STEPS = 3
+"""Steps that take digits of a quotient off: it is exact up to 2**48 in bfloat16, always in f16."""
+
+
+def _fmod(x: torch.Tensor, y: Any) -> Any:
+    """The remainder of half precision in float32: IREE 3.13 rounds the product with the quotient.
+
+    Each step divides by the divisor times a power of two, so that the quotient has so few digits
+    that its product with the divisor is exact.
+    """
+    import torch
+
+    dtype = torch.result_type(x, y)
+    if not is_half(dtype):
+        return NotImplemented
+    if not isinstance(y, torch.Tensor):
+        y = torch.full_like(x, y, dtype=dtype)
+    a, divisor = x.float(), y.float().abs()
+    rest = a.abs()
+    digits = 24 - (1 - round(math.log2(torch.finfo(dtype).eps)))
+    for step in reversed(range(_QUOTIENT_STEPS)):
+        unit = divisor * 2.0 ** (digits * step)
+        quotient = torch.trunc(rest / unit)
+        left = rest - quotient * unit
+        left = torch.where(left < 0, left + unit, left)
+        left = torch.where(left >= unit, left - unit, left)
+        rest = torch.where(quotient == 0, rest, left)
+    return torch.copysign(rest, a).to(dtype)
 
 
 def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
