@@ -256,12 +256,16 @@ def _import_module(
     text = portable_text(module, locations=True)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
+    signs: tuple[list[bool], list[bool]] = [], []
+
+    def read() -> ir.Module:
+        nonlocal signs
+        parsed = ir.Module.parse(text)
+        signs = unsigned_elements(parsed, function)
+        return parsed
+
     try:
-        with ir.Context() as context:
-            # Sharding annotations and XLA's attributes, which have no meaning on one device.
-            context.allow_unregistered_dialects = True
-            arguments, results = unsigned_elements(ir.Module.parse(text), function)
-            write_module(repaired(lambda: ir.Module.parse(text)), unlowered)
+        repaired(read, lambda result: write_module(result, unlowered))
     except ir.MLIRError as error:
         raise ImportFailedError(
             f"{source}: IREE does not read this JAX's StableHLO: {mlir_message(error)}"
@@ -276,8 +280,8 @@ def _import_module(
         weights=weights,
         timeout=timeout,
     )
-    imported.inputs = with_signs(imported.inputs, arguments)
-    imported.outputs = with_signs(imported.outputs, results)
+    imported.inputs = with_signs(imported.inputs, signs[0])
+    imported.outputs = with_signs(imported.outputs, signs[1])
     imported.keeps_f64 |= re.search(r"tensor<[^>]*f64>", text) is not None
     return imported
 

@@ -112,20 +112,20 @@ def _repaired(
     path: Path, workdir: WorkDirectory, source: str, timeout: float | None
 ) -> Path | None:
     """The module with the repairs of StableHLO; None if it has no op of that dialect."""
-    from iree.compiler import ir
-
     result = Path(workdir.name, "read.mlirbc")
     # The parser can abort on damage: it runs in a subprocess first.
     arguments = ("--emit-bytecode", "--allow-unregistered-dialect")
     convert("iree-opt", path, arguments, result, source=source, timeout=timeout)
-    with ir.Context() as context:
-        context.allow_unregistered_dialects = True
+
+    def read() -> ir.Module | None:
         module = parse_module(result, source)
-        if not any(op.name.startswith("stablehlo.") for op in operations(module.operation)):
-            return None
-        # Of the same name, so that messages name the caller's file.
-        changed = Path(workdir.name, path.name)
-        write_module(repaired(lambda: parse_module(result, source)), changed)
+        found = any(op.name.startswith("stablehlo.") for op in operations(module.operation))
+        return module if found else None
+
+    # Of the same name, so that messages name the caller's file.
+    changed = Path(workdir.name, path.name)
+    if not repaired(read, lambda module: write_module(module, changed)):
+        return None
     result.unlink()
     return changed
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlirfuse.core import MlirfuseError
@@ -35,28 +35,48 @@ if TYPE_CHECKING:
 __all__ = ["operations", "repaired"]
 
 _Repairs = Mapping[str, "Callable[[ir.Operation], None]"]
+_Step = Callable[["ir.Module"], None]
 
 
-def repaired(read: Callable[[], ir.Module]) -> ir.Module:
-    """A module with all repairs, but for those that raise.
+def repaired(read: Callable[[], ir.Module | None], write: Callable[[ir.Module], None]) -> bool:
+    """Applies all repairs to a module, but for those that raise.
 
     Args:
-      read: reads the module. It is read again without a step that raised: its half was changed.
+      read: reads the module in the current context; None where there is nothing to repair. It is
+        read again, in another context, without a step that raised: its half was changed.
+      write: takes the repaired module.
+
+    Returns:
+      Whether there was a module.
     """
+    from iree.compiler import ir
+
     steps = list(_STEPS)
     while True:
-        module = read()
-        for step in steps:
-            try:
-                step(module)
-            except MlirfuseError:
-                raise
-            except Exception as error:
-                leave_out(step.__name__.strip("_"), error)
-                steps.remove(step)
-                break
-        else:
-            return module
+        with ir.Context() as context:
+            # Sharding annotations and XLA's attributes, which have no meaning on one device.
+            context.allow_unregistered_dialects = True
+            module = read()
+            if module is None:
+                return False
+            failed = _apply_steps(module, steps)
+            if failed is None:
+                write(module)
+                return True
+        steps.remove(failed)
+
+
+def _apply_steps(module: ir.Module, steps: Sequence[_Step]) -> _Step | None:
+    """The step that raised, after those before it; None where none did."""
+    for step in steps:
+        try:
+            step(module)
+        except MlirfuseError:
+            raise
+        except Exception as error:
+            leave_out(step.__name__.strip("_"), error)
+            return step
+    return None
 
 
 def _remove_sharding(module: ir.Module) -> None:
@@ -204,7 +224,7 @@ def _rewrite(module: ir.Module) -> None:
     _apply(module, _REWRITES)
 
 
-_STEPS: tuple[Callable[[ir.Module], None], ...] = (
+_STEPS: tuple[_Step, ...] = (
     _remove_sharding,
     _define_first,
     _define,
