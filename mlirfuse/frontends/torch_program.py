@@ -22,6 +22,7 @@ from mlirfuse.frontends.weights import INLINE_BYTES, Weights
 from mlirfuse.marks import LAYER, of_metadata
 from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
+from mlirfuse.support.tensor_bytes import bytes_of
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +127,7 @@ def _fx_module(
                 tuple(literal.stride()),
             )
             if key not in attributes:
-                array = literal.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+                array = bytes_of(literal).numpy()
                 name = info.input_spec.target if info is not None else "constant"
                 tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
                 # Small constants become parts of dispatches, where IREE supports no bf16 resource

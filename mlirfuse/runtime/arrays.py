@@ -15,6 +15,7 @@ import numpy as np
 
 from mlirfuse.core import CallError
 from mlirfuse.support.signature import TensorSpec
+from mlirfuse.support.tensor_bytes import bytes_of
 
 ALIGNMENT = 64
 """Bytes to which generated code takes arguments as aligned; iree-runtime copies host memory that is
@@ -146,7 +147,7 @@ def numpy_of(array: Any) -> Any:
     """An array of any kind as one of numpy, on the host; numpy has fewer types than torch."""
     if kind_of(array) != "torch":
         return np.asarray(array)
-    raw = array.detach().cpu().contiguous().reshape(-1).view(sys.modules["torch"].uint8).numpy()
+    raw = bytes_of(array).numpy()
     return raw.view(numpy_dtype(dtype_name(array))).reshape(array.shape)
 
 

@@ -141,8 +141,14 @@ def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
 def _pad_by_mode(
     x: torch.Tensor, pad: Sequence[Any], mode: str = "constant", value: Any = None
 ) -> Any:
-    """Only the circular mode; the others are ops of their own."""
-    return _pad_circular(x, pad) if mode == "circular" else NotImplemented
+    """Constant and circular modes as here; the others are ops of their own."""
+    import torch
+
+    if mode == "circular":
+        return _pad_circular(x, pad)
+    if mode == "constant":
+        return _pad(x, pad, 0 if value is None else value)
+    return torch.ops.aten.pad.default.decompose(x, pad, mode, value)
 
 
 def _pad_circular(x: torch.Tensor, pad: Sequence[Any]) -> Any:
