@@ -46,6 +46,17 @@ def test_numbers_that_occur():
     check(model, torch.tensor([1, 0, 7, 1]), torch.tensor([0.5, 2.0, 1.0, 4.0]), row, rows)
 
 
+def test_nothing_occurs_in_no_elements():
+    def model(x):
+        return (
+            torch.unique(x, return_inverse=True, return_counts=True),
+            torch.unique(x),
+            torch.unique_consecutive(x, return_inverse=True),
+        )
+
+    check(model, torch.zeros(0, 3, dtype=torch.bfloat16))
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rows_of_a_largest_norm(dtype):
     """Rows that are read, and are larger, are scaled; PyTorch scales them in its argument."""

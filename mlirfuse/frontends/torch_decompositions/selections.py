@@ -105,15 +105,7 @@ def _unique(
     x: torch.Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
     """Equal elements are neighbors after sorting."""
-    if isinstance(x.numel(), int) and not x.numel():
-        return NotImplemented
-    values, among, counts = _unique_rows(x.reshape(-1, 1))
-    empty = among.new_zeros(0)
-    return (
-        values.squeeze(-1),
-        among.view(x.shape) if return_inverse else empty,
-        counts if return_counts else empty,
-    )
+    return _of_elements(x, _unique_rows, return_inverse, return_counts)
 
 
 def _unique_dim(
@@ -135,12 +127,26 @@ def _unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
+    if dim is None:
+        return _of_elements(x, _runs, return_inverse, return_counts)
     if isinstance(x.numel(), int) and not x.numel():
         return NotImplemented
-    if dim is not None:
-        return _along(x, dim, _runs)
-    values, among, counts = _runs(x.reshape(-1, 1))
-    empty = among.new_zeros(0)
+    return _along(x, dim, _runs)
+
+
+def _of_elements(
+    x: torch.Tensor,
+    select: Callable[[torch.Tensor], Unique],
+    return_inverse: bool,
+    return_counts: bool,
+) -> Unique:
+    """A selection among all elements; results that are not wanted have none."""
+    import torch
+
+    empty = torch.zeros(0, dtype=torch.int64, device=x.device)
+    if isinstance(x.numel(), int) and not x.numel():
+        return x.new_zeros(0), empty.view(x.shape) if return_inverse else empty, empty
+    values, among, counts = select(x.reshape(-1, 1))
     return (
         values.squeeze(-1),
         among.view(x.shape) if return_inverse else empty,
