@@ -252,18 +252,21 @@ def _work(pipe: Connection, place: str, target: str, programs: Path | None) -> N
             group, first = pipe.recv()
         except EOFError:
             return
-        found = [] if first is not None else checker.group(group)
-        for case in [] if first is None else suite.cases(group)[first:]:
-            pipe.send(("case", case.name))
-            alone = checker.check([case])
-            pipe.send(("result", [dataclasses.asdict(r) for r in alone]))
-            if breaks_device(alone):
-                pipe.send(("broken", ""))
-                return
-        if breaks_device(found):
+        if first is None:
+            found = checker.group(group)
+            broken, known = breaks_device(found), [dataclasses.asdict(r) for r in found]
+        else:
+            broken, known = False, []
+            for case in suite.cases(group)[first:]:
+                pipe.send(("case", case.name))
+                found = checker.check([case])
+                pipe.send(("result", [dataclasses.asdict(r) for r in found]))
+                if broken := breaks_device(found):
+                    break
+        if broken:
             pipe.send(("broken", ""))
             return
-        pipe.send(("done", [dataclasses.asdict(r) for r in found]))
+        pipe.send(("done", known))
 
 
 def _shown(result: dict[str, Any], verbose: bool) -> dict[str, Any]:

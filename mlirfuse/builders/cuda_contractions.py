@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.regions import enclosing, form_region, ungroup
+from mlirfuse.builders.regions import form_region, outside
 from mlirfuse.builders.tensors import body_of, generic, transpose
 from mlirfuse.structured.ir import ops
 
@@ -35,16 +35,13 @@ def _transpose(op: ir.Operation) -> bool:
     loop = _padded_loop(op)
     if loop is None:
         return False
-    region = enclosing(op)
-    if region is not None and any(enclosing(ops.defining_op(v)) for v in ops.inputs(op)):
-        ungroup(region)
-        region = None
+    before = outside(op, ops.inputs(op))
     inputs, maps, copied = [], [], []
     *read, written = ops.plain_maps(op)
     for value, index_map in zip(ops.inputs(op), read, strict=True):
         if index_map[-1] != loop:
             order = [d for d, of in enumerate(index_map) if of != loop] + [index_map.index(loop)]
-            with ir.InsertionPoint(region or op), op.location:
+            with ir.InsertionPoint(before), op.location:
                 value = transpose(value, [order.index(d) for d in range(len(order))])
             index_map = tuple(index_map[d] for d in order)
             copied.append(value)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.regions import enclosing, form_region, ungroup
+from mlirfuse.builders.regions import form_region, outside
 from mlirfuse.builders.tensors import body_of, empty, generic, transpose
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.strided_access import StridedDim, strided_loops
@@ -52,11 +52,8 @@ def _transpose_image(op: ir.Operation) -> bool:
     half = ops.element_type(image) in _HALF and None not in ops.shape(image)
     if not half or not found or found[0] == last or written[-1] != loops.n_loop:
         return False
-    region = enclosing(op)
-    if region is not None and enclosing(ops.defining_op(image)) is not None:
-        ungroup(region)
-        region = None
-    if region is None:
+    region = outside(op, [image])
+    if region == op:
         region = form_region([op])
         op = next(o for o in ops.nested_ops(region) if o.name == "linalg.generic")
     order = [*(d for d in range(last + 1) if d != found[0]), found[0]]
@@ -83,10 +80,7 @@ def _gather_taps(op: ir.Operation) -> bool:
     if terms is None:
         return False
     image, weights = op.operands[0], op.operands[1]
-    region = enclosing(op)
-    if region is not None and enclosing(ops.defining_op(image)) is not None:
-        ungroup(region)
-        region = None
+    before = outside(op, [image])
     _, read, written = ops.indexing_maps(op)
     assert read is not None
     assert written is not None
@@ -99,7 +93,7 @@ def _gather_taps(op: ir.Operation) -> bool:
         {loop for dim in terms for loop, _ in dim},
         key=lambda loop: (loop in windows, kinds[loop] == "reduction", loop),
     )
-    with ir.InsertionPoint(region or op), op.location:
+    with ir.InsertionPoint(before), op.location:
         rank = len(loops)
         copied = generic(
             [image],

@@ -35,8 +35,8 @@ def repair(module: ir.Module) -> bool:
     """Puts all such ops in dispatches of their own; returns whether there is any."""
     found = list(ops.nested_ops(module.operation))
     generics = [op for op in found if op.name == "linalg.generic" and len(op.results) == 1]
+    readers = [op for op in found if op.name in _READ_ANYWHERE]
     changed = any([_separate_complex(op) for op in generics])
-    readers = [op for op in ops.nested_ops(module.operation) if op.name in _READ_ANYWHERE]
     return any([_extend_operands_before(op) for op in readers]) or changed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -77,6 +77,20 @@ def enclosing(op: ir.Operation | None) -> ir.Operation | None:
         parent = op.parent
         op = parent.operation if parent is not None else None
     return op
+
+
+def outside(op: ir.Operation, operands: Iterable[ir.Value]) -> ir.Operation:
+    """The op before which these operands of an op can be copied in dispatches of their own.
+
+    It is the op, or its region. A region that computes one of the operands, too, is undone.
+    """
+    region = enclosing(op)
+    if region is None:
+        return op
+    if any(enclosing(ops.defining_op(value)) is not None for value in operands):
+        ungroup(region)
+        return op
+    return region
 
 
 def make_room(group: list[ir.Operation]) -> ir.Operation:

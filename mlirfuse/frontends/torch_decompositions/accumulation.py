@@ -46,7 +46,7 @@ def is_half(dtype: torch.dtype | None) -> bool:
     return dtype in (torch.float16, torch.bfloat16)
 
 
-def _empty(x: torch.Tensor) -> bool:
+def is_empty(x: torch.Tensor) -> bool:
     """Whether a size is zero for all sizes that are dynamic."""
     return any(isinstance(size, int) and size == 0 for size in x.shape)
 
@@ -113,7 +113,7 @@ def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Ca
 
     def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
 
-        if reshaped and (not x.dim() or _empty(x)):
+        if reshaped and (not x.dim() or is_empty(x)):
             # IREE 3.13 never ends on a softmax of no elements.
             return (
                 op(x.unsqueeze(0), 0, *args[1:], **kwargs).squeeze(0) if not x.dim() else x.clone()

@@ -65,12 +65,18 @@ def _histogram_of_edges(
     return count, bins.clone()
 
 
-def _edges_of_count(
-    x: torch.Tensor, bins: int, low: float | torch.Tensor, high: float | torch.Tensor
-) -> torch.Tensor:
-    """Ends of bins of equal width; both limits are exact."""
+def _edges_of_count(x: torch.Tensor, bins: int, limits: Sequence[float] | None) -> torch.Tensor:
+    """Ends of bins of equal width between two limits, which are exact, or over the data."""
     import torch
 
+    if limits is not None:
+        low, high = (x.new_full((), limit) for limit in limits)
+    elif not x.numel():
+        low, high = x.new_zeros(()), x.new_ones(())
+    else:
+        low, high = x.amin(), x.amax()
+        same = low == high
+        low, high = torch.where(same, low - 0.5, low), torch.where(same, high + 0.5, high)
     step = torch.arange(bins + 1, device=x.device).to(x.dtype) / bins
     return torch.where(step == 1, high, low + (high - low) * step)
 
@@ -84,20 +90,11 @@ def _histogramdd_edges(
     density: bool = False,
 ) -> list[torch.Tensor]:
     """The ends of the bins of each column."""
-    import torch
-
+    rows = x.reshape(-1, x.shape[-1])
     found = []
     for axis, count in enumerate(bins):
-        if range is None and not x.numel():
-            low, high = x.new_zeros(()), x.new_ones(())
-        elif range is None:
-            column = x.reshape(-1, x.shape[-1])[:, axis]
-            low, high = column.amin(), column.amax()
-            same = low == high
-            low, high = torch.where(same, low - 0.5, low), torch.where(same, high + 0.5, high)
-        else:
-            low, high = (x.new_full((), v) for v in range[2 * axis : 2 * axis + 2])
-        found.append(_edges_of_count(x, count, low, high))
+        limits = None if range is None else range[2 * axis : 2 * axis + 2]
+        found.append(_edges_of_count(rows[:, axis], count, limits))
     return found
 
 
@@ -148,15 +145,5 @@ def _histogram_of_count(
     weight: torch.Tensor | None = None,
     density: bool = False,
 ) -> Pair:
-    import torch
-
-    if range is None:
-        low, high = x.amin(), x.amax()
-        low, high = (
-            torch.where(low == high, low - 0.5, low),
-            torch.where(low == high, high + 0.5, high),
-        )
-    else:
-        low, high = (torch.full((), v, dtype=x.dtype, device=x.device) for v in range)
-    edges = _edges_of_count(x, bins, low, high)
+    edges = _edges_of_count(x, bins, range)
     return _histogram_of_edges(x, edges, weight=weight, density=density)

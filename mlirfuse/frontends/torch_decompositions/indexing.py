@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_empty
 
 if TYPE_CHECKING:
     import torch
@@ -112,7 +112,7 @@ def _masked_put(
     if mask is None or mask.dtype != torch.bool or any(index is not None for index in rest):
         long = _of_long_indices(torch.ops.aten.index_put.default)
         return long(x, indices, values, accumulate)
-    if isinstance(values.numel(), int) and not values.numel():
+    if is_empty(values):
         return x.clone()
     inner = x.shape[mask.dim() :]
     if values.dim() > len(inner) and values.shape[0] != 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_empty
 
 if TYPE_CHECKING:
     import torch
@@ -121,7 +121,7 @@ def _first(
     import torch
 
     row = _last(x, dim)
-    if isinstance(row.numel(), int) and not row.numel():
+    if is_empty(row):
         shape = (*row.shape[:-1], count)
         found = row.new_zeros(shape, dtype=torch.int64)
         return _back(row.new_zeros(shape), dim, x.dim()), _back(found, dim, x.dim())
@@ -164,7 +164,7 @@ def _median(
     """The lower median. NaN is the result where there is one, unless `skip`."""
     import torch
 
-    if isinstance(x.numel(), int) and not x.numel() and x.dim() == 1:
+    if is_empty(x) and x.dim() == 1:
         nan = math.nan if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
         return x.new_full((), nan), x.new_zeros((), dtype=torch.int64)
     row = _last(x, dim)

@@ -10,7 +10,7 @@ import contextvars
 import math
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_empty, is_half
 from mlirfuse.frontends.torch_decompositions.loops import Carried, from_rows, in_rows, repeat
 from mlirfuse.frontends.torch_decompositions.representation import signbit
 
@@ -122,7 +122,7 @@ def _integer_power(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     import torch
 
     dtype = x.dtype
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return x.clone()
     bits = 8 * dtype.itemsize - (1 if dtype.is_signed else 0)
     wide = torch.int64 if dtype.itemsize == 8 else torch.int32

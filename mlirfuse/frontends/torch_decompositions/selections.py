@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_decompositions.accumulation import Table
+from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_empty
 from mlirfuse.frontends.torch_decompositions.ordering import ordered
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _nonzero(x: torch.Tensor) -> torch.Tensor:
     """The indices of elements that are not zero; IREE 3.13 crashes on some shapes."""
     import torch
 
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return torch.zeros((0, x.dim()), dtype=torch.int64, device=x.device)
     there = (x != 0).reshape(-1)
     size = _size(there.sum())
@@ -116,7 +116,7 @@ def _unique_dim(
     return_counts: bool = False,
 ) -> Any:
     """The parts along an axis in lexicographic order; indices and counts are always computed."""
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return NotImplemented
     return _along(x, dim, _unique_rows)
 
@@ -129,7 +129,7 @@ def _unique_consecutive(
 ) -> Any:
     if dim is None:
         return _of_elements(x, _runs, return_inverse, return_counts)
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return NotImplemented
     return _along(x, dim, _runs)
 
@@ -144,7 +144,7 @@ def _of_elements(
     import torch
 
     empty = torch.zeros(0, dtype=torch.int64, device=x.device)
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return x.new_zeros(0), empty.view(x.shape) if return_inverse else empty, empty
     values, among, counts = select(x.reshape(-1, 1))
     return (
@@ -207,7 +207,7 @@ def _masked_select(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     import torch
 
     x, mask = torch.broadcast_tensors(x, mask)
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return x.new_zeros(0)
     there = mask.reshape(-1)
     size = _size(there.sum())
@@ -223,7 +223,7 @@ def _bincount(
     kind = torch.int64 if weights is None else torch.float64
     if weights is not None and weights.dtype == torch.float32:
         kind = torch.float32
-    if isinstance(x.numel(), int) and not x.numel():
+    if is_empty(x):
         return torch.zeros(minlength, dtype=torch.int64, device=x.device)
     wide = x.to(torch.int64)
     size = _size((wide.amax() + 1).clamp(min=minlength))
