@@ -66,6 +66,48 @@ class CpuTiles:
     min_data_tiled_n: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CpuDevice:
+    """Instruction sets and resources of a CPU that tiles and blocks of kernels are computed from.
+
+    Attributes:
+      vector_bytes: bytes of a vector register.
+      num_registers: vector registers.
+      has_fma: whether an instruction multiplies and adds.
+      fma_ports: vectors that are multiplied and added in one cycle.
+      load_ports: vectors that are loaded in one cycle.
+      l1_bytes: bytes of a core's first data cache.
+      l2_bytes: bytes of the second cache, divided by the cores that share it.
+      l3_bytes: bytes of the last cache that cores share; 0 without one.
+      cores: cores that work is distributed over.
+      architecture: `x86_64`, `aarch64`, ...
+      features: LLVM's names of its instruction sets, sorted, among those that kernels ask for:
+        `avx2`, `fma`, `avx512f`, `avx512vnni`, `avx512bf16`, `amx-int8`, `neon`, `dotprod`, `i8mm`,
+        `sve`, ...
+    """
+
+    vector_bytes: int
+    num_registers: int
+    has_fma: bool = True
+    fma_ports: int = 2
+    load_ports: int = 2
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 16 << 20
+    cores: int = 8
+    architecture: str = "x86_64"
+    features: tuple[str, ...] = ()
+
+    @property
+    def lanes(self) -> int:
+        """Elements of f32 in a vector register."""
+        return self.vector_bytes // 4
+
+    def has(self, *features: str) -> bool:
+        """Whether the CPU has one of these instruction sets, by LLVM's names."""
+        return not set(features).isdisjoint(self.features)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeasuredConfig:
     """A kernel configuration that was measured to be the fastest for a problem.
@@ -142,6 +184,7 @@ class Target:
       attention_size_multiple: divisor of the numbers of queries and keys and of head sizes with
         which that code uses matrix instructions; None where it was not measured.
       kernels: whether kernels of a provider replace groups: limits of IREE's own code do not count.
+      vector_kernels: whether kernels in the vector dialect replace groups, on a CPU.
       subgroup_size: lanes of a subgroup, where the code generator cannot lower reductions of rows
         that are no multiple of it; None elsewhere.
       shared_memory: bytes of workgroup memory; None where it does not apply.
@@ -157,8 +200,12 @@ class Target:
         integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
       gpu: resources of the GPU; None for a CPU, and where they are not known.
+      cpu: resources of the CPU; None for a GPU.
       source: where the rates come from.
       measured: kernel configurations that the user measured on this machine.
+      contracts: whether kernels contract a multiply and an add into one rounding.
+      float32_matmul_precision: precision of f32 contractions in kernels, a value of the switch of
+        that name: `highest`, `high` or `medium`.
     """
 
     name: str
@@ -182,6 +229,7 @@ class Target:
     max_attention_head_size: int | None = None
     attention_size_multiple: int | None = None
     kernels: bool = False
+    vector_kernels: bool = False
     subgroup_size: int | None = None
     shared_memory: int | None = None
     packed_matmul_tiles: tuple[Tile, ...] = ()
@@ -191,8 +239,11 @@ class Target:
     bf16_instructions: bool = True
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     gpu: GpuDevice | None = None
+    cpu: CpuDevice | None = None
     source: str = ""
     measured: tuple[MeasuredConfig, ...] = ()
+    contracts: bool = True
+    float32_matmul_precision: str = "highest"
 
     def __str__(self) -> str:
         """The spelling that `--target` takes."""

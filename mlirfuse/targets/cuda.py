@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mlirfuse.core import UsageError, nearest
+from mlirfuse.targets import present
 from mlirfuse.targets.base import GpuDevice, Target
 
 ROW_LIMIT = 32768
@@ -131,13 +132,14 @@ def create(arch: str) -> Target:
     """The CUDA target.
 
     Args:
-      arch: NVIDIA's name of the compute capability, `sm_80`; a newer card runs the code of the
-        newest one in `RATES`, since PTX is compiled again by its driver.
+      arch: NVIDIA's name of the compute capability, `sm_80`; that of the GPU of this machine where
+        it is empty. A newer card runs the code of the newest one in `RATES`, since PTX is compiled
+        again by its driver.
 
     Raises:
       UsageError: `arch` is not in `RATES`.
     """
-    arch = arch or DEFAULT_ARCH
+    arch = arch or present.cuda_arch(tuple(RATES), DEFAULT_ARCH)
     rates = RATES.get(arch)
     if rates is None:
         raise UsageError(f"unknown target 'cuda:{arch}'{nearest(arch, RATES)}")

@@ -25,14 +25,19 @@ from mlirfuse.targets.base import Target
 ROUNDS = 7
 """Calls of each chain; the fastest counts, since other processes may slow down the rest."""
 
+MAX_SECONDS = 2.0
+"""Time after which no further round of a benchmark starts: a minute for all, with compiling."""
+
 MAX_TRIES = 3
 """Measurements of two chains until the long one is slower."""
 
 COPY_ELEMENTS = 1 << 26
 """f32 elements of a copy: 256 MiB, larger than any cache."""
 
-VECTOR_ELEMENTS = 1 << 22
-"""f32 elements of elementwise arithmetic."""
+VECTOR_ELEMENTS = {"cpu": 1 << 18}
+"""Target's name -> f32 elements of elementwise arithmetic; `DEFAULT_VECTOR_ELEMENTS` otherwise."""
+
+DEFAULT_VECTOR_ELEMENTS = 1 << 22
 
 LAUNCH_ELEMENTS = 16
 """f32 elements of a dispatch whose time is that of the launch."""
@@ -85,19 +90,21 @@ def measure(
       MlirfuseError: a program cannot be compiled or run, or the device is too busy.
     """
     found: dict[str, float] = {}
+    benchmarks = _benchmarks(target)
+    count = 1 + len(benchmarks)
     launch = _seconds(_launch_benchmark(), target, device)
     found["launch_us"] = launch * 1e6
-    log(f"launch_us {found['launch_us']:.2f}")
-    for name, benchmark in _benchmarks(target).items():
+    log(f"1 of {count}: launch_us {found['launch_us']:.2f}")
+    for number, (name, benchmark) in enumerate(benchmarks.items(), 2):
         try:
             seconds = _seconds(benchmark, target, device)
         except MlirfuseError as error:
             if not name.startswith(rates.MATMUL_RATE_PREFIX):
                 raise
-            log(f"{name} left out: {error}")
+            log(f"{number} of {count}: {name} left out: {error}")
             continue
         found[name] = benchmark.amount / max(seconds - launch, seconds / 10)
-        log(f"{name} {found[name]:.3g}")
+        log(f"{number} of {count}: {name} {found[name]:.3g}")
     return found
 
 
@@ -110,7 +117,8 @@ def _launch_benchmark() -> Microbenchmark:
 def _benchmarks(target: Target) -> dict[str, Microbenchmark]:
     """Field of `Target` -> the benchmark of that rate."""
     size = MATMUL_SIZES.get(target.name, DEFAULT_MATMUL_SIZE)
-    operations = VECTOR_ELEMENTS * OPS_PER_ELEMENT
+    elements = VECTOR_ELEMENTS.get(target.name, DEFAULT_VECTOR_ELEMENTS)
+    operations = elements * OPS_PER_ELEMENT
     return {
         "bandwidth": Microbenchmark(
             "copy", (2, 10), 8.0 * COPY_ELEMENTS, lambda n: _chain("copy", n, COPY_ELEMENTS, _add())
@@ -119,13 +127,13 @@ def _benchmarks(target: Target) -> dict[str, Microbenchmark]:
             "vector",
             (2, 10),
             2.0 * operations,
-            lambda n: _chain("vector", n, VECTOR_ELEMENTS, _repeated("math.fma %v, %c, %c : f32")),
+            lambda n: _chain("vector", n, elements, _repeated("math.fma %v, %c, %c : f32")),
         ),
         "special_rate": Microbenchmark(
             "special",
             (2, 10),
             float(operations),
-            lambda n: _chain("special", n, VECTOR_ELEMENTS, _repeated("math.exp %v : f32")),
+            lambda n: _chain("special", n, elements, _repeated("math.exp %v : f32")),
         ),
         **{
             f"{rates.MATMUL_RATE_PREFIX}{kind}": Microbenchmark(
@@ -168,7 +176,10 @@ def _best(programs: list[FusedModule]) -> list[float]:
     best = [float("inf")] * len(programs)
     for program in programs:
         program(seed)
-    for _ in range(ROUNDS):
+    end = time.perf_counter() + MAX_SECONDS
+    for number in range(ROUNDS):
+        if number and time.perf_counter() > end:
+            break
         for index, program in enumerate(programs):
             start = time.perf_counter()
             program(seed)

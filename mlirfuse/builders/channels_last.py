@@ -1,0 +1,146 @@
+"""Depthwise convolutions, grouped ones and poolings with channels last, before normalization.
+
+    %y = linalg.depthwise_conv_2d_nchw_chw ins(tensor.pad %x, %w)
+  becomes
+    %t = linalg.generic {transpose} ins(%x)                    NCHW to NHWC
+    %c = linalg.depthwise_conv_2d_nhwc_hwc ins(tensor.pad %t, {transpose} %w)
+    %y = linalg.generic {transpose} ins(%c)
+
+IREE's own conversion leaves these ops as they are. Its global optimization moves the transposes to
+the ends of the program, where most of them meet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Layout:
+    """The form of an op with channels last.
+
+    Attributes:
+      name: name of the op.
+      image: for each dimension of the image with channels last, that of the one with channels
+        first; of the result, too.
+      filter: the same of the filter; None for the window of a pooling, which has no channels.
+    """
+
+    name: str
+    image: tuple[int, ...]
+    filter: tuple[int, ...] | None
+
+
+_NHWC, _NWC = (0, 2, 3, 1), (0, 2, 1)
+
+LAYOUTS = {
+    "linalg.depthwise_conv_2d_nchw_chw": _Layout(
+        "linalg.depthwise_conv_2d_nhwc_hwc", _NHWC, (1, 2, 0)
+    ),
+    "linalg.depthwise_conv_1d_ncw_cw": _Layout("linalg.depthwise_conv_1d_nwc_wc", _NWC, (1, 0)),
+    "linalg.conv_2d_ngchw_gfchw": _Layout(
+        "linalg.conv_2d_nhwgc_gfhwc", (0, 3, 4, 1, 2), (0, 1, 3, 4, 2)
+    ),
+    "linalg.pooling_nchw_max": _Layout("linalg.pooling_nhwc_max", _NHWC, None),
+    "linalg.pooling_nchw_sum": _Layout("linalg.pooling_nhwc_sum", _NHWC, None),
+    "linalg.pooling_ncw_max": _Layout("linalg.pooling_nwc_max", _NWC, None),
+    "linalg.pooling_ncw_sum": _Layout("linalg.pooling_nwc_sum", _NWC, None),
+}
+"""Name of an op with channels first -> its form with channels last."""
+
+
+_KEPT = ("dilations", "strides", "operandSegmentSizes")
+"""Attributes of an op that its form with channels last has, too."""
+
+
+def move_channels(module: ir.Module) -> bool:
+    """Gives the ops of `LAYOUTS` channels last; returns whether there were any.
+
+    Raises:
+      MLIRError: an op that is not as its name says.
+    """
+    found = [
+        op
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if (op := view.operation).name in LAYOUTS and _is_static(op)
+    ]
+    for op in found:
+        _move(op, LAYOUTS[op.name])
+    module.operation.verify()
+    return bool(found)
+
+
+def _is_static(op: ir.Operation) -> bool:
+    return all(None not in ops.shape(value) for value in op.operands)
+
+
+def _move(op: ir.Operation, layout: _Layout) -> None:
+    source, weight, init = op.operands
+    with ir.InsertionPoint(op), op.location:
+        image = _image(source, op, layout.image)
+        if layout.filter is not None:
+            weight = _transposed(weight, layout.filter)
+        init = _filled(init, layout.image)
+        new = ir.Operation.create(
+            layout.name,
+            results=[init.type],
+            operands=[image, weight, init],
+            attributes={n: op.attributes[n] for n in _KEPT if n in op.attributes},
+            regions=1,
+        )
+        op.regions[0].blocks[0].append_to(new.regions[0])
+        back = [layout.image.index(d) for d in range(len(layout.image))]
+        result = _transposed(new.results[0], tuple(back))
+    op.results[0].replace_all_uses_with(result)
+    op.erase()
+    pad = ops.defining_op(source)
+    if pad is not None and pad.name == "tensor.pad" and not ops.users(source):
+        pad.erase()
+
+
+def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Value:
+    """The image with its dimensions in that order; its padding stays behind the transpose."""
+    pad = ops.defining_op(value)
+    if pad is None or pad.name != "tensor.pad" or ops.users(value) != [user]:
+        return _transposed(value, order)
+    amounts = ops.padding_amounts(pad)
+    source = pad.operands[0]
+    if amounts is None or None in ops.shape(source) or ops.padding_value(pad) is None:
+        return _transposed(value, order)
+    inner = _transposed(source, order)
+    sizes = ops.shape(value)
+    new = ir.Operation.create(
+        "tensor.pad",
+        results=[builders.tensor_type([sizes[d] for d in order], ops.element_type(value))],
+        operands=[inner],
+        attributes={
+            "static_low": ir.DenseI64ArrayAttr.get([amounts[d][0] for d in order]),
+            "static_high": ir.DenseI64ArrayAttr.get([amounts[d][1] for d in order]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0]),
+        },
+        regions=1,
+    )
+    pad.regions[0].blocks[0].append_to(new.regions[0])
+    return new.results[0]
+
+
+def _filled(value: ir.Value, order: tuple[int, ...]) -> ir.Value:
+    """The initial accumulators with their dimensions in that order."""
+    op = ops.defining_op(value)
+    if op is None or op.name != "linalg.fill":
+        return _transposed(value, order)
+    sizes = ops.shape(value)
+    empty = builders.empty([sizes[d] for d in order], ops.element_type(value))
+    return builders.fill(op.operands[0], empty)
+
+
+def _transposed(value: ir.Value, order: tuple[int, ...]) -> ir.Value:
+    """A copy of the tensor whose dimension `i` is its dimension `order[i]`."""
+    return builders.transpose(value, [order.index(d) for d in range(len(order))])

@@ -1,0 +1,243 @@
+"""Convolutions, dense or depthwise, and contractions as such, with their packed filters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.builders.destination_builder import insert
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.tile_writer import attempted
+from mlirfuse.kernels.convolution.analysis import Analysis, Classify, analyze, is_supported
+from mlirfuse.kernels.vector import dense, executable, register_tiles, windowed
+from mlirfuse.kernels.vector.dense import Dense
+from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
+from mlirfuse.kernels.vector.pointwise import literal
+from mlirfuse.kernels.vector.roles import classify_convolution
+from mlirfuse.kernels.vector.tiled import PACKED, Tiled, Window
+from mlirfuse.kernels.vector.windowed import Windowed
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.targets.base import CpuDevice
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The kernel of a convolution.
+
+    Attributes:
+      found: the convolution.
+      columns: output channels of a register tile, by which the filter is packed; None for a
+        depthwise convolution.
+      kernel: the kernel.
+    """
+
+    found: Analysis
+    columns: int | None
+    kernel: VectorKernel
+
+
+def takes(op: ir.Operation, classify: Classify = classify_convolution) -> bool:
+    """Whether there is a kernel for an op, as far as the op alone shows.
+
+    Args:
+      op: any op.
+      classify: classifies the loops of the ops in question.
+    """
+    loops = classify(op)
+    if not isinstance(loops, ConvolutionLoops) or not is_supported(op, classify):
+        return False
+    if _obstacle(op, loops) or None in ops.loop_sizes(op):
+        return False
+    image = op.operands[loops.image]
+    try:
+        _windows(op, loops, Image.of(image, [0] * len(ops.shape(image))))
+    except Unsupported:
+        return False
+    return True
+
+
+def plan(
+    region: ir.Operation, device: CpuDevice, classify: Classify = classify_convolution
+) -> Plan | NoMatch | None:
+    """Plans the kernel of a region with a convolution; None for a region without one.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      device: the CPU.
+      classify: classifies the loops of the ops that are taken as convolutions.
+    """
+    found = analyze(region, classify)
+    if not isinstance(found, Analysis):
+        return found
+    if found.is_dynamic or len(region.operands):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the number of images is dynamic")
+    obstacle = _obstacle(found.op, found.loops)
+    if any(surround.stride != 1 for surround in found.surrounds):
+        obstacle = "zeros between the elements of an image"
+    if obstacle:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")
+    return attempted(lambda: _plan(found, device), "channels")
+
+
+def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
+    """The reason why a convolution has no kernel; empty where it has one."""
+    out = ops.indexing_maps(op)[2] or ()
+    if not _is_depthwise(loops) and None in (loops.n_loop, loops.channel_loop):
+        return "a convolution without one loop each of input and output channels"
+    if len(loops.group_loops) > 1:
+        return "several loops over groups"
+    if _is_depthwise(loops) and loops.image_dims[-1] != ((loops.group_loops[0], 1),):
+        return "an image whose channels are not its last dimension"
+    if sorted(d for d in out if d is not None) != sorted(_axis_loops(loops)):
+        return "a result that is not indexed by its loops"
+    if ops.element_type(op.results[0]) != "f32":
+        return f"accumulators of {ops.element_type(op.results[0])}"
+    if 0 in ops.loop_sizes(op):
+        return "an empty tensor"
+    last = _axis_loops(loops)[-1]
+    if out[-1] != last and ops.loop_sizes(op)[last] != 1 and not _is_vector(ops.inits(op)[0]):
+        return "accumulators that start from a tensor whose channels are not contiguous"
+    return ""
+
+
+def _is_vector(value: ir.Value) -> bool:
+    """Whether a tensor is one number, or the broadcast of a vector."""
+    op = ops.defining_op(value)
+    broadcast = op is not None and ops.is_projection(op) and len(ops.shape(op.operands[0])) == 1
+    return broadcast or literal(value) is not None
+
+
+def _is_depthwise(loops: ConvolutionLoops) -> bool:
+    """Whether each group has one input and one output channel."""
+    return bool(loops.group_loops) and loops.n_loop is None and loops.channel_loop is None
+
+
+def _axis_loops(loops: ConvolutionLoops) -> list[int]:
+    """The loops of the kernel's axes: pixels, groups, output channels."""
+    last = [] if loops.n_loop is None else [loops.n_loop]
+    return [*loops.m_loops, *loops.group_loops, *last]
+
+
+def _axes(loops: ConvolutionLoops) -> dict[int, int]:
+    """Loop -> the kernel's axis; a product of a vector has a first axis of one pixel."""
+    return {loop: n for n, loop in enumerate(_axis_loops(loops), 0 if loops.m_loops else 1)}
+
+
+def _windows(op: ir.Operation, loops: ConvolutionLoops, image: Image) -> tuple[Window, ...]:
+    """The windows of an image.
+
+    Raises:
+      Unsupported: an index or an order of taps that kernels do not have.
+    """
+    x = max(0, len(loops.m_loops) - 1)
+    return windows(op, image, loops.image_dims, _axes(loops), loops.tap_loops, x)
+
+
+def _plan(found: Analysis, device: CpuDevice) -> Plan:
+    sizes, loops = ops.loop_sizes(found.op), found.loops
+    axes = _axes(loops)
+    image = Image.of(found.image, [surround.low for surround in found.surrounds])
+    tiled = Tiled(
+        extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
+        image=image.value,
+        value=found.op.results[0],
+        init=found.init,
+        results=found.results,
+        axes=result_axes(found.op, found.epilogue, found.results, axes),
+        windows=_windows(found.op, loops, image),
+    )
+    with found.op.location:
+        if _is_depthwise(loops):
+            return Plan(found, None, _depthwise(found, tiled, device))
+        return _dense(found, tiled, image, device)
+
+
+def _depthwise(found: Analysis, tiled: Tiled, device: CpuDevice) -> VectorKernel:
+    size = tiled.taps * tiled.extents[-1]
+    packed = builders.tensor_type([size], ops.element_type(found.filter))
+    work = Windowed(**tiled.fields(), packed=packed)
+    return windowed.kernel(work, "depthwise_convolution", device)
+
+
+def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Plan:
+    grouped = bool(found.groups)
+    pixels = tiled.extents[: max(1, len(found.loops.m_loops))]
+    tile = register_tiles.choose(
+        math.prod(pixels) if tiled.one_tap else pixels[-1],
+        -(-tiled.extents[-1] // device.lanes),
+        tiled.taps * found.in_channels,
+        device,
+    )
+    columns = tile.vectors * device.lanes
+    tiles = -(-found.out_channels // columns)
+    size = math.prod((*found.groups, tiles, tiled.taps, found.in_channels, columns))
+    problem = Dense(
+        **tiled.fields(),
+        tile=tile,
+        packed=builders.tensor_type([size], ops.element_type(found.filter)),
+        group_step=_step(found.loops.group_loops[0], found, image) if grouped else None,
+        channel_step=_step(found.loops.channel_loop, found, image),
+        channels=found.in_channels,
+    )
+    entry = "matmul" if ops.is_contraction(found.op) else "convolution"
+    return Plan(found, columns, dense.kernel(problem, entry, device))
+
+
+def _step(loop: int | None, found: Analysis, image: Image) -> int:
+    """The distance in the image of the elements of adjacent indices of a loop over channels."""
+    return image.steps[found.loops.image_dims.index(((loop or 0, 1),))]
+
+
+def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
+    """Replaces a region by a call of its kernel; returns the call."""
+    with ir.InsertionPoint(region), plan.found.op.location:
+        packed = _pack(plan)
+    return executable.replace(region, plan.kernel, {PACKED: packed})
+
+
+def _pack(plan: Plan) -> ir.Value:
+    """The packed filter: made when the program is loaded, or in each call if it is no constant."""
+    weight = plan.found.filter
+    if ops.is_constant_data(weight):
+        return builders.at_load_time(
+            [weight], lambda held: _packed(held[0], plan.found, plan.columns), "packed_filter"
+        )
+    return _packed(weight, plan.found, plan.columns)
+
+
+def _packed(held: ir.Value, found: Analysis, columns: int | None) -> ir.Value:
+    loops = found.loops
+    depthwise = columns is None
+    order = (
+        *(() if depthwise else loops.group_loops),
+        *loops.tap_loops,
+        loops.channel_loop,
+        *(loops.group_loops if depthwise else (loops.n_loop,)),
+    )
+    wanted = [loop for loop in order if loop in found.filter_loops]
+    value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
+    if columns is not None:
+        value = _split(value, len(loops.group_loops), columns)
+    return builders.collapse(value, [list(range(len(ops.shape(value))))])
+
+
+def _split(value: ir.Value, outer: int, columns: int) -> ir.Value:
+    """A tensor with tiles of its last dimension behind its first `outer` ones, zeros at the end."""
+    sizes = [size or 0 for size in ops.shape(value)]
+    element, rank = ops.element_type(value), len(sizes)
+    tiles = -(-sizes[-1] // columns)
+    if sizes[-1] % columns:
+        whole = builders.empty([*sizes[:-1], tiles * columns], element)
+        zeros = builders.fill(builders.scalar_constant(0, element), whole)
+        value = insert(value, zeros, [0] * rank).results[0]
+    value = builders.expand(
+        value, builders.split_axis(rank, rank - 1), [*sizes[:-1], tiles, columns]
+    )
+    place = [d if d < outer else d + 1 for d in range(rank - 1)]
+    return builders.transpose(value, [*place, outer, rank])

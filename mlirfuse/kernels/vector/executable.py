@@ -1,0 +1,136 @@
+"""A kernel in the vector dialect in the place of a region.
+
+%y = flow.dispatch.region { ... }
+becomes
+hal.executable.source private @vector_kernel_1f00 { func.func { scf, vector, memref } }
+%y = flow.dispatch @vector_kernel_1f00::@conv(%x, %w)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping
+
+from iree.compiler import ir
+
+from mlirfuse.structured.ir import ops
+
+NAME = "vector_kernel"
+"""Beginning of the symbols of executables of ours."""
+
+SOURCE = "hal.executable.source"
+"""Name of the op that holds a kernel."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VectorKernel:
+    """A kernel that computes a region.
+
+    Attributes:
+      entry: name of its function.
+      lines: body of the function, in which `%x0`, `%x1`, ... are its operands and `%y0`, ... its
+        results, as memrefs of one dimension.
+      operands: tensors that it reads; a string stands for one that is made for it.
+      kinds: their types.
+      results: types of the tensors that it writes.
+      grid: numbers of workgroups along x and y.
+    """
+
+    entry: str
+    lines: tuple[str, ...]
+    operands: tuple[ir.Value | str, ...]
+    kinds: tuple[ir.Type, ...]
+    results: tuple[ir.Type, ...]
+    grid: tuple[int, int]
+
+
+def memref(kind: ir.Type) -> str:
+    """The type of a tensor's elements in memory, in one dimension."""
+    shaped = ir.RankedTensorType(kind)
+    return f"memref<{math.prod(shaped.shape)}x{shaped.element_type}>"
+
+
+def replace(
+    region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value]
+) -> ir.Operation:
+    """Replaces a region by a call of a kernel, whose executable is added to the module.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      kernel: the kernel that computes it.
+      made: the operands that were made for it.
+
+    Returns:
+      The `flow.dispatch`, with the region's location.
+    """
+    module = region
+    while module.name != "builtin.module":
+        module = module.parent.operation
+    parts = [kernel.grid, *kernel.kinds, "results", *kernel.results, *kernel.lines]
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
+    # IREE links all kernels of a program together: functions have names of their own, too.
+    symbol, entry = f"{NAME}_{digest}", f"{kernel.entry}_{digest}"
+    known = {
+        ops.symbol_name(o.operation)
+        for o in module.regions[0].blocks[0]
+        if "sym_name" in o.operation.attributes
+    }
+    if symbol not in known:
+        with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]), region.location:
+            source = ir.Operation.parse(_text(kernel, symbol, entry))
+            ir.InsertionPoint.current.insert(source)
+    with ir.InsertionPoint(region), region.location:
+        call = ir.Operation.create(
+            "flow.dispatch",
+            results=list(kernel.results),
+            operands=[made[v] if isinstance(v, str) else v for v in kernel.operands],
+            attributes={
+                "entry_points": ir.Attribute.parse(f"[@{symbol}::@{entry}]"),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(kernel.operands), 0, 0]),
+            },
+        )
+    for old, new in zip(region.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    region.erase()
+    return call
+
+
+def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:
+    kinds = [*kernel.kinds, *kernel.results]
+    reads = len(kernel.operands)
+    bindings = ", ".join(
+        "#hal.pipeline.binding<storage_buffer" + (", ReadOnly>" if n < reads else ">")
+        for n in range(len(kinds))
+    )
+    layout = f"#hal.pipeline.layout<bindings = [{bindings}]>"
+    buffers = [
+        f"{f'%x{n}' if n < reads else f'%y{n - reads}'} = hal.interface.binding.subspan"
+        f" layout({layout}) binding({n}) offset(%zero)"
+        f"{' flags(ReadOnly)' if n < reads else ''} : {memref(kind)}"
+        for n, kind in enumerate(kinds)
+    ]
+    x, y = kernel.grid
+    return "\n".join(
+        [
+            f"{SOURCE} private @{symbol} {{",
+            f"hal.executable.export public @{entry} ordinal(0) layout({layout})"
+            " count(%device: !hal.device) -> (index, index, index) {",
+            f"%x = arith.constant {x} : index",
+            f"%y = arith.constant {y} : index",
+            "%one = arith.constant 1 : index",
+            "hal.return %x, %y, %one : index, index, index",
+            "}",
+            "builtin.module {",
+            f"func.func @{entry}() attributes {{translation_info ="
+            " #iree_codegen.translation_info<pipeline = #iree_codegen.no_pipeline>} {",
+            "%zero = arith.constant 0 : index",
+            *buffers,
+            *kernel.lines,
+            "return",
+            "}",
+            "}",
+            "}",
+        ]
+    )

@@ -1,0 +1,229 @@
+"""Elementwise ops of a region on vectors: loads, scalar bodies, stores.
+
+body = Pointwise(writer, lanes=16)
+sum = body.vector(value, axes, position)     the lanes of a tensor at one position
+body.store("%y0", kind, sum, offset, position)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.vector.executable import memref
+from mlirfuse.kernels.vector.writer import Linear, Writer
+from mlirfuse.structured.ir import ops
+
+ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"})
+"""Element types of tensors that kernels read and write."""
+
+Axes = tuple[int | None, ...]
+"""For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Position:
+    """Where one vector of the kernel's results is.
+
+    Attributes:
+      key: names the position among those of one block of the kernel.
+      index: axis -> index; that of the last axis is the index of the first lane.
+      mask: the lanes that exist; empty where all do.
+    """
+
+    key: tuple[int | str, ...]
+    index: tuple[Linear, ...]
+    mask: str = ""
+
+
+class Pointwise:
+    """Writes the elementwise ops of one kernel.
+
+    Attributes:
+      writer: the lines of the kernel.
+      lanes: elements of a vector.
+      operands: tensors from outside that the kernel reads, each with the name of its buffer; a
+        string stands for one that is made when the kernel replaces the region.
+    """
+
+    def __init__(self, writer: Writer, lanes: int) -> None:
+        self.writer = writer
+        self.lanes = lanes
+        self.operands: dict[ir.Value | str, str] = {}
+        self._made: dict[str, ir.Type] = {}
+        self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
+
+    def vector_type(self, element: str) -> str:
+        """The type of a vector."""
+        return f"vector<{self.lanes}x{element}>"
+
+    def buffer(self, value: ir.Value) -> str:
+        """The name of the buffer of a tensor from outside."""
+        if ops.ranked(value) is None or ops.element_type(value) not in ELEMENT_TYPES:
+            raise Unsupported(f"an operand of type {value.type}")
+        if None in ops.shape(value):
+            raise Unsupported(f"an operand of dynamic type {value.type}")
+        return self.operands.setdefault(value, f"%x{len(self.operands)}")
+
+    def reserve(self, key: str, kind: ir.Type) -> str:
+        """The name of the buffer of a tensor of that type that is made later."""
+        self._made[key] = kind
+        return self.operands.setdefault(key, f"%x{len(self.operands)}")
+
+    def operand_types(self) -> tuple[ir.Type, ...]:
+        """The types of the operands."""
+        return tuple(self._made[v] if isinstance(v, str) else v.type for v in self.operands)
+
+    def define(self, value: ir.Value, axes: Axes, position: Position, name: str) -> None:
+        """Sets the vector of a value that the kernel has computed."""
+        self._known[value, axes, position.key] = name
+
+    def forget(self) -> None:
+        """Starts a part of the kernel in which earlier vectors are out of scope."""
+        self._known.clear()
+
+    def splat(self, literal: str, element: str) -> str:
+        """A constant in all lanes."""
+        return self.writer.constant(f"dense<{literal}>", self.vector_type(element))
+
+    def vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor, or of a scalar, at a position.
+
+        Raises:
+          Unsupported: an op or an access that kernels do not have.
+        """
+        key = (value, axes, position.key)
+        if key not in self._known:
+            self._known[key] = self._vector(value, axes, position)
+        return self._known[key]
+
+    def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        op, held = ops.defining_op(value), literal(value)
+        if held is not None:
+            return self.splat(held, _element(value))
+        if ops.ranked(value) is None:
+            raise Unsupported(f"a scalar operand, {value.type}")
+        if op is None or not ops.in_region(op):
+            return self._load(value, axes, position)
+        if not ops.is_elementwise(op) and not ops.is_projection(op):
+            raise Unsupported(ops.described(op))
+        return self._computed(op, list(op.results).index(value), axes, position)
+
+    def _computed(self, op: ir.Operation, number: int, axes: Axes, position: Position) -> str:
+        maps = ops.plain_maps(op)
+        inputs = ops.num_inputs(op)
+        loops: dict[int, int | None] = {}
+        for loop, axis in zip(maps[inputs + number], axes, strict=True):
+            if loop is None:
+                raise Unsupported("a result that is not indexed by its loops")
+            loops[loop] = axis
+        if len(loops) != len(ops.iterator_types(op)) or ops.reads_index(op):
+            raise Unsupported(ops.described(op))
+        block = ops.body(op)
+        values: dict[ir.Value, str] = {}
+        for argument, operand, index_map in zip(block.arguments, op.operands, maps, strict=True):
+            if not any(True for _ in argument.uses):
+                continue
+            read = tuple(None if d is None else loops[d] for d in index_map)
+            values[argument] = self.vector(operand, read, position)
+        *computed, end = [o.operation for o in block.operations]
+        for inner in computed:
+            self._apply(inner, values)
+        return self._inner(end.operands[number], values)
+
+    def _apply(self, op: ir.Operation, values: dict[ir.Value, str]) -> None:
+        if op.name == "arith.constant":
+            return
+        if not op.name.startswith(("arith.", "math.")) or len(op.results) != 1:
+            raise Unsupported(op.name)
+        operands = [self._inner(v, values) for v in op.operands]
+        attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
+        kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
+        held = f" <{{{attributes}}}>" if attributes else ""
+        values[op.results[0]] = self.writer.value(
+            f'"{op.name}"({", ".join(operands)}){held} : ({kinds})'
+            f" -> {self.vector_type(str(op.results[0].type))}"
+        )
+
+    def _inner(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
+        if value in values:
+            return values[value]
+        held = literal(value)
+        if held is None:
+            raise Unsupported("a scalar from outside the group")
+        return self.splat(held, str(value.type))
+
+    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
+        """The offset of an element in its buffer."""
+        total, stride = Linear(), 1
+        shape = list(ir.RankedTensorType(value_type).shape)
+        for size, axis in zip(reversed(shape), reversed(axes), strict=True):
+            if axis is not None and size != 1:
+                total = total + index[axis] * stride
+            stride *= size
+        return total
+
+    def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside: contiguous, or one element in all of them."""
+        buffer, element = self.buffer(value), ops.element_type(value)
+        channel = len(position.index) - 1
+        along = [d for d, axis in enumerate(axes) if axis == channel and ops.shape(value)[d] != 1]
+        at = self.offset(value.type, axes, position.index)
+        if not along:
+            scalar = self.writer.value(
+                f"memref.load {buffer}[{self.writer.index(at)}] : {memref(value.type)}"
+            )
+            kind = self.vector_type(element)
+            return self.writer.value(f"vector.broadcast {scalar} : {element} to {kind}")
+        if along != [len(axes) - 1]:
+            raise Unsupported("an operand whose channels are not contiguous")
+        return self.load(buffer, value.type, at, position.mask)
+
+    def load(self, buffer: str, kind: ir.Type, at: Linear, mask: str = "") -> str:
+        """Loads contiguous elements."""
+        element = str(ir.RankedTensorType(kind).element_type)
+        vector = self.vector_type(element)
+        if not mask:
+            text = f"vector.load {buffer}[{self.writer.index(at)}] : {memref(kind)}, {vector}"
+            return self.writer.value(text)
+        zero = self.splat("0.0" if "f" in element else "0", element)
+        return self.writer.value(
+            f"vector.maskedload {buffer}[{self.writer.index(at)}], {mask}, {zero} : "
+            f"{memref(kind)}, {self.vector_type('i1')}, {vector} into {vector}"
+        )
+
+    def store(self, buffer: str, kind: ir.Type, vector: str, at: Linear, mask: str = "") -> None:
+        """Stores contiguous elements."""
+        held = self.vector_type(str(ir.RankedTensorType(kind).element_type))
+        place = f"{buffer}[{self.writer.index(at)}]"
+        if mask:
+            lanes = self.vector_type("i1")
+            self.writer.line(
+                f"vector.maskedstore {place}, {mask}, {vector} : {memref(kind)}, {lanes}, {held}"
+            )
+        else:
+            self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
+
+
+def literal(value: ir.Value) -> str | None:
+    """The text of a constant number in all elements; None for other values."""
+    op = ops.defining_op(value)
+    if op is not None and op.name == "linalg.fill":
+        return literal(op.operands[0])
+    if op is None or op.name != "arith.constant":
+        return None
+    number = op.attributes["value"]
+    if isinstance(number, ir.DenseElementsAttr):
+        if not number.is_splat:
+            return None
+        number = number.get_splat_value()
+    elif ops.ranked(value) is not None:
+        return None
+    return str(number).split(" : ")[0]
+
+
+def _element(value: ir.Value) -> str:
+    return ops.element_type(value) if ops.ranked(value) is not None else str(value.type)

@@ -1,0 +1,103 @@
+"""Register tiles of contractions, computed from the resources of a CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from mlirfuse.targets.base import CpuDevice
+from mlirfuse.targets.cpu_rates import FMA_LATENCY
+
+MAX_TILE_VECTORS = 8
+"""Vectors of output channels of a register tile."""
+
+MAX_TILE_ROWS = 30
+"""Pixels of a register tile."""
+
+CACHE_LINE = 64
+"""Bytes of a line of the cache, on x86 and on most ARM."""
+
+L2_BYTES_PER_CYCLE = 32
+"""Bytes that one core reads from its second cache in a cycle: Zen 2 to 4 and Intel since Haswell,
+by Agner Fog's microarchitecture manual, sustained."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """Accumulators of a contraction.
+
+    Attributes:
+      rows: rows, each of which one element of the first operand is broadcast to.
+      vectors: vectors of columns.
+    """
+
+    rows: int
+    vectors: int
+
+
+def cycles(rows: int, vectors: int, device: CpuDevice, *, panel_bytes: int) -> float:
+    """Cycles of one step of K: multiply-adds, loads, latency and the stream of the weights.
+
+    Args:
+      rows: rows of the tile.
+      vectors: its vectors of columns.
+      device: the CPU.
+      panel_bytes: bytes of the weights that all rows of a block read.
+    """
+    work = rows * vectors
+    streamed = vectors * device.vector_bytes if panel_bytes > device.l1_bytes // 2 else 0
+    return max(
+        work / device.fma_ports,
+        (rows + vectors) / device.load_ports,
+        FMA_LATENCY if work < FMA_LATENCY * device.fma_ports else 0,
+        streamed / L2_BYTES_PER_CYCLE,
+    )
+
+
+def fits(rows: int, vectors: int, device: CpuDevice) -> bool:
+    """Whether the registers hold the accumulators, a step's weights and one broadcast element."""
+    return rows * vectors + vectors + 1 <= device.num_registers
+
+
+def choose(rows: int, vectors: int, depth: int, device: CpuDevice) -> RegisterTile:
+    """The tile with the fewest modelled cycles.
+
+    Args:
+      rows: rows of the result that tiles may cover.
+      vectors: vectors of its columns.
+      depth: steps of K.
+      device: the CPU.
+    """
+    best, fewest = RegisterTile(1, 1), math.inf
+    for wide in range(1, min(vectors, MAX_TILE_VECTORS) + 1):
+        if vectors % wide:
+            continue
+        panel = wide * device.vector_bytes * depth
+        most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, wide, device)), default=0)
+        for tall in range(1, min(rows, most) + 1):
+            full, rest = divmod(rows, tall)
+            total = full * cycles(tall, wide, device, panel_bytes=panel)
+            total += cycles(rest, wide, device, panel_bytes=panel) if rest else 0
+            # Between equals the larger tile: it has fewer ends.
+            total = total * (vectors // wide) * (1 + 0.002 / (tall * wide))
+            if total < fewest:
+                best, fewest = RegisterTile(tall, wide), total
+    return best
+
+
+def choose_windowed(rows: int, vectors: int, device: CpuDevice) -> RegisterTile:
+    """The tile of a computation on one vector of the image and one of weights at a time.
+
+    Its channels are at most a line of the cache, and divide all evenly: a mask of the last vector
+    of the last tile is enough. Its pixels fill the registers, evenly along a row.
+
+    Args:
+      rows: pixels of a row.
+      vectors: vectors of channels.
+      device: the CPU.
+    """
+    line = max(1, CACHE_LINE // device.vector_bytes)
+    wide = max(n for n in range(1, min(vectors, line) + 1) if vectors % n == 0)
+    most = max(1, (device.num_registers - 2 - wide) // (2 * wide))
+    tiles = -(-rows // most)
+    return RegisterTile(-(-rows // tiles), wide)

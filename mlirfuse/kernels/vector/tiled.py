@@ -1,0 +1,111 @@
+"""Computations on the windows of an image, which kernels tile."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.vector.pointwise import Axes
+
+PACKED = "packed filter"
+"""The operand that is made for a kernel."""
+
+MAX_UNROLLED_TAPS = 32
+"""Taps along x: each is code of its own."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """How one dimension of the image is indexed: `stride * axis + dilation * tap - low`.
+
+    Attributes:
+      axis: axis of the result; None for a dimension without one.
+      stride: distance of the elements of adjacent indices of the axis.
+      taps: number of taps.
+      dilation: distance of the elements of adjacent taps.
+      low: zeros before the first element.
+      size: elements of the dimension.
+      step: distance of adjacent elements in memory.
+    """
+
+    axis: int | None
+    stride: int
+    taps: int
+    dilation: int
+    low: int
+    size: int
+    step: int
+
+    def first(self) -> int:
+        """The smallest position that is read."""
+        return -self.low
+
+    def last(self, extent: int) -> int:
+        """The largest one, for that many indices of the axis."""
+        return self.stride * (extent - 1) + self.dilation * (self.taps - 1) - self.low
+
+    def always_inside(self, extent: int) -> bool:
+        """Whether no zeros are read."""
+        return self.first() >= 0 and self.last(extent) < self.size
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tiled:
+    """A computation on the windows of an image.
+
+    Its axes are rows, x, perhaps the group, and the channels of the result.
+
+    Attributes:
+      extents: sizes of the axes.
+      image: the first operand.
+      value: the result.
+      init: the tensor that accumulators start from, indexed as `value` is.
+      results: the region's results.
+      axes: value that depends on the computation, and `value` itself -> its axes.
+      windows: the dimensions of the image with axes or taps, the taps in the filter's order.
+    """
+
+    extents: tuple[int, ...]
+    image: ir.Value
+    value: ir.Value
+    init: ir.Value
+    results: tuple[ir.Value, ...]
+    axes: dict[ir.Value, Axes]
+    windows: tuple[Window, ...]
+
+    @property
+    def x(self) -> int:
+        """The axis of the pixels of a register tile."""
+        return len(self.extents) - 2
+
+    @property
+    def columns(self) -> int:
+        """Channels of the result, in a group."""
+        return self.extents[-1]
+
+    def fields(self) -> dict[str, Any]:
+        """The attributes, for a computation of a certain kind."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Tiled)}
+
+    @property
+    def taps(self) -> int:
+        """Taps of a window."""
+        return math.prod(window.taps for window in self.windows)
+
+    @property
+    def one_tap(self) -> bool:
+        """Whether each pixel reads the element at its own position: pixels can be one axis."""
+        alone = all(
+            w.taps == 1
+            and w.stride == 1
+            and w.low == 0
+            and (1 if w.axis is None else self.extents[w.axis]) == w.size
+            for w in self.windows
+        )
+        dims = sorted((w for w in self.windows if w.size != 1), key=lambda w: -w.step)
+        inner = itertools.pairwise(dims)
+        return alone and all(one.step == other.step * other.size for one, other in inner)

@@ -1,0 +1,420 @@
+"""Loops over register tiles of pixels and channels, around a convolution, a matmul or a pooling.
+
+    for each block of rows, and each tile of channels:
+      for each row, each tile of pixels along x:
+        accumulators of pixels x vectors of channels
+        for each row of taps that is inside the image: what the kind of kernel does with it
+        epilogue
+
+Tiles at the ends of a row have code of their own, without the taps that are outside of the image:
+zeros around an image cost no copy and no work. Where no tap overlaps another one, as in a matmul,
+all pixels are one axis.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
+from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.tiled import Tiled, Window
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import CpuDevice
+
+MIN_BLOCK_OPERATIONS = 400_000
+"""Operations on elements of a workgroup: 5 to 20 us, where its start costs about one."""
+
+BLOCKS_PER_CORE = 4
+"""Workgroups for each core, where there is work for them: the last ones end together."""
+
+MAX_UNROLLED_EPILOGUE = 96
+"""Lines of an epilogue that is written for each accumulator; a longer one is a loop."""
+
+
+class NotFlat(Exception):
+    """A tensor is not indexed by all pixels as one axis."""
+
+
+class _Flat(Pointwise):
+    """Elementwise ops whose pixels are one axis."""
+
+    def __init__(self, writer: Writer, lanes: int, problem: Tiled) -> None:
+        super().__init__(writer, lanes)
+        self._pixels = list(range(problem.x + 1))
+        self._sizes = problem.extents
+
+    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
+        shape = ir.RankedTensorType(value_type).shape
+        read = [(a, s) for a, s in zip(axes, shape, strict=True) if a in self._pixels and s != 1]
+        needed = [(a, self._sizes[a]) for a in self._pixels if self._sizes[a] != 1]
+        if read and read != needed:
+            raise NotFlat
+        return super().offset(value_type, axes, index)
+
+
+class TileKernel(abc.ABC):
+    """Writes one kernel.
+
+    Attributes:
+      problem: the computation.
+      tile: the register tile.
+      flat: whether all pixels are one axis.
+    """
+
+    def __init__(
+        self, problem: Tiled, tile: RegisterTile, device: CpuDevice, *, flat: bool
+    ) -> None:
+        self.problem, self.tile, self.device, self.flat = problem, tile, device, flat
+        self.writer = Writer()
+        self.lanes = device.lanes
+        self.body = (
+            _Flat(self.writer, self.lanes, problem) if flat else Pointwise(self.writer, self.lanes)
+        )
+        self.kind = self.body.vector_type("f32")
+        sizes, x = problem.extents, problem.x
+        self.width = math.prod(sizes[: x + 1]) if flat else sizes[x]
+        self.rows = 1 if flat else math.prod(sizes[:x])
+        self.tiles = -(-problem.columns // (self.tile.vectors * self.lanes))
+        self.image = self.body.buffer(problem.image)
+        self.group: tuple[Linear, ...] = ()
+        self.column = Linear()
+        self.mask = ""
+        self.index: list[Linear] = []
+
+    # --- the loops over tiles ---------------------------------------------------------------------
+
+    def _blocks(self, tiles: int, work: int) -> tuple[int, int]:
+        """The number of blocks of rows, or of pixels where they are one axis, and their size.
+
+        Args:
+          tiles: workgroups of each block.
+          work: operations on elements for a pixel in one of them.
+        """
+        unit = self.tile.rows if self.flat else 1
+        units = -(-self.width // unit) if self.flat else self.rows
+        work *= unit if self.flat else self.width
+        wanted = max(1, BLOCKS_PER_CORE * self.device.cores // tiles)
+        size = min(units, max(-(-units // wanted), -(-MIN_BLOCK_OPERATIONS // work)))
+        return -(-units // size), size * unit
+
+    def _bounds(self, block: str, size: int) -> tuple[Linear, Linear]:
+        """The first row, or pixel, of a block and the one after its last."""
+        first = linear(block) * size
+        end = self.width if self.flat else self.rows
+        return first, linear(self.writer.binary("minsi", first + size, end))
+
+    def _write_rows(self, first: Linear, last: Linear) -> None:
+        """Writes the tiles of a block for the current tile of channels."""
+        if self.flat:
+            self._write_pixels(first, last)
+            return
+
+        def row(number: str, _: list[str]) -> list[str]:
+            self.index = self._row_index(number)
+            self._write_row()
+            return []
+
+        self.writer.loop(first, last, 1, [], [], row)
+
+    def _kernel(self, entry: str, grid: tuple[int, int]) -> VectorKernel:
+        """The kernel, when all is written."""
+        return VectorKernel(
+            entry,
+            tuple(self.writer.text()),
+            tuple(self.body.operands),
+            self.body.operand_types(),
+            tuple(value.type for value in self.problem.results),
+            grid,
+        )
+
+    def _contiguous(self, result: ir.Value) -> bool:
+        """Whether the channels of a result are its last dimension."""
+        return self.problem.axes[result][-1] == len(self.problem.extents) - 1
+
+    def _write_mask(self) -> None:
+        """Writes the mask of the last vector of a tile, where it may be beyond the last channel."""
+        rest = self.problem.columns % (self.tile.vectors * self.lanes)
+        self.mask = ""
+        if rest:
+            start = self.column + (self.tile.vectors - 1) * self.lanes
+            left = self.writer.value(
+                f"arith.subi {self.writer.index(self.problem.columns)},"
+                f" {self.writer.index(start)} : index"
+            )
+            lanes = self.body.vector_type("i1")
+            self.mask = self.writer.value(f"vector.create_mask {left} : {lanes}")
+
+    def _row_index(self, number: str) -> list[Linear]:
+        """The indices of the axes before x."""
+        sizes, rest = self.problem.extents[: self.problem.x], number
+        found: list[Linear] = []
+        for size in reversed(sizes[1:]):
+            found.append(linear(self.writer.binary("remui", rest, size)) if size > 1 else Linear())
+            rest = self.writer.binary("divui", rest, size) if size > 1 else rest
+        return [*([linear(rest)] if sizes else []), *reversed(found)]
+
+    def _write_pixels(self, first: Linear, last: Linear) -> None:
+        """Writes the tiles of a block of pixels that are one axis."""
+        self.index = [Linear()] * self.problem.x
+        rows, rest = self.tile.rows, self.width % self.tile.rows
+        whole = self.width - rest
+        end = self.writer.binary("minsi", last, whole)
+
+        def tile(start: str, _: list[str]) -> list[str]:
+            self._write_tile(linear(start), rows)
+            return []
+
+        self.writer.loop(first, end, rows, [], [], tile)
+        if rest:
+            condition = self.writer.value(
+                f"arith.cmpi eq, {self.writer.index(last)}, {self.writer.index(self.width)} : index"
+            )
+            with self.writer.block(f"scf.if {condition} {{"):
+                self._write_tile(Linear(constant=whole), rest)
+
+    def _write_row(self) -> None:
+        """Writes the tiles of one row: those at its ends have taps outside of the image."""
+        rows = self.tile.rows
+        starts = list(range(0, self.width, rows))
+        inside = [self.width - s >= rows and self._is_inside(s, rows) for s in starts]
+        for is_inside, run in itertools.groupby(
+            zip(starts, inside, strict=True), key=lambda item: item[1]
+        ):
+            members = [start for start, _ in run]
+            if is_inside and len(members) > 1:
+
+                def tile(start: str, _: list[str]) -> list[str]:
+                    self._write_tile(linear(start), rows)
+                    return []
+
+                self.writer.loop(members[0], members[-1] + 1, rows, [], [], tile)
+                continue
+            for start in members:
+                self._write_tile(Linear(constant=start), min(rows, self.width - start))
+
+    # --- one tile ---------------------------------------------------------------------------------
+
+    @property
+    def _inner(self) -> Window | None:
+        """The dimension of the image that x indexes."""
+        return next((w for w in self.problem.windows if w.axis == self.problem.x), None)
+
+    def _is_inside(self, start: int, rows: int) -> bool:
+        return all(
+            self._reads(start + row, tap) for row in range(rows) for tap in range(self._inner_taps)
+        )
+
+    @property
+    def _inner_taps(self) -> int:
+        return 1 if self._inner is None else self._inner.taps
+
+    def _reads(self, pixel: int, tap: int) -> bool:
+        """Whether a pixel reads an element of the image at a tap along x, and no zero."""
+        window = self._inner
+        if window is None or self.flat:
+            return True
+        return 0 <= pixel * window.stride + tap * window.dilation - window.low < window.size
+
+    def _write_tile(self, start: Linear, rows: int) -> None:
+        """Writes the accumulation of one tile, and its epilogue."""
+        self.body.forget()
+        positions = self._positions(start, rows)
+        sums = self._accumulate(start, rows, self._initial(positions))
+        self._end_tile(start, rows, sums, positions)
+
+    def _positions(self, start: Linear, rows: int) -> list[Position]:
+        vectors = range(self.tile.vectors)
+        return [self._position(start, row, vector) for row in range(rows) for vector in vectors]
+
+    def _initial(self, positions: Sequence[Position]) -> list[str]:
+        """The first values of the accumulators."""
+        problem = self.problem
+        axes = problem.axes[problem.value]
+        return [self.body.vector(problem.init, axes, position) for position in positions]
+
+    def _end_tile(
+        self, start: Linear, rows: int, sums: list[str], positions: list[Position]
+    ) -> None:
+        """Writes all that follows the accumulation."""
+        self._write_epilogue(start, rows, sums, positions)
+
+    def _position(self, start: Linear, row: int, vector: int) -> Position:
+        index = [*self.index, start + row, *self.group]
+        index.append(self.column + vector * self.lanes)
+        mask = self.mask if vector == self.tile.vectors - 1 else ""
+        return Position((row, vector), tuple(index), mask)
+
+    def _accumulate(self, start: Linear, rows: int, sums: list[str]) -> list[str]:
+        """Writes the loops over the rows of taps."""
+        outer = [w for w in self.problem.windows if w.axis != self.problem.x]
+        kinds = [self.kind] * len(sums)
+
+        def nest(remaining: list[Window], at: Linear, tap: Linear, held: list[str]) -> list[str]:
+            if not remaining:
+                return self._write_taps(start, rows, at, tap, held)
+            window, *others = remaining
+            origin = Linear(constant=-window.low)
+            if window.axis is not None:
+                origin = self._axis(window.axis, start) * window.stride + origin
+            if window.taps == 1 and self._always_inside(window):
+                return nest(others, at + origin * window.step, tap, held)
+            low, high = self._tap_range(window, origin)
+            weight = math.prod(w.taps for w in others) * self._inner_taps
+
+            def step(number: str, carried: list[str]) -> list[str]:
+                place = origin + linear(number) * window.dilation
+                here = tap + linear(number) * weight
+                return nest(others, at + place * window.step, here, carried)
+
+            return self.writer.loop(low, high, 1, held, kinds, step)
+
+        return nest(outer, Linear(), Linear(), sums)
+
+    def _axis(self, axis: int, start: Linear) -> Linear:
+        return start if axis == self.problem.x else self.index[axis]
+
+    def _always_inside(self, window: Window) -> bool:
+        return window.always_inside(1 if window.axis is None else self.problem.extents[window.axis])
+
+    def _tap_range(self, window: Window, origin: Linear) -> tuple[Linear | str, Linear | str]:
+        """The taps whose elements are inside the image."""
+        if self._always_inside(window):
+            return Linear(), Linear(constant=window.taps)
+        place, step = self.writer.index(origin), window.dilation
+
+        def ahead(bound: int) -> str:
+            """The first tap at or after a bound."""
+            left = self.writer.binary("subi", bound, place)
+            return left if step == 1 else self.writer.binary("ceildivsi", left, step)
+
+        low = self.writer.binary("maxsi", ahead(0), 0)
+        high = self.writer.binary("minsi", ahead(window.size), window.taps)
+        return low, high
+
+    @abc.abstractmethod
+    def _write_taps(
+        self, start: Linear, rows: int, at: Linear, tap: Linear, sums: list[str]
+    ) -> list[str]:
+        """Writes the work on one row of taps.
+
+        Args:
+          start: x of the tile's first pixel.
+          rows: pixels of the tile.
+          at: offset in the image of the row of taps, at x 0 and channel 0.
+          tap: number of the row's first tap in the filter.
+          sums: the accumulators.
+
+        Returns:
+          The accumulators after it.
+        """
+
+    def _used(self, start: Linear, rows: int, tap: int) -> list[int]:
+        """The pixels of a tile that read the image, and no zero, at a tap along x."""
+        known = start.is_constant
+        return [r for r in range(rows) if not known or self._reads(start.constant + r, tap)]
+
+    def _place(self, start: Linear, row: int, tap: int) -> Linear:
+        """The offset in the image of a pixel's element at a tap along x."""
+        window = self._inner
+        if window is None:
+            return Linear()
+        x = (start + row) * window.stride + (tap * window.dilation - window.low)
+        return x * window.step
+
+    def _widened(self, vector: str, element: str) -> str:
+        """A vector of that element type in f32."""
+        if element == "f32":
+            return vector
+        kind = self.body.vector_type(element)
+        return self.writer.value(f"arith.extf {vector} : {kind} to {self.kind}")
+
+    def _multiply_add(self, one: str, other: str, total: str) -> str:
+        if self.device.has_fma:
+            return self.writer.value(f"vector.fma {one}, {other}, {total} : {self.kind}")
+        product = self.writer.value(f"arith.mulf {one}, {other} : {self.kind}")
+        return self.writer.value(f"arith.addf {product}, {total} : {self.kind}")
+
+    # --- after the accumulation -------------------------------------------------------------------
+
+    def _write_epilogue(
+        self, start: Linear, rows: int, sums: list[str], positions: list[Position]
+    ) -> None:
+        """Writes the epilogue and the results."""
+        problem = self.problem
+        before = len(self.writer.lines)
+        vectors = self.tile.vectors
+        self._finish(sums[:vectors], positions[:vectors])
+        length = (len(self.writer.lines) - before) * rows
+        if length <= MAX_UNROLLED_EPILOGUE and all(map(self._contiguous, problem.results)):
+            for row in range(1, rows):
+                part = slice(row * vectors, (row + 1) * vectors)
+                self._finish(sums[part], positions[part])
+            return
+        del self.writer.lines[before:]
+        self.body.forget()
+        kind = f"memref<{rows * vectors * self.lanes}xf32>"
+        stack = self.writer.hoisted(f"memref.alloca() : {kind}")
+        for number, name in enumerate(sums):
+            at = self.writer.index(number * self.lanes)
+            self.writer.line(f"vector.store {name}, {stack}[{at}] : {kind}, {self.kind}")
+
+        def step(row: str, _: list[str]) -> list[str]:
+            places = [linear(row) * (vectors * self.lanes) + v * self.lanes for v in range(vectors)]
+            names = [
+                self.writer.value(
+                    f"vector.load {stack}[{self.writer.index(at)}] : {kind}, {self.kind}"
+                )
+                for at in places
+            ]
+            here = [self._position(start + linear(row), 0, v) for v in range(vectors)]
+            self._finish(names, here)
+            return []
+
+        self.writer.loop(0, rows, 1, [], [], step)
+        self.body.forget()
+
+    def _finish(self, sums: Sequence[str], positions: Sequence[Position]) -> None:
+        """Writes the epilogue of one row of a tile."""
+        problem = self.problem
+        for name, position in zip(sums, positions, strict=True):
+            self.body.define(problem.value, problem.axes[problem.value], position, name)
+            for number, result in enumerate(problem.results):
+                made = self.body.vector(result, problem.axes[result], position)
+                self._store(number, made, position)
+
+    def _store(self, number: int, vector: str, position: Position) -> None:
+        result = self.problem.results[number]
+        axes, kind = self.problem.axes[result], result.type
+        at = self.body.offset(kind, axes, position.index)
+        if self._contiguous(result):
+            self.body.store(f"%y{number}", kind, vector, at, position.mask)
+            return
+        element = ops.element_type(result)
+        row = f"memref<{self.lanes}x{element}>"
+        stack = self.writer.hoisted(f"memref.alloca() : {row}")
+        held = self.body.vector_type(element)
+        self.writer.line(f"vector.store {vector}, {stack}[%zero] : {row}, {held}")
+        step = self.body.offset(kind, axes, self._unit()).constant
+        left = Linear(constant=self.problem.columns) + position.index[-1] * -1
+
+        def lane(channel: str, _: list[str]) -> list[str]:
+            value = self.writer.value(f"memref.load {stack}[{channel}] : {row}")
+            place = self.writer.index(at + linear(channel) * step)
+            self.writer.line(f"memref.store {value}, %y{number}[{place}] : {memref(kind)}")
+            return []
+
+        end: Linear | str = Linear(constant=self.lanes)
+        if position.mask:
+            end = self.writer.binary("minsi", left, self.lanes)
+        self.writer.loop(0, end, 1, [], [], lane)
+
+    def _unit(self) -> list[Linear]:
+        """The index of the second channel of the first pixel."""
+        return [Linear()] * (len(self.problem.extents) - 1) + [Linear(constant=1)]

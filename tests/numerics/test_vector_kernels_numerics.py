@@ -1,0 +1,165 @@
+"""Kernels in the vector dialect agree with float64 and with IREE, for several instruction sets."""
+
+import dataclasses
+import functools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from helpers.grouped_conv_text import Form
+from helpers.harness import Batch
+from helpers.vector_cases import (
+    EPILOGUES,
+    PASSES,
+    activated,
+    convolution,
+    matmul,
+    pooling,
+    strided,
+    two_results,
+)
+from mlirfuse import targets
+
+TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
+"""This machine, AVX2, and SSE2: vectors of 16 to 64 bytes, with and without multiply-adds."""
+
+
+def last(image, taps, inner, outer, **more):
+    """A dense convolution with channels last."""
+    return Form(image, taps, inner=inner, outer=outer, last=True, **more)
+
+
+FORMS = {
+    "line": last((19,), (3,), 7, 16),
+    "square": last((9, 11), (3, 3), 5, 24),
+    "cube": last((5, 6, 7), (3, 2, 3), 3, 8, batch=1),
+    "strides": last((11, 13), (3, 3), 6, 16, stride=2),
+    "dilation": last((11, 12), (3, 3), 4, 16, dilation=2, low=2, high=2),
+    "dilation_and_wide_padding": last((6, 5), (3, 3), 4, 16, dilation=3, low=4, high=3),
+    "uneven_padding": last((8, 9), (3, 3), 4, 16, low=0, high=2),
+    "no_padding": last((8, 40), (3, 3), 4, 16, low=0, high=0),
+    "odd_channels": last((8, 9), (3, 3), 5, 37),
+    "one_channel": last((8, 9), (3, 3), 1, 1),
+    "seven_taps": last((16, 15), (7, 7), 3, 16, stride=2, low=3, high=3, batch=1),
+    "many_channels": last((4, 5), (3, 3), 640, 16, batch=1),
+    "groups_last": Form((8, 9), (3, 3), groups=3, inner=4, outer=10, last=True),
+    "groups_first": Form((8, 9), (3, 3), groups=2, inner=4, outer=6),
+    "depthwise": Form((9, 11), (3, 3), groups=21, last=True),
+    "depthwise_strides": Form((9, 40), (5, 3), groups=32, last=True, stride=2, low=2, high=1),
+    "depthwise_dilation": Form((12,), (3,), groups=8, last=True, dilation=2, low=2, high=2),
+    "first": Form((9, 10), (3, 3), inner=5, outer=13),
+    "first_strides": Form((9, 10), (3, 3), inner=5, outer=16, stride=2),
+    "first_cube": Form((4, 5, 6), (3, 3, 3), inner=3, outer=8, batch=1),
+}
+
+
+def cases():
+    """Every form once with a computed filter, and some with a constant one or narrow elements."""
+    # Loops of one iteration are gone before the passes: a convolution of one channel is none.
+    found = [
+        convolution(name, form, fires={} if name == "one_channel" else None)
+        for name, form in FORMS.items()
+    ]
+    found += [
+        convolution(f"{name}_constant", FORMS[name], constant=True)
+        for name in ("square", "odd_channels", "groups_last", "depthwise", "first", "many_channels")
+    ]
+    found += [
+        convolution(f"{name}_{dtype}", FORMS[name], dtype)
+        for name in ("square", "odd_channels", "depthwise", "groups_last", "first")
+        for dtype in ("f16", "bf16")
+    ]
+    found += [
+        matmul("m_1", 1, 40, 33, constant=True),
+        matmul("m_prime", 61, 47, 29, constant=True),
+        matmul("m_large", 130, 64, 48),
+        matmul("n_1", 64, 1, 32, constant=True, fires={}),
+        matmul("k_1", 64, 32, 1, constant=True, fires={}),
+        matmul("k_large", 65, 16, 5000, constant=True),
+        matmul("computed_few_rows", 8, 40, 33, fires={}),
+        matmul("transposed_b", 37, 40, 33, b="nk", constant=True),
+        matmul("transposed_a", 37, 40, 33, a="km", constant=True),
+        matmul("transposed_both", 37, 41, 33, a="km", b="nk"),
+        matmul("transposed_result", 37, 41, 33, c="nm"),
+        *(matmul(f"product_{t}", 37, 41, 33, t) for t in ("f16", "bf16")),
+    ]
+    found += [
+        pooling("maximum", "arith.maximumf", float("-inf")),
+        pooling("minimum", "arith.minimumf", float("inf"), channels=32, stride=1, fires={}),
+        pooling("total", "arith.addf", 0.0, pad=(0, 2), channels=3),
+        pooling("total_overlapping", "arith.addf", 0.0, side=5, stride=1, pad=(2, 2), size=20),
+    ]
+    found += [activated(name, name) for name in EPILOGUES]
+    found += [two_results("two_results"), strided("strided")]
+    return {one.name: one for one in found}
+
+
+CASES = cases()
+
+NARROW = (
+    *("square", "dilation", "odd_channels", "depthwise", "depthwise_strides", "first", "strided"),
+    *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
+    *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
+    *("gelu", "silu", "tanh"),
+)
+"""The cases that are run for smaller vectors than this machine's."""
+
+RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW, TARGETS[2]: NARROW}
+"""Target -> names of its cases."""
+
+
+@functools.cache
+def outcomes(target):
+    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
+)
+def test_numerics(target, name):
+    outcomes(target)[name].check()
+
+
+@st.composite
+def forms(draw):
+    """A convolution of small sizes."""
+    rank = draw(st.integers(1, 2))
+    taps = tuple(draw(st.integers(1, 4)) for _ in range(rank))
+    dilation, last = draw(st.integers(1, 2)), draw(st.booleans())
+    groups = draw(st.sampled_from([None, 2, 3]))
+    depthwise = groups is not None and last and draw(st.booleans())
+    return Form(
+        tuple(draw(st.integers((t - 1) * dilation + 2, 14)) for t in taps),
+        taps,
+        groups=draw(st.integers(2, 40)) if depthwise else groups,
+        inner=None if depthwise else draw(st.integers(2, 9)),
+        outer=None if depthwise else draw(st.integers(2, 40)),
+        batch=draw(st.integers(1, 2)),
+        stride=draw(st.integers(1, 3)),
+        dilation=dilation,
+        low=draw(st.integers(0, 3)),
+        high=draw(st.integers(0, 3)),
+        last=last,
+    )
+
+
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.lists(forms(), min_size=6, max_size=6))
+def test_any_convolution(forms):
+    """IREE may turn a form into another op before the passes: which ones fire is not compared."""
+    made = [convolution(f"f{n}", form) for n, form in enumerate(forms)]
+    for target in ("cpu:x86-64-v3", "cpu:host"):
+        for one in Batch(cases=made, pipeline=PASSES, target=target).run().values():
+            fires = dict(one.fired)
+            dataclasses.replace(one, case=dataclasses.replace(one.case, fires=fires)).check()
+
+
+def test_code_for_arm():
+    """Vectors of 16 bytes and 32 registers; compiled, not run."""
+    arm = targets.parse("cpu:generic")
+    flags = (*arm.flags, "--iree-llvmcpu-target-triple=aarch64-linux-gnu")
+    arm = dataclasses.replace(arm, flags=flags)
+    chosen = [CASES[name] for name in ("odd_channels", "depthwise_bf16", "product_f16", "gelu")]
+    fired = Batch(cases=chosen, pipeline=PASSES, target=arm).compiled()
+    assert fired == {one.name: one.fires for one in chosen}

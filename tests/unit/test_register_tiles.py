@@ -1,0 +1,95 @@
+"""Register tiles of CPUs' kernels, and the indices that kernels are written with."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlirfuse import targets
+from mlirfuse.kernels.vector import register_tiles
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+
+AVX2 = targets.parse("cpu:x86-64-v3").cpu
+AVX512 = targets.parse("cpu:x86-64-v4").cpu
+SSE2 = targets.parse("cpu:x86-64").cpu
+NEON = dataclasses.replace(SSE2, num_registers=32, has_fma=True)
+DEVICES = {"sse2": SSE2, "avx2": AVX2, "avx512": AVX512, "neon": NEON}
+
+devices = st.sampled_from([*DEVICES.values()])
+rows, vectors = st.integers(1, 300), st.integers(1, 70)
+
+
+@given(rows, vectors, st.integers(1, 5000), devices)
+def test_accumulators_fit_the_registers_and_divide_the_columns(rows, vectors, depth, device):
+    tile = register_tiles.choose(rows, vectors, depth, device)
+    assert tile.rows * tile.vectors + tile.vectors + 1 <= device.num_registers
+    assert vectors % tile.vectors == 0  # only the last vector of the last tile has a mask
+    assert tile.rows <= rows
+
+
+@given(rows, vectors, devices)
+def test_tiles_of_windows_fit_the_registers_and_divide_the_channels(rows, vectors, device):
+    tile = register_tiles.choose_windowed(rows, vectors, device)
+    assert tile.rows * tile.vectors + tile.vectors + 2 <= device.num_registers
+    assert vectors % tile.vectors == 0
+    assert tile.vectors * device.vector_bytes <= register_tiles.CACHE_LINE
+    assert -(-rows // tile.rows) * tile.rows - rows < tile.rows
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_large_products_hide_the_latency_of_multiply_adds(device):
+    tile = register_tiles.choose(960, 48, 64, device)
+    needed = register_tiles.FMA_LATENCY * device.fma_ports
+    assert tile.rows * tile.vectors >= needed
+
+
+def test_more_registers_are_used():
+    few, many = (
+        register_tiles.choose(960, 48, 64, dataclasses.replace(SSE2, num_registers=n))
+        for n in (16, 32)
+    )
+    assert few.rows * few.vectors < many.rows * many.vectors
+
+
+def test_a_sum_of_indices():
+    total = linear("%a") * 3 + linear("%b") + 5 + linear("%a") * -3
+    assert total == Linear({"%b": 1}, 5)
+    assert (total * 0).is_constant
+    assert not total.is_constant
+    assert linear(7) + 1 == Linear(constant=8)
+
+
+terms = st.dictionaries(st.sampled_from(["%a", "%b", "%c"]), st.integers(-9, 9), max_size=3)
+sums = st.builds(Linear, terms, st.integers(-99, 99))
+
+
+@given(sums, sums, st.integers(-5, 5))
+def test_sums_are_those_of_their_values(one, other, factor):
+    values = {"%a": 3, "%b": -8, "%c": 21}
+
+    def value(index):
+        return index.constant + sum(values[name] * f for name, f in index.terms.items())
+
+    assert value(one + other) == value(one) + value(other)
+    assert value(one * factor) == value(one) * factor
+
+
+def test_constants_are_written_once_and_first():
+    writer = Writer()
+    writer.index(Linear({"%a": 4}, 4))
+    lines = writer.text()
+    assert lines == [
+        "%k0 = arith.constant 4 : index",
+        "%v1 = arith.muli %a, %k0 : index",
+        "%v2 = arith.addi %v1, %k0 : index",
+    ]
+
+
+def test_a_loop_without_carried_values_yields_nothing():
+    writer = Writer()
+    assert writer.loop(0, 4, 1, [], [], lambda index, _: []) == []
+    assert [line.strip() for line in writer.lines] == [
+        "scf.for %v1 = %k0 to %k1 step %k2 {",
+        "}",
+    ]
