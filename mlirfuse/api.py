@@ -108,7 +108,7 @@ def compile(
 
             image, report, times = fused_vs_stock.build(compilation)
         elif cache:
-            from mlirfuse.backend.cache import Cache
+            from mlirfuse.support.disk_cache import Cache
 
             (image, report), times = compilation.cached(Cache.open()), {}
         else:

@@ -20,10 +20,10 @@ from mlirfuse.support.signature import demoted
 from mlirfuse.targets.base import Target
 
 if TYPE_CHECKING:
-    from mlirfuse.backend.cache import Cache
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.frontends.imported import ImportedModel
     from mlirfuse.runtime.guards import Guard
+    from mlirfuse.support.disk_cache import Cache
 
 F64_AS_F32 = "float64 is computed as float32"
 """Start of the note of a program for which IREE has no code in f64."""
@@ -71,7 +71,7 @@ def open_model(
       UsageError, ImportFailedError: as `mlirfuse.compile`.
     """
     from mlirfuse.backend.compiler import Compiler
-    from mlirfuse.frontends import import_model
+    from mlirfuse.frontends import import_model, matmul_precision
     from mlirfuse.support.subprocess import check_timeout
 
     check_timeout(timeout)
@@ -86,6 +86,10 @@ def open_model(
             attention=attention,
             timeout=timeout,
         )
+    found = matmul_precision.of_framework(imported.frontend)
+    if options.float32_matmul_precision == "auto" and found != matmul_precision.HIGHEST:
+        options = dataclasses.replace(options, float32_matmul_precision=found)
+        compiler = dataclasses.replace(compiler, options=options)
     if imported.left_out and not options.feature("fallback"):
         repair, message = next(iter(imported.left_out.items()))
         raise ImportFailedError(f"{imported.source}: {repair} failed: {message}")
@@ -177,23 +181,42 @@ class Compilation:
         )
 
     def build(self) -> tuple[Image, Report]:
-        """Compiles into `program`; in f32 where IREE has no code for an op in f64."""
+        """Compiles into `program`, in another form where IREE refuses this one.
+
+        The forms: convolutions with channels in the order of the model; f32 in place of f64.
+        """
         try:
             return self._build()
         except CompileFailedError as error:
-            kept = self.imported.keeps_f64 and not self.compiler.target.demotes_f64
-            if not kept or self.imported.normalized or error.stage != "codegen":
+            if self.imported.normalized or error.stage != "codegen":
                 raise
             failure = error
-        note = f"{F64_AS_F32}, its arguments and results too: {failure}"
+        for other in (self._channels_as_written, self._f64_as_f32):
+            note = other(failure)
+            if note is None:
+                continue
+            (self.folder / NORMALIZED).unlink(missing_ok=True)
+            try:
+                image, report = self._build()
+            except CompileFailedError:
+                continue
+            report.notes.append(note)
+            return image, report
+        raise failure
+
+    def _channels_as_written(self, failure: CompileFailedError) -> str | None:
+        """Keeps the order of channels from now on; None where it was kept."""
+        if self.stock or not self.compiler.moves_channels:
+            return None
+        self.compiler = dataclasses.replace(self.compiler, keeps_layout=True)
+        return f"convolutions keep the order of their channels: {failure}"
+
+    def _f64_as_f32(self, failure: CompileFailedError) -> str | None:
+        """Makes f64 f32 from now on; None where there is none."""
+        if not self.imported.keeps_f64 or self.compiler.target.demotes_f64:
+            return None
         self.imported = _in_f32(dataclasses.replace(self.imported, keeps_f64=False))
-        (self.folder / NORMALIZED).unlink(missing_ok=True)
-        try:
-            image, report = self._build()
-        except CompileFailedError:
-            raise failure from None
-        report.notes.append(note)
-        return image, report
+        return f"{F64_AS_F32}, its arguments and results too: {failure}"
 
     def _build(self) -> tuple[Image, Report]:
         if self.stock:
@@ -206,7 +229,7 @@ class Compilation:
 
     def _build_stock(self) -> Report:
         whole = not self.imported.normalized
-        count = self.compiler.generate(
+        made = self.compiler.generate(
             self.imported.path,
             self.program,
             fused=False,
@@ -217,17 +240,26 @@ class Compilation:
             target=str(self.compiler.target),
             iree=version("iree-base-compiler"),
             options=self.compiler.options.to_dict(),
-            dispatches={"stock": count, "fused": None},
+            dispatches={"stock": made.dispatches, "fused": None},
         )
 
     def _build_fused(self) -> Report:
         from mlirfuse.backend.fallback import Fallback
+        from mlirfuse.kernels import triton_compiler
         from mlirfuse.pipelines.faults import Faults
 
         faults = Faults(parts=dict(self.imported.left_out))
         work = Fallback(self.compiler, self.normalized, self.folder, faults=faults)
         report = work.build(self.program)
         self.transient = work.transient
+        lost = triton_compiler.missing()
+        kernels = self.compiler.options.feature("kernels")
+        if lost is not None and kernels and triton_compiler.supports(self.compiler.target):
+            report.notes.append(
+                f"{lost.detail}: IREE generates all code, which is 2 to 100 times slower for"
+                " matmuls, convolutions, attention and reductions; --disable-feature=kernels"
+                " leaves this note out"
+            )
         return report
 
     def _count_stock(self, report: Report) -> None:

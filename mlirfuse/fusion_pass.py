@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.reasons import NoMatch
@@ -146,6 +146,8 @@ class FusionPass:
       profitable: refusal of a rewrite that would not pay, or None.
       prepare: refusal by a step that takes time and can fail, such as building a kernel, or None;
         called last, for matches that all switches allow.
+      prefetch: begins the steps of `prepare` for all matches of a block, several at a time; None
+        for a pass without such steps.
       feature: the code generation feature without which the pass is off; empty for none.
       numerics: largest change of results.
       kind: direction in which its candidates grow, as in the decision schema.
@@ -154,6 +156,10 @@ class FusionPass:
       contained: whether a rewrite changes only the ops of its match and their users; forming a
         group always does.
       takes_single_op: whether groups of one op are allowed.
+      for_kernel: whether its groups have been planned as kernels: limits of IREE's code generation
+        do not count.
+      computes_on_demand: whether its groups are for kernels that compute an op again where another
+        one reads it at computed indices.
       targets: names of the targets where it is on by default.
       aliases: other names that switches and pipelines accept, the descriptive one first.
       options: a frozen dataclass with a default for each field.
@@ -170,12 +176,15 @@ class FusionPass:
     legal: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     profitable: Callable[[Match, PassContext], NoMatch | None] = _no_objection
     prepare: Callable[[Match, PassContext], NoMatch | None] = _no_objection
+    prefetch: Callable[[Sequence[Match], PassContext], None] | None = None
     feature: str = ""
     numerics: Numerics = Numerics.EXACT
     kind: Kind = Kind.PRODUCER_CONSUMER
     forms_group: bool | None = None
     contained: bool = False
     takes_single_op: bool = False
+    for_kernel: bool = False
+    computes_on_demand: bool = False
     targets: frozenset[str] = frozenset(TARGET_NAMES)
     aliases: tuple[str, ...] = ()
     options: Any = NoOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlirfuse.errors import MlirfuseError
@@ -136,7 +136,9 @@ class Report:
       passes: one entry per pass of the pipeline, in order.
       decisions: every candidate considered, in the order of consideration.
       dispatches: dispatch counts: `stock` without our passes, `fused` with them; a value is None
-        until the program was compiled that way.
+        until the program was compiled that way. `kernels` is how many of `fused` are kernels of a
+        provider.
+      left: names of the dispatches that IREE generated the code of.
       notes: warnings about the request, as of a switch that nothing matches.
       graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
         them; None when no program was compiled.
@@ -152,6 +154,18 @@ class Report:
     )
     graph: dict[str, Any] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
+    left: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def coverage(self) -> tuple[int, int] | None:
+        """Kernels of a provider, and dispatches; None until the program was compiled."""
+        kernels, dispatches = self.dispatches.get("kernels"), self.dispatches["fused"]
+        return None if kernels is None or dispatches is None else (kernels, dispatches)
+
+    def set_dispatches(self, dispatches: int, kernels: int, left: Iterable[str]) -> None:
+        """Records the dispatches of the fused program."""
+        self.dispatches |= {"fused": dispatches, "kernels": kernels}
+        self.left = list(left)
 
     def counts(self) -> dict[str, int]:
         """Applied rewrites per pass, for passes that fired."""
@@ -169,6 +183,7 @@ class Report:
             "decisions": [d.to_dict() for d in self.decisions],
             "graph": self.graph,
             **({"notes": list(self.notes)} if self.notes else {}),
+            **({"left_to_iree": list(self.left)} if self.left else {}),
         }
 
     @classmethod
@@ -191,4 +206,5 @@ class Report:
             dispatches=dict(entry["dispatches"]),
             graph=entry.get("graph"),
             notes=list(entry.get("notes", ())),
+            left=list(entry.get("left_to_iree", ())),
         )

@@ -17,6 +17,8 @@ from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest,
 from mlirfuse.frontends.lowering import one_line
 from mlirfuse.options import FusionOptions, switch_names
 from mlirfuse.support.subprocess import check_timeout
+from mlirfuse.targets.cuda import RATES
+from mlirfuse.targets.present import newest_up_to
 
 if TYPE_CHECKING:
     import torch
@@ -195,7 +197,9 @@ def _machine(tensors: Sequence[torch.Tensor]) -> tuple[str, str]:
     path = f"://{device.index}" if device.index else ""
     if torch.version.hip:
         return f"rocm:{properties.gcnArchName.partition(':')[0]}", f"hip{path}"
-    return f"cuda:sm_{properties.major}{properties.minor}", f"cuda{path}"
+    capability = properties.major, properties.minor
+    arch = newest_up_to(*capability, RATES) or f"sm_{properties.major}{properties.minor}"
+    return f"cuda:{arch}", f"cuda{path}"
 
 
 def _frozen(example_inputs: Sequence[Any], inputs: Sequence[Any]) -> dict[int, torch.Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 from collections.abc import Callable
@@ -10,8 +9,10 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.builders import angles, codegen_repairs
-from mlirfuse.core import CompileFailedError, UsageError
+from mlirfuse.backend import statistics
+from mlirfuse.backend.statistics import Statistics
+from mlirfuse.builders import angles, channels_last, codegen_repairs
+from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.support.contained import LOG, described, trace
@@ -29,8 +30,6 @@ _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 
 _FAST_MIN_MAX = "--iree-llvmcpu-use-fast-min-max-ops"
 
-_UNKNOWN_CPU = "is not a recognized processor for this target"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiler:
@@ -40,11 +39,19 @@ class Compiler:
       target: the machine to compile for.
       options: the switches, of which the code generation features matter here.
       timeout: seconds that each run of `iree-compile` may take; None for no limit.
+      keeps_layout: whether convolutions keep the order of channels that the model has.
     """
 
     target: Target
     options: FusionOptions
     timeout: float | None = None
+    keeps_layout: bool = False
+
+    @property
+    def moves_channels(self) -> bool:
+        """Whether `normalize` makes channels the last dimension of images, for our kernels."""
+        available = self.target.cpu is not None or triton_compiler.available(self.target)
+        return self.options.feature("kernels") and available and not self.keeps_layout
 
     def flags(self, *, fused: bool, data_tiling: bool = True) -> tuple[str, ...]:
         """Arguments for the target and the features.
@@ -104,12 +111,13 @@ class Compiler:
 
         Raises:
           CompileFailedError: the compiler refused, died or ran out of time.
-          UsageError: the target names a CPU that LLVM does not know.
         """
         if has_angles and self.target.name == "cpu":
             reduced = output.with_suffix(".angles")
             source = self._rewritten(source, reduced, "angles", angles.reduce_angles)
-        kernels = self.options.feature("kernels") and triton_compiler.supports(self.target)
+        if self.moves_channels and self.target.cpu is not None:
+            moved = output.with_suffix(".channels")
+            source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
         self._run(
             "global-optimization",
             source,
@@ -118,7 +126,7 @@ class Compiler:
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
-            *(triton_compiler.CHANNELS_LAST if kernels else ()),
+            *(triton_compiler.CHANNELS_LAST if self.moves_channels else ()),
         )
 
     def generate(
@@ -130,7 +138,7 @@ class Compiler:
         data_tiling: bool = True,
         input_type: str | None = None,
         keeps_f64: bool = False,
-    ) -> int:
+    ) -> Statistics:
         """Compiles a module into a program.
 
         Args:
@@ -144,10 +152,10 @@ class Compiler:
           keeps_f64: as for `normalize`.
 
         Returns:
-          The number of dispatches of a call.
+          The dispatches of a call.
 
         Raises:
-          CompileFailedError, UsageError: as for `normalize`.
+          CompileFailedError: as for `normalize`.
         """
         if not fused and input_type is None and codegen_repairs.needed(self.target):
             source = self._rewritten(
@@ -156,12 +164,12 @@ class Compiler:
                 "codegen_repairs",
                 lambda module: codegen_repairs.repair(module, self.target),
             )
-        statistics = output.with_suffix(".csv")
+        counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
-        arguments = (*start, *_statistics_flags(statistics))
+        arguments = (*start, *statistics.flags(counted))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         self._run("codegen", source, output, *arguments, *flags)
-        return _count(statistics)
+        return statistics.read(counted)
 
     def _rewritten(
         self, source: Path, output: Path, part: str, rewrite: Callable[[ir.Module], bool]
@@ -213,7 +221,7 @@ class Compiler:
         Raises:
           CompileFailedError: as for `normalize`.
         """
-        statistics = workdir / "count.csv"
+        counted = workdir / "count.csv"
         self._run(
             "dispatch-creation",
             source,
@@ -221,50 +229,15 @@ class Compiler:
             CONTINUE,
             "--compile-to=stream",
             "--emit-mlir-bytecode",
-            *_statistics_flags(statistics),
+            *statistics.flags(counted),
             *self.flags(fused=False),
         )
-        return _count(statistics)
+        return statistics.read(counted).dispatches
 
     def _run(self, stage: str, source: Path, output: Path, *arguments: str) -> None:
-        failure: CompileFailedError | None = None
-        try:
-            diagnostics = run_tool(
-                TOOL,
-                [os.fspath(source), "-o", os.fspath(output), _QUIET, *arguments],
-                stage=stage,
-                timeout=self.timeout,
-            )
-        except CompileFailedError as error:
-            failure, diagnostics = error, error.diagnostics
-        if _UNKNOWN_CPU in diagnostics:
-            raise UsageError(
-                f"unknown target '{self.target}': LLVM knows no CPU '{self.target.arch}' here"
-                " (known: host, generic, and clang's names such as x86-64-v3 or znver4)"
-            )
-        if failure is not None:
-            raise failure
-
-
-def _statistics_flags(path: Path) -> tuple[str, str]:
-    return (
-        "--iree-scheduling-dump-statistics-format=csv",
-        f"--iree-scheduling-dump-statistics-file={path}",
-    )
-
-
-def _count(statistics: Path) -> int:
-    """Dispatches of a call: those of initializers (packing weights) run once and do not count.
-
-    The file has a section for each `stream.cmd.execute`, named by a comment with the ops around
-    it, and a line for each command in it.
-    """
-    dispatches = 0
-    in_initializer = False
-    with statistics.open(encoding="utf-8", newline="") as file:
-        for row in csv.reader(file):
-            if row and row[0].startswith("; builtin.module"):
-                in_initializer = "util.initializer" in row[0]
-            elif len(row) > 1 and row[1] == "dispatch" and not in_initializer:
-                dispatches += 1
-    return dispatches
+        run_tool(
+            TOOL,
+            [os.fspath(source), "-o", os.fspath(output), _QUIET, *arguments],
+            stage=stage,
+            timeout=self.timeout,
+        )

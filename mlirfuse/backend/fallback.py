@@ -127,7 +127,7 @@ class Fallback:
 
     def _without_passes(self, program: Path) -> Report:
         """The stock program, where the search itself failed."""
-        count = self.compiler.generate(self.source, program, fused=False)
+        count = self.compiler.generate(self.source, program, fused=False).dispatches
         report = Report(
             target=str(self.compiler.target),
             iree=version("iree-base-compiler"),
@@ -263,9 +263,8 @@ class Fallback:
         )
 
     def _generated(self, grouped: Grouped, program: Path) -> Report:
-        grouped.report.dispatches["fused"] = self.compiler.generate(
-            grouped.path, program, fused=True, data_tiling=grouped.hinted
-        )
+        made = self.compiler.generate(grouped.path, program, fused=True, data_tiling=grouped.hinted)
+        grouped.report.set_dispatches(made.dispatches, made.kernels, made.left)
         if grouped.must_fuse:
             check_dispatches(grouped, self.compiler, self.folder)
         return grouped.report
@@ -346,7 +345,8 @@ class Fallback:
         if self._stock is not None:
             return
         try:
-            self._stock = self.compiler.generate(self.source, self._stock_program, fused=False)
+            made = self.compiler.generate(self.source, self._stock_program, fused=False)
+            self._stock = made.dispatches
         except CompileFailedError as stock:
             message = str(stock).replace(" error: ", " ")
             raise CompileFailedError(

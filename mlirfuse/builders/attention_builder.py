@@ -67,7 +67,8 @@ class _Builder:
     def build(self) -> tuple[ir.Operation, ir.Value]:
         """The region, and its result in the shape of the final op's."""
         masked = self._masked_rows()
-        mask = self._direct_mask()
+        mask, nonzero = self._direct_mask(), self.found.nonzero
+        kept = None if nonzero is None else self._without_units(self._operand(nonzero))
         sizes = [self.dims[d].size for d in self.out]
         dynamic = self._dynamic(self.out)
         region = ir.Operation.create(
@@ -84,8 +85,7 @@ class _Builder:
             result = self._attention(mask, init)
             if masked is not None:
                 result = self._zeroed(masked, result, init, when=True)
-            if self.found.nonzero is not None:
-                kept = self._without_units(self._operand(self.found.nonzero))
+            if kept is not None:
                 result = self._zeroed(kept, result, init, when=False)
             ir.Operation.create(ops.RETURN, operands=[result])
         return region, self._final_shape(region.results[0])

@@ -11,6 +11,7 @@ from mlirfuse.builders import (
     cuda_contractions,
     cuda_convolutions,
     cuda_dispatches,
+    cuda_gathers,
     cuda_operands,
     cuda_reductions,
     float8_casts,
@@ -39,6 +40,7 @@ def repair_grouped(module: ir.Module, target: Target) -> bool:
     # After the passes: Triton's kernels call functions of libdevice, which reduce angles.
     reduced = angles.reduce_angles(module)
     forms = (
+        cuda_gathers,
         cuda_dispatches,
         cuda_operands,
         cuda_reductions,

@@ -67,7 +67,7 @@ def fold(found: ScaledChannels) -> ir.Operation:
 
 
 def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) -> ir.Operation:
-    """Transposes a constant filter when the program is loaded.
+    """Transposes a filter: a constant when the program is loaded.
 
     Args:
       root: a generic; it is erased.
@@ -79,7 +79,6 @@ def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) 
     """
     weight, own = root.operands[operand], ops.indexing_maps(root)[operand]
     source = convolutions.constant_root(weight)
-    assert source is not None
     assert own is not None
     read = tuple(loops.index(loop) for loop in own if loop is not None)
 
@@ -87,7 +86,10 @@ def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) 
         return builders.transpose(reshaped(weight, parts[0]), read)
 
     with ir.InsertionPoint(root), root.location:
-        stored = builders.at_load_time([source], transposed, "filter")
+        if source is None:
+            stored = builders.transpose(weight, read)
+        else:
+            stored = builders.at_load_time([source], transposed, "filter")
         new = root.clone(ir.InsertionPoint.current).operation
     new.operands[operand] = stored
     maps = list(root.attributes["indexing_maps"])

@@ -44,7 +44,7 @@ def repair(module: ir.Module) -> bool:
 def _transpose_image(op: ir.Operation) -> bool:
     """Transposes the image of a convolution whose result has its channels last."""
     loops = classify(op) if ops.num_inputs(op) == 2 else None
-    if not isinstance(loops, ConvolutionLoops) or not loops.tap_loops:
+    if not isinstance(loops, ConvolutionLoops) or not loops.tap_loops or loops.group_loops:
         return False
     image, last = op.operands[loops.image], len(loops.image_dims) - 1
     found = [d for d, terms in enumerate(loops.image_dims) if _reads(terms, loops.channel_loop)]

@@ -69,8 +69,13 @@ def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) ->
     ).results[0]
 
 
-def insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Operation:
-    """`tensor.insert_slice` of the part at static offsets; sizes are the part's own."""
+def insert(
+    part: ir.Value, whole: ir.Value, offsets: Sequence[int], strides: Sequence[int] = ()
+) -> ir.Operation:
+    """`tensor.insert_slice` of the part at static offsets; sizes are the part's own.
+
+    Strides are one where they are left out.
+    """
     unknown = ir.ShapedType.get_dynamic_size()
     sizes = dynamic_sizes(part)
     static = [unknown if size is None else size for size in ops.shape(part)]
@@ -81,7 +86,7 @@ def insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Operat
         attributes={
             "static_offsets": ir.DenseI64ArrayAttr.get(list(offsets)),
             "static_sizes": ir.DenseI64ArrayAttr.get(static),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(static)),
+            "static_strides": ir.DenseI64ArrayAttr.get(list(strides) or [1] * len(static)),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, len(sizes), 0]),
         },
     )

@@ -22,6 +22,18 @@ def over_one_space(found: Gathered) -> list[ir.Operation]:
     return [*before, found.gather, *unmerge(reshape, found.chain)]
 
 
+def form_unmerged_region(group: list[ir.Operation]) -> ir.Operation:
+    """A region of an op and its epilogue; a `tensor.collapse_shape` of its result moves behind it.
+
+    Args:
+      group: the op, perhaps the reshape, and elementwise ops, in block order.
+    """
+    root, *rest = group
+    if rest and rest[0].name == "tensor.collapse_shape":
+        rest = unmerge(rest[0], rest[1:])
+    return builders.form_region([root, *rest])
+
+
 def unmerge(merged: ir.Operation, tail: Sequence[ir.Operation]) -> list[ir.Operation]:
     """Moves a collapsing reshape after the elementwise ops that use it.
 

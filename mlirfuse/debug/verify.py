@@ -187,7 +187,8 @@ class _Verifier:
         compiled = Fallback(work.compiler, work.normalized, work.folder)
         report = compiled.build(work.program)
         unfused = work.folder / "unfused.vmfb"
-        report.dispatches["stock"] = work.compiler.generate(work.normalized, unfused, fused=False)
+        made = work.compiler.generate(work.normalized, unfused, fused=False)
+        report.dispatches["stock"] = made.dispatches
         sizes = work.imported.sizes
         inputs = list(self.given or random_inputs(work.imported.inputs, self.seed, sizes))
         model = work.imported

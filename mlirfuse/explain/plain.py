@@ -124,6 +124,8 @@ def _dispatches(report: Report) -> str:
     parts = [
         f"{n} {program}" for program, n in (("stock", stock), ("fused", fused)) if n is not None
     ]
+    if report.coverage is not None and report.coverage[0]:
+        parts[-1] += f" ({report.coverage[0]} kernels of Triton)"
     return f"; dispatches: {', '.join(parts)}" if parts else ""
 
 

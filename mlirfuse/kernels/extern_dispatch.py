@@ -49,9 +49,10 @@ def _extern(
 ) -> ir.Operation:
     workload = [_size(region, size) for size in plan.sizes]
     arguments = [*scratch, *plan.operands]
+    kinds = plan.scratch_types or ("f32",) * len(plan.scratch)
     types = [
-        builders.tensor_type([None if e.sizes else e.size for e in shape], "f32")
-        for shape in plan.scratch
+        builders.tensor_type([None if e.sizes else e.size for e in shape], kind)
+        for shape, kind in zip(plan.scratch, kinds, strict=True)
     ]
     types = types or [r.type for r in region.results]
     dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]

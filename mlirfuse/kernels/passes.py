@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
+from mlirfuse.builders import fuse
 from mlirfuse.core import (
     CompileFailedError,
     FusionPass,
@@ -18,7 +21,7 @@ from mlirfuse.core import (
     Reason,
 )
 from mlirfuse.kernels import alignment, extern_dispatch, triton_compiler
-from mlirfuse.kernels.plan import Kernel, Plan
+from mlirfuse.kernels.plan import Kernel, Plan, Program
 from mlirfuse.structured.ir import ops
 from mlirfuse.support.contained import described, trace
 from mlirfuse.targets.base import Target
@@ -45,6 +48,7 @@ def kernel_pass(
         roots=(ops.REGION,),
         match=functools.partial(_match, supports=supports),
         profitable=lambda match, ctx: profitable(match.data, ctx.target),
+        prefetch=prefetch,
         prepare=prepare,
         rewrite=lambda match, ctx: replace(match.root, match.data, ctx),
         numerics=Numerics.REASSOCIATING,
@@ -53,6 +57,35 @@ def kernel_pass(
         targets=frozenset({"cuda", "rocm"}),
         source=source,
     )
+
+
+def group_pass(
+    name: str,
+    summary: str,
+    roots: tuple[str, ...],
+    match: Callable[[ir.Operation, PassContext], Match | NoMatch | None],
+    **others: Any,
+) -> FusionPass:
+    """A pass that groups ops, also one alone, for a kernel that a pass of `kernel_pass` builds.
+
+    Args:
+      name: as of `FusionPass`.
+      summary: as of `FusionPass`.
+      roots: as of `FusionPass`.
+      match: as of `FusionPass`.
+      **others: further attributes of it, in place of those that such passes have.
+    """
+    common: dict[str, Any] = {
+        "prepare": needs_provider,
+        "rewrite": fuse,
+        "kind": Kind.REWRITE,
+        "forms_group": True,
+        "takes_single_op": True,
+        "feature": "kernels",
+        "targets": frozenset({"cuda", "rocm"}),
+        "source": "mlirfuse",
+    }
+    return FusionPass(name=name, summary=summary, roots=roots, match=match, **{**common, **others})
 
 
 def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match | NoMatch | None:
@@ -71,12 +104,7 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
         return plan
     if len(set(region.operands)) > max(1, len(plan.sizes)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
-    bound = len(plan.operands) + len(region.results)
-    if plan.before is not None:
-        bound = max(
-            len(plan.before.operands) + len(plan.before.scratch),
-            bound + len(plan.before.scratch),
-        )
+    bound = max(_num_bindings(step, len(region.results)) for step in plan.kernels())
     if bound > ctx.target.max_operands:
         limit = ctx.target.max_operands
         return NoMatch(
@@ -86,9 +114,23 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
 
 
+def prefetch(matches: Sequence[Match], ctx: PassContext) -> None:
+    """Begins to build the kernels of matches, several at a time."""
+    if triton_compiler.missing() is None:
+        for match in matches:
+            programs = _programs(match.data, ctx)
+            triton_compiler.prefetch(programs, ctx.target.arch)
+
+
+def _num_bindings(step: Plan, results: int) -> int:
+    """The tensors of one kernel, of which the last one has so many results."""
+    read = len(step.operands) + (0 if step.before is None else len(step.before.scratch))
+    return read + (len(step.scratch) or results)
+
+
 def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves ops that are grouped for a kernel to other passes where none can be built."""
-    return triton_compiler.missing()
+    return triton_compiler.missing() if ctx.target.cpu is None else None
 
 
 def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -124,7 +166,15 @@ def _refusal(error: Exception, ctx: PassContext) -> NoMatch:
 
 
 def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:
-    return [triton_compiler.build(step.program, ctx.target.arch) for step in plan.kernels()]
+    programs, arch = _programs(plan, ctx), ctx.target.arch
+    triton_compiler.prefetch(programs, arch)
+    return [triton_compiler.build(program, arch) for program in programs]
+
+
+def _programs(plan: Plan, ctx: PassContext) -> list[Program]:
+    """The programs of a plan's kernels, with the target's options."""
+    programs = (step.program for step in plan.kernels())
+    return [dataclasses.replace(program, contracts=ctx.target.contracts) for program in programs]
 
 
 def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:

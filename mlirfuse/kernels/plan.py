@@ -72,6 +72,7 @@ class Program:
       num_stages: depth of the software pipeline of loads.
       cluster_size: CTAs along x of a thread block cluster.
       max_registers: registers of a thread at most; 0 for no limit.
+      contracts: whether a multiply and an add have one rounding.
       alignments: bytes to which each tensor of `arguments` is aligned; empty where all are to
         `ALIGNMENT`.
     """
@@ -84,6 +85,7 @@ class Program:
     cluster_size: int = 1
     max_registers: int = 0
     alignments: tuple[int, ...] = ()
+    contracts: bool = True
 
     @property
     def in_gluon(self) -> bool:
@@ -102,8 +104,8 @@ class Plan:
       grid: CTAs along x, y and z.
       sizes: the dynamic sizes, which are the kernel's last arguments, i32 each.
       problem: the problem that its configuration was chosen by; None where there is no choice.
-      scratch: shapes of f32 tensors that the kernel writes in place of the results, without
-        blocks.
+      scratch: shapes of tensors that the kernel writes in place of the results, without blocks.
+      scratch_types: their element types; empty where all are f32.
       before: a kernel that runs first; this one's first arguments are its scratch.
     """
 
@@ -115,6 +117,7 @@ class Plan:
     problem: Problem | None = None
     scratch: tuple[tuple[Extent, ...], ...] = ()
     before: Plan | None = None
+    scratch_types: tuple[str, ...] = ()
 
     def kernels(self) -> tuple[Plan, ...]:
         """The plans of all its kernels, in the order in which they run."""

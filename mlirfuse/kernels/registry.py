@@ -16,6 +16,7 @@ _NAMES = (
     "pointwise",
     "pooling",
     "data_movement",
+    "scan",
 )
 """The families: that of the folder `NAME` is the upper-case `NAME` of its module `family`."""
 

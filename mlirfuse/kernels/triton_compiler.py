@@ -1,21 +1,29 @@
-"""Builds the kernels of plans with Triton, each in a process of its own and once in this one."""
+"""Builds the kernels of plans with Triton: several at a time, and each once on this machine."""
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 import functools
+import hashlib
 import importlib.util
 import json
 import os
 import re
 import subprocess
-import sys
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from mlirfuse.core import CompileFailedError, NoMatch, Reason
+from mlirfuse.kernels import build_server
 from mlirfuse.kernels.plan import ALIGNMENT, Kernel, Program
 from mlirfuse.support import temporary
+from mlirfuse.support.disk_cache import Cache
 from mlirfuse.targets.base import Target
 
 
@@ -71,8 +79,13 @@ def has_gluon() -> bool:
 
 
 def supports(target: Target) -> bool:
-    """Whether kernels can be built for a target."""
+    """Whether kernels can be built for a target, by a machine that has Triton."""
     return target.name in ("cuda", "rocm") and target.arch in ARCHITECTURES
+
+
+def available(target: Target) -> bool:
+    """Whether kernels can be built for a target on this machine."""
+    return supports(target) and missing() is None
 
 
 def missing() -> NoMatch | None:
@@ -84,9 +97,42 @@ def missing() -> NoMatch | None:
     return None
 
 
-@functools.lru_cache(maxsize=256)
+MAX_KERNELS = 1024
+"""Kernels that this process keeps; the least recently asked for goes first."""
+
+CACHE_FORMAT = 1
+"""Part of every key of the cache of kernels: raised when its files change their meaning."""
+
+_built: collections.OrderedDict[tuple[Program, str], Future[Kernel]] = collections.OrderedDict()
+_lock = threading.Lock()
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that wait for builds: one for each core."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="mlirfuse-kernels")
+
+
+def forget() -> None:
+    """Forgets the kernels of this process; those on disk stay."""
+    _pool.cache_clear()
+    with _lock:
+        _built.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork has none of the threads.
+    os.register_at_fork(after_in_child=forget)
+
+
+def prefetch(programs: Iterable[Program], arch: str) -> None:
+    """Begins to build programs, several at a time, for `build` to find them."""
+    for program in programs:
+        _future(program, arch)
+
+
 def build(program: Program, arch: str) -> Kernel:
-    """Compiles a program for one architecture.
+    """Compiles a program for one architecture, or finds it in the cache on disk.
 
     Args:
       program: the program.
@@ -95,45 +141,75 @@ def build(program: Program, arch: str) -> Kernel:
     Raises:
       CompileFailedError: Triton refused the kernel, died, or ran out of time.
     """
+    try:
+        return _future(program, arch).result()
+    except BaseException:
+        with _lock:
+            _built.pop((program, arch), None)
+        raise
+
+
+def _future(program: Program, arch: str) -> Future[Kernel]:
+    with _lock:
+        found = _built.get((program, arch))
+        if found is None:
+            found = _pool().submit(_compiled, program, arch)
+            _built[program, arch] = found
+            while len(_built) > MAX_KERNELS:
+                _built.popitem(last=False)
+        _built.move_to_end((program, arch))
+        return found
+
+
+def _compiled(program: Program, arch: str) -> Kernel:
+    """The kernel from the cache on disk, or a new build of it."""
+    known, cache = ARCHITECTURES[arch], Cache.of_kernels()
+    tensors = sum(kind.startswith("*") for _, kind in program.arguments)
+    request = {
+        "entry": program.entry,
+        "source": program.source,
+        "arguments": program.arguments,
+        "alignments": program.alignments or [ALIGNMENT] * tensors,
+        "warps": program.num_warps,
+        "stages": program.num_stages,
+        "cluster": program.cluster_size,
+        "registers": program.max_registers,
+        "contracts": program.contracts,
+        "backend": known.backend,
+        "arch": known.name,
+        "subgroup": known.subgroup,
+    }
+    parts = [CACHE_FORMAT, version("triton"), _sources(), request]
+    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    entry = cache.find(key)
+    if entry is not None:
+        with contextlib.suppress(OSError):  # Evicted by another process since.
+            return _kernel(entry.program.read_bytes(), entry.manifest, known)
     with temporary.folder("mlirfuse-kernel-") as folder:
-        known = ARCHITECTURES[arch]
         output = Path(folder, f"kernel.{known.suffix}")
-        tensors = sum(kind.startswith("*") for _, kind in program.arguments)
-        request = {
-            "entry": program.entry,
-            "source": program.source,
-            "arguments": program.arguments,
-            "alignments": program.alignments or [ALIGNMENT] * tensors,
-            "warps": program.num_warps,
-            "stages": program.num_stages,
-            "cluster": program.cluster_size,
-            "registers": program.max_registers,
-            "backend": known.backend,
-            "arch": known.name,
-            "subgroup": known.subgroup,
-            "output": str(output),
-        }
-        built = json.loads(_run(json.dumps(request), str(folder)))
-        threads = built["warps"] * known.subgroup
-        code, shared = output.read_bytes(), int(built["shared"])
-        declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))
-        return Kernel(code, (threads, 1, 1), shared, known.suffix, declared)
+        built = json.loads(_run(json.dumps({**request, "output": str(output)}), str(folder)))
+        cache.store(key, output, built)
+        return _kernel(output.read_bytes(), built, known)
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of the sources that a kernel's module imports, and of the worker."""
+    root, found = Path(__file__).parent, hashlib.sha256()
+    for path in [root / "triton_worker.py", *sorted((root / "device").glob("*.py"))]:
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _kernel(code: bytes, built: Mapping[str, Any], known: Architecture) -> Kernel:
+    declared = sum(int(size) for size in re.findall(rb"\.shared [^;\n]*\[(\d+)\];", code))
+    threads = built["warps"] * known.subgroup
+    return Kernel(code, (threads, 1, 1), int(built["shared"]), known.suffix, declared)
 
 
 def _run(request: str, folder: str) -> str:
-    # Triton's interpreter, when this process uses it, is not for the one that compiles.
-    environment = {name: v for name, v in os.environ.items() if name != "TRITON_INTERPRET"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "mlirfuse.kernels.triton_worker"],
-            input=request,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS,
-            cwd=folder,
-            env=environment,
-            check=False,
-        )
+        done = build_server.run(request, folder, BUILD_SECONDS)
     except subprocess.TimeoutExpired:
         raise CompileFailedError(
             f"triton ran out of time after {BUILD_SECONDS} s", stage="kernel"

@@ -1,19 +1,27 @@
-"""Compiles one Triton kernel in a process: `python -P -m mlirfuse.kernels.triton_worker`.
+"""Compiles Triton kernels: `python -P -m mlirfuse.kernels.triton_worker [SOCKET]`.
 
-Standard input is JSON with the program's text; the object code goes to the file named `output`,
-its shared memory and warps to standard output. No GPU and no driver is needed.
+Without a socket it compiles one kernel: standard input is JSON with the program's text; the object
+code goes to the file named `output`, its shared memory and warps to standard output. With one it
+serves requests there, each in a fork, until standard input is closed. No GPU and no driver is
+needed.
 """
 
 import importlib.util
 import json
 import os
 import re
+import select
+import signal
+import socket
 import sys
 import tempfile
+import traceback
 import weakref
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
+
+from mlirfuse.kernels.build_server import STDERR, STDOUT, TIMED_OUT
 
 
 def load(source: str, name: str) -> ModuleType:
@@ -90,11 +98,9 @@ def _source_class(entry: Any) -> Any:
     return ASTSource
 
 
-def main() -> None:
-    """Reads the request, compiles, writes the object."""
-    request = json.load(sys.stdin)
+def compile_kernel(request: dict[str, Any]) -> None:
+    """Compiles a kernel, writes its object code, and prints its shared memory and warps."""
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-    os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -116,7 +122,7 @@ def main() -> None:
         options={
             **options,
             **({} if hip else {"ptx_version": PTX_VERSION}),
-            "enable_fp_fusion": True,
+            "enable_fp_fusion": request["contracts"],
         },
     )
     output = Path(request["output"])
@@ -132,6 +138,65 @@ def main() -> None:
         ptx = ptx_for_iree(done.asm["ptx"], request["entry"], len(arguments), request["cluster"])
         output.write_text(ptx, encoding="utf-8")
     json.dump({"shared": done.metadata.shared, "warps": done.metadata.num_warps}, sys.stdout)
+
+
+def serve(path: str) -> None:
+    """Answers each connection by two forks: one to compile, one to wait for it."""
+    importlib.import_module("triton")
+    importlib.import_module("triton.compiler")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen(64)
+        print("listening", flush=True)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for the answering forks.
+        while select.select([listening, sys.stdin], [], [])[0] == [listening]:
+            line, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _answer(line)
+                os._exit(0)
+            line.close()
+
+
+def _answer(line: socket.socket) -> None:
+    """Compiles what a connection asks for, in a fork, and sends its exit code."""
+    with line.makefile() as asked_text:
+        asked = json.loads(asked_text.read())
+    process = os.fork()
+    if process == 0:
+        _compile(asked)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(process, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
+    _, status = os.waitpid(process, 0)
+    late = signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    code = TIMED_OUT if late else os.waitstatus_to_exitcode(status)
+    line.sendall(str(code).encode())
+
+
+def _compile(asked: dict[str, Any]) -> NoReturn:
+    """Compiles a request in this process, with its streams in files of its folder, and ends."""
+    code = 1
+    try:
+        os.chdir(asked["folder"])
+        for number, name in ((1, STDOUT), (2, STDERR)):
+            stream = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            os.dup2(stream, number)
+        compile_kernel(json.loads(asked["request"]))
+        sys.stdout.flush()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    """Serves a socket, or compiles the request on standard input."""
+    if len(sys.argv) > 1:
+        serve(sys.argv[1])
+    else:
+        compile_kernel(json.load(sys.stdin))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from mlirfuse.core import FusionPass, Kind, UsageError, nearest, normalized
 from mlirfuse.options import places, values
 from mlirfuse.options.places import Layer, flag
 from mlirfuse.options.selectors import Selector
-from mlirfuse.options.values import FEATURES, NUMERICS_LIMITS
+from mlirfuse.options.values import FEATURES, MATMUL_PRECISIONS, NUMERICS_LIMITS
 from mlirfuse.pipelines.presets import PRESETS
 
 
@@ -149,6 +149,15 @@ class FusionOptions:
         "CLASS",
         f"the loosest class of rewrites: {', '.join(f'`{name}`' for name in NUMERICS_LIMITS)}",
         "exact",
+    )
+    float32_matmul_precision: str = _switch(
+        "auto",
+        values.matmul_precision,
+        "WORD",
+        "precision of f32 contractions in GPU kernels:"
+        f" {', '.join(f'`{name}`' for name in MATMUL_PRECISIONS)}; `auto` is the setting of PyTorch"
+        " or JAX, `highest` keeps the accuracy of f32, `high` and `medium` are TF32",
+        "high",
     )
     disable_feature: tuple[str, ...] = _switch(
         (),

@@ -16,12 +16,19 @@ from mlirfuse.options.selectors import Selector
 NUMERICS_LIMITS = ("exact", "reassociating", "any")
 """Values of `--numerics`, strictest first."""
 
+MATMUL_PRECISIONS = ("auto", "highest", "high", "medium")
+"""Values of `--float32-matmul-precision`: that of the model's framework, and PyTorch's words."""
+
 FEATURES: Mapping[str, tuple[bool, str]] = {
     "fma": (True, "contract a multiply and an add into one rounding"),
     "data_tiling": (True, "lay matmul operands out in the target's tiles"),
     "fallback": (True, "leave out what IREE's code generation or our own code fails on"),
     "guard": (True, "check shapes, types and sizes of the arguments of a call"),
-    "kernels": (False, "replace groups by kernels of a provider"),
+    "kernels": (
+        True,
+        "replace groups by kernels: in MLIR's vector dialect on CPUs, of Triton on CUDA and ROCm"
+        " where it is installed",
+    ),
 }
 """Code generation features: name -> (on by default, summary)."""
 
@@ -112,6 +119,14 @@ def numerics(value: Any) -> str:
     text = str(value).strip().lower()
     if text not in NUMERICS_LIMITS:
         raise UsageError(f"unknown class '{value}' (known: {', '.join(NUMERICS_LIMITS)})")
+    return text
+
+
+def matmul_precision(value: Any) -> str:
+    """Reads one of `MATMUL_PRECISIONS`."""
+    text = str(value).strip().lower()
+    if text not in MATMUL_PRECISIONS:
+        raise UsageError(f"unknown precision '{value}' (known: {', '.join(MATMUL_PRECISIONS)})")
     return text
 
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
-from mlirfuse.builders.reshape_builder import unmerge
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.builders.reshape_builder import form_unmerged_region
+from mlirfuse.core import Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.matmul.analysis import can_take
 from mlirfuse.structured.ir import ops
@@ -30,31 +29,20 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction for which there is a kernel."""
     if not triton_compiler.supports(ctx.target) or not can_take(root):
         return None
-    group = [root, *epilogues.epilogue(root, ctx.target.max_operands)]
-    if len(group) == 1:
-        group += epilogues.collapsed_epilogue(root, ctx.target.max_operands)
-    return Match(root, tuple(group))
+    return Match(root, tuple(epilogues.with_epilogue(root, ctx.target.max_operands)))
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one region; a reshape of the contraction's result moves after it."""
-    root, *rest = match.ops
-    if rest and rest[0].name == "tensor.collapse_shape":
-        rest = unmerge(rest[0], rest[1:])
-    return form_region([root, *rest])
+    return form_unmerged_region(list(match.ops))
 
 
-PASS = FusionPass(
+PASS = passes.group_pass(
     name="contraction_fusion",
     summary="Contraction in no group with its elementwise epilogue, for a kernel",
     roots=contractions.ROOTS,
     where=ops.is_contraction,
     match=match,
-    prepare=passes.needs_provider,
     rewrite=rewrite,
     kind=Kind.EPILOGUE,
-    takes_single_op=True,
-    feature="kernels",
-    targets=frozenset({"cuda", "rocm"}),
-    source="mlirfuse",
 )

@@ -25,8 +25,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
-from mlirfuse.builders.reshape_builder import unmerge, widen
+from mlirfuse.builders import form_region, grouped_convolutions
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices, strided_access
 from mlirfuse.structured.recognize import convolutions
@@ -72,15 +71,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Puts the ops into one dispatch region, over the iteration space with the groups unmerged."""
     found: Epilogue = match.data
-    group = list(match.ops)
-    if found.merged is not None:
-        after = {found.merged, *found.chain}
-        kept = [op for op in group if op not in after]
-        group = [*kept, *unmerge(found.merged, found.chain)]
-    if len(found.init) == 2:
-        kept = [op for op in group if op not in found.init]
-        group = [widen(*found.init), *kept]
-    return form_region(group)
+    return form_region(grouped_convolutions.over_groups(found, match.ops))
 
 
 PASS = FusionPass(

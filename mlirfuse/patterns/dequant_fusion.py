@@ -103,7 +103,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
         return NoMatch(
             Reason.NOT_PROFITABLE, f"M is {m}, a group of its own pays from {smallest} on"
         )
-    return profitability.refusal(match.root, ctx.target)
+    return profitability.refusal([match.root], ctx.target)
 
 
 PASS = FusionPass(

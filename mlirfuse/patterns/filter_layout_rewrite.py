@@ -1,4 +1,4 @@
-"""Lay out a constant filter as the kernel of its convolution reads it, once at load time.
+"""Lay out a filter as the kernel of its convolution reads it: a constant once, at load time.
 
     %y = linalg.generic {convolution} ins(%x, %w)      %w: tensor<FxCxKHxKWxT>, constant
   becomes
@@ -8,9 +8,10 @@
 Root: the convolution, of element types and loops that `conv_triton_kernel` supports, of an image
 with channels last. PyTorch stores filter taps innermost: channels that a kernel loads together are
 9 elements apart for a 3x3 filter. With few channels the output channels become innermost, and a
-kernel loads those together. A filter that is an argument stays as it is: it would be transposed in
-each call. Sizes of the filter static; T f16, bf16. Numerics: exact (the same elements and
-accumulation).
+kernel loads those together. A filter that is an argument is transposed in each call, which takes
+as long as reading it twice, where each CTA would read the elements of a tile one by one; it stays
+as it is where its output channels are innermost and no persistent kernel reads it. Sizes of the
+filter static; T f16, bf16, f32. Numerics: exact (the same elements and accumulation).
 Source: mlirfuse.
 """
 
@@ -22,7 +23,7 @@ from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.convolution.analysis import is_supported
-from mlirfuse.kernels.convolution.filter_layout import preferred_filter_layout
+from mlirfuse.kernels.convolution.filter_layout import is_coalesced, preferred_filter_layout
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
 
@@ -34,7 +35,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = preferred_filter_layout(root)
     if found is None or found.loops == ops.indexing_maps(root)[found.operand]:
         return None
-    if convolutions.constant_root(root.operands[found.operand]) is None:
+    weight = root.operands[found.operand]
+    constant = convolutions.constant_root(weight) is not None
+    if not constant and (None in ops.shape(weight) or is_coalesced(root, found)):
         return None
     return Match(root, (root,), found)
 
@@ -46,7 +49,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = FusionPass(
     name="filter_layout_rewrite",
-    summary="Constant filters are laid out as the kernels of convolutions read them",
+    summary="Filters are laid out as the kernels of convolutions read them",
     roots=convolutions.ROOTS,
     where=ops.is_generic,
     match=match,

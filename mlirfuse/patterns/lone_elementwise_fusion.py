@@ -1,82 +1,85 @@
-"""Group a single elementwise op, where a kernel was measured to be faster than IREE's code.
+"""Group the elementwise ops that are in no group, for a kernel.
 
-    %y = linalg.generic {addf} ins(%x, %z)             tensor<MxNxT>
+    %t = linalg.generic {transposing copy} ins(%x)     tensor<MxNxT>
+    %y = linalg.generic {addf} ins(%t, %z)             tensor<MxNxT>
   becomes
-    %y = flow.dispatch.region { it }
+    %y = flow.dispatch.region { both }
 
-Root: an elementwise op in no group, a transposing copy among them, of element types and sizes for
-which `elementwise_triton_kernel` pays. IREE would make one dispatch of it: its operands are
-arguments or results of groups, its users groups or returns. An op that writes more than it reads is
-left to IREE, which clones it into its users. Nothing is grouped where Triton is missing. Numerics:
-exact.
+Root: an elementwise op in no group, also a transposing or a broadcasting copy, a gather, or a mask
+that is computed from indices alone. Elementwise producers that only the root uses join it, as far
+as one kernel computes all of them. IREE would make one dispatch of the root: its operands are
+arguments or results of groups, its users groups or returns. The epilogue of a contraction, a
+convolution or a pooling in no group, and an op next to a reduction in no group, are left to IREE,
+which fuses them; so is an op for which IREE's code was measured to be as fast. Nothing is grouped
+where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from iree.compiler import ir
 
-from mlirfuse.builders import fuse
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pointwise import profitability
-from mlirfuse.structured.ir import ops
-
-_COMPUTING = ("linalg.", "iree_linalg_ext.", "tensor.", "scf.")
-"""Dialects whose ops IREE may fuse with the root."""
-
-_VIEWS = ops.RESHAPES | {"tensor.extract_slice"}
-"""Ops that change nothing in memory."""
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds an op for which there is a kernel."""
-    if not triton_compiler.supports(ctx.target) or not ops.users(root.results[0]):
+    if not triton_compiler.supports(ctx.target) or not any(map(ops.users, root.results)):
         return None
-    read = sum(ops.num_bytes(value) for value in ops.inputs(root))
-    if read < sum(ops.num_bytes(value) for value in root.results):
-        return None
-    refusal = profitability.refusal(root, ctx.target)
+    users = [user for value in root.results for user in ops.users(value)]
+    if len(set(users)) == 1 and _may_join(users[0]) and root in _group(users[0], ctx):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, f"it joins {ops.described(users[0])}")
+    group = _group(root, ctx)
+    if len(group) > 1:
+        return Match(root, tuple(group))
+    refusal = profitability.refusal([root], ctx.target)
     return Match(root, (root,)) if refusal is None else refusal
+
+
+def _may_join(op: ir.Operation) -> bool:
+    """Whether an op may be in a group with its elementwise neighbors."""
+    return (
+        ops.is_elementwise(op)
+        and len(op.results) == 1
+        and not ops.in_region(op)
+        and not _is_left(op)
+    )
+
+
+def _is_left(op: ir.Operation) -> bool:
+    """Whether IREE fuses an op with a contraction, a convolution, a pooling or a reduction."""
+    return fusable_neighbors.is_epilogue_of_compute(
+        op
+    ) or fusable_neighbors.is_adjacent_to_reduction(op)
+
+
+def _group(root: ir.Operation, ctx: PassContext) -> list[ir.Operation]:
+    """The op and the elementwise producers that only it uses, if one kernel computes them."""
+    producers = slices.exclusive_producers([root], _may_join)
+    group = [*producers, root]
+    if not producers or slices.check(group, ctx.target.max_operands, on_demand=True) is not None:
+        return [root]
+    return group if profitability.refusal(group, ctx.target) is None else [root]
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves an op to IREE that IREE fuses with another one."""
-    root = match.root
-    sources = [ops.defining_op(ops.strip_views(v, _VIEWS)) for v in ops.inputs(root)]
-    near = [*sources, *(r for v in root.results for r in _users(v))]
-    for op in near:
-        if op is None or op.name == "tensor.dim":
-            continue
-        if op.name.startswith(_COMPUTING) and not ops.in_region(op):
-            return NoMatch(Reason.LEFT_TO_PRODUCER, f"{ops.described(op)} is in no group")
+    for op in match.ops:
+        if _is_left(op):
+            text = "IREE fuses it with a contraction or a reduction in no group"
+            return NoMatch(Reason.LEFT_TO_PRODUCER, text)
     return None
 
 
-def _users(value: ir.Value) -> Iterator[ir.Operation]:
-    """The users of a value and of its views."""
-    for op in ops.users(value):
-        if op.name in _VIEWS:
-            yield from _users(op.results[0])
-        else:
-            yield op
-
-
-PASS = FusionPass(
+PASS = passes.group_pass(
     name="lone_elementwise_fusion",
-    summary="Elementwise op in no group, for a kernel",
+    summary="Elementwise ops in no group, for a kernel",
     roots=("linalg.generic",),
     where=ops.is_elementwise,
     match=match,
     legal=legal,
-    prepare=passes.needs_provider,
-    rewrite=fuse,
-    kind=Kind.REWRITE,
-    forms_group=True,
-    takes_single_op=True,
-    feature="kernels",
-    targets=frozenset({"cuda", "rocm"}),
-    source="mlirfuse",
+    computes_on_demand=True,
 )

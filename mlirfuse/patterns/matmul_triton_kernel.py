@@ -4,12 +4,13 @@
   becomes
     %y = hal.dispatch.extern "matmul_kernel"(%a, %b, ...) { epilogue on accumulators in registers }
 
-Root: the region, whichever pass formed it. One contraction of f16 or bf16 that accumulates in f32,
-or of i8 in i32, with one loop each of M and N, one or two of K (two: groups that share a scale),
-and any number of batch loops, operands transposed or not, in memory or computed elementwise (i8 and
-i4 weights with in-loop dequantization); any elementwise epilogue, several results. A contraction of
-several results that share the left operand: both halves of a gated unit in one CTA, the slices of a
-split in CTAs of their own. Dimensions static but for M.
+Root: the region, whichever pass formed it. One contraction of f16, bf16 or f32 that accumulates in
+f32 (`--float32-matmul-precision`), of f64, or of i8 in i32, with one loop each of M and N, one or
+two of K (two: groups that share a scale), and any number of batch loops, operands transposed or
+not, in memory or computed elementwise (i8 and i4 weights with in-loop dequantization); any
+elementwise epilogue, several results. A contraction of several results that share the left operand:
+both halves of a gated unit in one CTA, the slices of a split in CTAs of their own. Dimensions
+static but for M.
 Numerics: reassociating (accumulation in blocks).
 Source: Tillet, Kung, Cox, Triton, 2019.
 """

@@ -1,14 +1,21 @@
-"""Let a Triton kernel compute a group that reduces rows: softmax or a norm, prologue and epilogue.
+"""Let Triton kernels compute a group of reductions: softmax, a norm, a loss, with their neighbors.
 
-    %y = flow.dispatch.region { reductions over rows, elementwise ops }
+    %y = flow.dispatch.region { reductions over the same dimensions, elementwise ops }
   becomes
     %y = hal.dispatch.extern "row_kernel"(%x) { one pass over the rows, held in registers }
+  or
+    %p = hal.dispatch.extern "reduction_kernel"(%x) { loops over columns, partial results }
+    %y = hal.dispatch.extern "reduction_kernel"(%p, %x) { combines them }
 
-Root: the region, whichever pass formed it. Rows of at most 32768 columns, on sm_90 262144, which
-the CTAs of a cluster share; every op of the region runs over rows and columns, or one of them.
-Dimensions static but for one or more of the rows, the first; T f16, bf16, f32, and integers that
-are computed from them. Numerics: reassociating (sums are taken by a tree; exp, tanh and erf are
-wrong by 1e-5 where all results have 16 bits or less).
+Root: the region, whichever pass formed it. Rows are the loops that reductions keep, columns those
+that they reduce, in any order in memory; every op of the region runs over rows and columns, or one
+of them. Registers hold rows of at most 32768 columns, on sm_90 262144, which the CTAs of a cluster
+share; where columns are outer dimensions, a tile of all columns and some adjacent rows. Else CTAs
+loop over columns, once for each of the dependent reductions. Where rows are too few for the device,
+several CTAs share the columns, and a kernel combines their results in a fixed order. Dimensions
+static but for one or more of the rows, the first; T f16, bf16, f32, and integers of 1 to 64 bits.
+Numerics: reassociating (sums are taken by a tree; exp, tanh and erf are wrong by 1e-5 where all
+results have 16 bits or less).
 Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019.
 """
 
@@ -19,7 +26,7 @@ from mlirfuse.kernels.reduction.family import REDUCTION, profitable
 
 PASS = passes.kernel_pass(
     name="row_triton_kernel",
-    summary="Softmax, norms and other row reductions as one Triton kernel",
+    summary="Softmax, norms, losses and other reductions as Triton kernels",
     supports=REDUCTION.plan,
     profitable=profitable,
     source="Milakov, Gimelshein 2018",

@@ -27,6 +27,8 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.kernels.vector import convolution
+from mlirfuse.kernels.vector.roles import classify_contraction
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.recognize import contractions, epilogues
 from mlirfuse.targets.base import CpuTiles, Tile
@@ -55,7 +57,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     if not ops.is_constant_data(root.operands[1]):
         return None
+    if ctx.target.vector_kernels and convolution.takes(root, classify_contraction):
+        return None
     maps = ops.plain_maps(root)
+    if any(len(index_map) != 2 for index_map in maps):
+        return NoMatch(Reason.INDEXING_MAP, "the operands are not matrices")
     (loop_m, loop_n), (left_m, loop_k) = maps[2], maps[0]
     if left_m != loop_m or set(maps[1]) != {loop_k, loop_n}:
         return NoMatch(Reason.INDEXING_MAP, "the operands are not read as M x K and K x N")

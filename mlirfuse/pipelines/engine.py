@@ -29,6 +29,7 @@ from mlirfuse.core import (
     Reason,
     Report,
 )
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import mlir_passes, op_index
@@ -213,7 +214,14 @@ class PipelineRun:
         checked: bool = False,
     ) -> PipelineRun:
         """A run before its first pass; arguments are those of `run` and the attributes."""
-        target = dataclasses.replace(target, kernels=options.feature("kernels"))
+        precision = options.float32_matmul_precision
+        target = dataclasses.replace(
+            target,
+            kernels=options.feature("kernels") and triton_compiler.available(target),
+            vector_kernels=options.feature("kernels") and target.cpu is not None,
+            contracts=options.feature("fma"),
+            float32_matmul_precision="highest" if precision == "auto" else precision,
+        )
         report = _report(target, options)
         with analysis_cache.run_scope():
             marked = marks.any_in(module)

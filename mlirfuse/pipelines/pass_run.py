@@ -130,6 +130,7 @@ class PassRunner:
         roots = known.where(self._fusion.roots, self._fusion.where)
         settled: set[int] = set()
         changed = self.rewrites
+        self._prefetch([root for _, _, root in roots], context)
         # Groups grow from their last op; a rewrite's result is the next one's operand.
         groups = self._fusion.groups
         for _, identity, root in reversed(roots) if groups else roots:
@@ -137,6 +138,16 @@ class PassRunner:
                 continue
             self._root = root
             settled.update(self._candidate(root, context))
+
+    def _prefetch(self, roots: list[ir.Operation], context: PassContext) -> None:
+        """Begins the steps that take time for all matches that may be made."""
+        prefetch, fusion = self._fusion.prefetch, self._fusion
+        limited = self._run.options.fusion_limit is not None
+        if prefetch is None or self._refusal is not None or limited or len(roots) < 2:
+            return
+        found = [fusion.match(root, context) for root in roots if root.results]
+        matches = [match for match in found if isinstance(match, Match)]
+        prefetch([m for m in matches if self._judge(m, list(m.ops), context) is None], context)
 
     def _search(self, block: ir.Block, rules: GroupRules, context: PassContext) -> None:
         """Forms the groups of the block that the search finds, the most profitable first."""
@@ -212,8 +223,16 @@ class PassRunner:
             if not alone and _launches(group) < 2:
                 return NoMatch(Reason.SINGLE_OP, group[-1].name)
             target = self._run.target
-            refusal = None if checked else slices.check(group, target.max_operands)
-            refusal = refusal or legality.resource_refusal(group, target)
+            fusion = self._fusion
+            if not checked:
+                refusal = slices.check(
+                    group,
+                    target.max_operands,
+                    any_result=fusion.for_kernel,
+                    on_demand=fusion.computes_on_demand,
+                )
+            if not fusion.for_kernel:
+                refusal = refusal or legality.resource_refusal(group, target)
             refusal = refusal or self._run.must_fuse.split_refusal(group)
             if refusal is not None:
                 return refusal

@@ -75,19 +75,29 @@ DEFAULT: tuple[str, ...] = (
     "slice_fusion",
     # A rotation is a gather, or two halves that would be groups of their own.
     "rope_fusion",
+    # With the feature `kernels`, before a flip around it is taken as a gather.
+    "lone_scan_fusion",
     # A gather's neighbours go with it, before they are taken without it.
     "gather_fusion",
     "scan_fusion",
-    # The ops that no pattern took: reductions first, since they need elementwise neighbours.
+    # The ops that no pattern took: reductions first, since they need elementwise neighbours; those
+    # of which a kernel can be made before those that IREE tiles.
+    "lone_softmax_rewrite",
+    "axis_reduction_fusion",
     "reduction_fusion",
     # Batch norms that no convolution has taken.
     "batch_norm_activation_fusion",
+    # Before the parts of a concatenation are grouped without it.
+    "movement_fusion",
     "elementwise_fusion",
     # Ops that are still alone.
     "horizontal_fusion",
     # Before a padding of its result joins the group.
     "conv_triton_kernel",
+    "conv_vector_kernel",
+    "matmul_vector_kernel",
     "pool_triton_kernel",
+    "pool_vector_kernel",
     # Before computed operands are written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Any group that computes a part of a larger tensor writes it there.
@@ -97,10 +107,12 @@ DEFAULT: tuple[str, ...] = (
     "data_tiling_rewrite",
     # With the feature `kernels`: groups for the ops that have none, then kernels for groups.
     "contraction_fusion",
-    "lone_elementwise_fusion",
     "attention_triton_kernel",
     "matmul_triton_kernel",
     "row_triton_kernel",
+    "scan_triton_kernel",
+    # Kernels have taken the copies that they read through.
+    "lone_elementwise_fusion",
     "elementwise_triton_kernel",
 )
 """Specific patterns first, generic ones on the ops that they leave."""

@@ -125,7 +125,7 @@ def _work(argv: Sequence[str]) -> int:
     if args.measured is not None:
         return _keep(targets.parse(args.target), _jobs(Path(args.measured)), table)
     if args.calibrate:
-        _calibrate(args.target, args.device, verbose=args.verbose)
+        _calibrate(args.target, args.device)
     target = targets.parse(args.target)
     sys.stdout.write(f"{target}: {target.source}\n{_table(target)}")
     return 0
@@ -265,13 +265,17 @@ def _fields(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
+def _progress(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _calibrate(spec: str, device: str | None) -> None:
     from mlirfuse.tuning import calibrate
 
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-    rates.store(target, calibrate.measure(target, device=device, log=_say(verbose)))
+    rates.store(target, calibrate.measure(target, device=device, log=_progress))
 
 
 def _table(target: Target) -> str:

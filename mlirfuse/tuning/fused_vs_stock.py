@@ -120,7 +120,8 @@ def build(
     fused = Fallback(compiler, compilation.normalized, compilation.folder)
     report = fused.build(compilation.program)
     stock = compilation.folder / "measured.vmfb"
-    report.dispatches["stock"] = compiler.generate(compilation.normalized, stock, fused=False)
+    made = compiler.generate(compilation.normalized, stock, fused=False)
+    report.dispatches["stock"] = made.dispatches
     measured = {}
     for name, signature in _fused(compilation, report).items():
         given = inputs if name == compilation.imported.function else None

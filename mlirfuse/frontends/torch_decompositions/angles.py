@@ -68,7 +68,12 @@ def phase(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
     large, small = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
     ratio = torch.where(small == large, 1.0, small / large)
-    angle = torch.atan(torch.where(large == 0, 0.0, ratio))
+    ratio = torch.where(large == 0, 0.0, ratio)
+    angle = torch.atan(ratio)
+    if ratio.dtype == torch.float64:
+        # IREE 3.13 has the arctangent of f64 in single precision: one step of Newton's method.
+        tangent = torch.sin(angle) / torch.cos(angle)
+        angle = angle + (ratio - tangent) / (1 + ratio * tangent)
     angle = torch.where(y.abs() > x.abs(), math.pi / 2 - angle, angle)
     angle = torch.where(torch.signbit(x), math.pi - angle, angle)
     return torch.copysign(angle, y)

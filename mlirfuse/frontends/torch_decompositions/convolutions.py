@@ -1,4 +1,4 @@
-"""Convolutions that IREE 3.13 has no lowering for: transposed ones by channel, and of integers.
+"""Convolutions without a lowering in IREE 3.13: by channel (3-D, transposed), and of integers.
 
 y = conv_transpose(x, w, stride=s)
   becomes
@@ -52,6 +52,10 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
             rank = len(padding)
             one, zero = [1] * rank, [0] * rank
             return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
+        if not transposed and w.dim() == 5 and groups > 1 and w.shape[1] == 1 and not integral:
+            x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
+            y = _by_planes(x, w, stride, dilation, groups)
+            return y if bias is None else y + bias.view(-1, 1, 1, 1)
         if integral and w.dim() == 5:
             x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
             y = _by_taps(x, w, stride, dilation, groups)
@@ -78,6 +82,26 @@ def _reversed(w: torch.Tensor, groups: int) -> torch.Tensor:
     """The kernel of the convolution: (in, out / groups, ...) -> (out, in / groups, ...)."""
     parts = w.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
     return parts.flip(list(range(2, w.dim())))
+
+
+def _by_planes(
+    x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], dilation: Sequence[int], groups: int
+) -> torch.Tensor:
+    """A 2-D convolution for each plane of a 3-D kernel, of all planes of the padded input."""
+    import torch
+
+    depth = (x.shape[2] - dilation[0] * (w.shape[2] - 1) - 1) // stride[0] + 1
+    total = None
+    for place in range(w.shape[2]):
+        start = place * dilation[0]
+        part = x[:, :, start : start + (depth - 1) * stride[0] + 1 : stride[0]]
+        planes = part.transpose(1, 2).flatten(0, 1)
+        y = torch.convolution(
+            planes, w[:, :, place], None, stride[1:], [0, 0], dilation[1:], False, [0, 0], groups
+        ).float()
+        total = y if total is None else total + y
+    assert total is not None
+    return total.to(x.dtype).unflatten(0, (-1, depth)).transpose(1, 2)
 
 
 def _by_taps(

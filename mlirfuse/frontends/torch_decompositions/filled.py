@@ -148,7 +148,8 @@ def _pad_by_mode(
         return _pad_circular(x, pad)
     if mode == "constant":
         return _pad(x, pad, 0 if value is None else value)
-    return torch.ops.aten.pad.default.decompose(x, pad, mode, value)
+    kind = {"reflect": "reflection", "replicate": "replication"}[mode]
+    return getattr(torch.ops.aten, f"{kind}_pad{len(pad) // 2}d").default(x, pad)
 
 
 def _pad_circular(x: torch.Tensor, pad: Sequence[Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Cumulative products, extrema and sums of exponentials, which IREE 3.13 has no lowering for.
+"""Cumulative products of half precision, extrema and sums of exponentials.
+
+IREE 3.13 has a lowering for cumulative sums and products alone, to `iree_linalg_ext.scan`; others
+are
 
 y = x; for s in 1, 2, 4, ...: y[i] = combine(y[i - s], y[i])
 """
@@ -71,7 +74,11 @@ def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> 
     if not x.dim():
         return x.to(dtype)
     wide = x.to(torch.float32 if is_half(dtype) else dtype)
-    return scan(lambda a, b: (a[0] * b[0],), (wide,), (1,), dim)[0].to(dtype)
+    if dtype.is_complex:
+        return scan(lambda a, b: (a[0] * b[0],), (wide,), (1,), dim)[0]
+    if wide is x:
+        return NotImplemented
+    return torch.cumprod(wide, dim).to(dtype)
 
 
 def _extrema(x: torch.Tensor, dim: int, *, largest: bool) -> Parts:

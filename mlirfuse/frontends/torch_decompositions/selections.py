@@ -116,8 +116,6 @@ def _unique_dim(
     return_counts: bool = False,
 ) -> Any:
     """The parts along an axis in lexicographic order; indices and counts are always computed."""
-    if is_empty(x):
-        return NotImplemented
     return _along(x, dim, _unique_rows)
 
 
@@ -129,8 +127,6 @@ def _unique_consecutive(
 ) -> Any:
     if dim is None:
         return _of_elements(x, _runs, return_inverse, return_counts)
-    if is_empty(x):
-        return NotImplemented
     return _along(x, dim, _runs)
 
 
@@ -156,6 +152,13 @@ def _of_elements(
 
 def _along(x: torch.Tensor, dim: int, select: Callable[[torch.Tensor], Unique]) -> Unique:
     """A selection among the parts along an axis, each as a row."""
+    import torch
+
+    if is_empty(x):
+        if x.shape[dim]:
+            raise ValueError("parts without elements are all equal: PyTorch refuses them")
+        empty = torch.zeros(0, dtype=torch.int64, device=x.device)
+        return x.clone(), empty, empty
     whole = x.movedim(dim, 0) if x.dim() else x.view(1)
     rows, among, counts = select(whole.reshape(whole.shape[0], -1))
     values = rows.view(-1, *whole.shape[1:])

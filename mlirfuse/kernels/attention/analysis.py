@@ -84,6 +84,11 @@ class AttentionAnalysis:
     causal: bool
 
     @property
+    def operand_type(self) -> str:
+        """Element type of q, k and v."""
+        return ops.element_type(self.op.operands[0])
+
+    @property
     def mask(self) -> ir.Value | None:
         """The mask operand; None where all keys are seen."""
         return _mask(self.op)
@@ -120,6 +125,7 @@ def problem_of(analysis: AttentionAnalysis) -> AttentionProblem:
         head_size=max(sizes.qk_head_size, sizes.v_head_size),
         heads=sizes.heads * (ASSUMED_BATCH if sizes.dynamic_batch else 1),
         mask=mask,
+        operand_bits=ops.element_bits(analysis.op.operands[0]),
     )
 
 
@@ -154,7 +160,7 @@ def _analyze(
     """
     loops = _loops(op)
     kinds = {ops.element_type(x) for x in list(op.operands)[:3]}
-    if kinds not in ({"f16"}, {"bf16"}):
+    if kinds not in ({"f16"}, {"bf16"}, {"f32"}):
         return NoMatch(Reason.ELEMENT_TYPE, f"attention in {' and '.join(sorted(kinds))}")
     scale_operand = ops.constant(op.operands[3])
     if scale_operand is None:
@@ -172,10 +178,9 @@ def _analyze(
         )
     if 0 in (*batch, *queries, keys):
         return NoMatch(Reason.STRUCTURE, "an attention without queries or keys")
-    if max(qk_head, v_head) > MAX_KERNEL_HEAD_SIZE:
-        return NoMatch(
-            Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)}, above {MAX_KERNEL_HEAD_SIZE}"
-        )
+    limit = MAX_KERNEL_HEAD_SIZE[min(kinds)]
+    if max(qk_head, v_head) > limit:
+        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)}, above {limit}")
     prologue, epilogue = _prologue_and_epilogue(group, op)
     return AttentionAnalysis(
         region=region,

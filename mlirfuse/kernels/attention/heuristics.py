@@ -67,7 +67,10 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     Where one CTA does not fit with two stages, blocks have fewer keys.
     """
     gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
-    config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
+    if problem.operand_bits == 32:
+        config = _config_of_f32(problem, block_m, target)
+    else:
+        config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
     while (
         config.num_stages > 2
         and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
@@ -81,6 +84,20 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     return config
 
 
+def _config_of_f32(problem: AttentionProblem, block_m: int, target: Target) -> AttentionConfig:
+    """Blocks of f32, whose parts in TF32 take registers: without spills for Hopper.
+
+    Of heads above 64 one CTA fills an SM: with 128 queries its two warpgroups overlap.
+    """
+    if target.arch != triton_compiler.HOPPER:
+        return AttentionConfig(block_m, 32, 4 if problem.head_size <= 64 else 8, 2)
+    if problem.head_size <= 64:
+        return AttentionConfig(block_m, 64, 4, 2)
+    if problem.queries < 2 * WARPGROUP_QUERIES:
+        return AttentionConfig(block_m, 32, 4, 2)
+    return AttentionConfig(2 * WARPGROUP_QUERIES, 32, 8, 2)
+
+
 def query_block(queries: int) -> int:
     """The tile that so many queries fill."""
     return max(MIN_DOT_SIZE, power_of_two(queries))
@@ -90,12 +107,16 @@ def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Ta
     """Bytes of shared memory of the portable kernel: q, weights, and blocks of keys and values.
 
     A pipeline of n stages holds n - 1 blocks of each; for AMD, q is in registers alone. Triton 3.9
-    reports these numbers for heads of 128 on sm_80, sm_90 and gfx942.
+    reports these numbers for heads of 128 on sm_80, sm_90 and gfx942. The parts of f32 in TF32 are
+    there too, on sm_90: less than another block and queries of each.
     """
     head = padded_head(problem.head_size)
     blocks = (config.num_stages - 1) * 2 * config.block_n * head
     queries = 0 if target.name == "rocm" else config.block_m * head
-    return 2 * (blocks + queries + config.block_m * config.block_n)
+    if problem.operand_bits == 32 and target.name == "cuda":
+        blocks, queries = blocks + 2 * config.block_n * head, 2 * queries
+    element = problem.operand_bits // 8
+    return element * (blocks + queries + config.block_m * config.block_n)
 
 
 def max_resident_ctas(target: Target) -> int:
@@ -174,6 +195,7 @@ def _for_sm90(problem: AttentionProblem, target: Target) -> bool:
     """Whether the kernels for Hopper compute such problems."""
     return (
         target.arch == triton_compiler.HOPPER
+        and problem.operand_bits == 16
         and problem.mask != "general"
         and problem.head_size in HEAD_SIZES_SM90
         and problem.queries >= MIN_QUERIES_SM90

@@ -13,10 +13,12 @@ from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.scores import write_scores
 from mlirfuse.kernels.attention.sizes import AttentionSizes, padded_head
 from mlirfuse.kernels.attention.tiles import operand_axes, operand_tile
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +86,11 @@ def write_query_load(tiles: Tiles, analysis: AttentionAnalysis, block_m: int) ->
 
 
 def write_key_loops(
-    tiles: Tiles, analysis: AttentionAnalysis, config: AttentionConfig, ranges: list[KeyRange]
+    tiles: Tiles,
+    analysis: AttentionAnalysis,
+    config: AttentionConfig,
+    ranges: list[KeyRange],
+    target: Target,
 ) -> None:
     """Writes loops over keys that update the state.
 
@@ -93,7 +99,9 @@ def write_key_loops(
       analysis: the attention.
       config: block sizes.
       ranges: keys of each loop.
+      target: the machine, with the precision of f32.
     """
+    precision = precision_argument(dot_precision(analysis.operand_type, target))
     sizes, writer, block_n = analysis.sizes, tiles.body.writer, config.block_n
     k, v = (operand_tile(tiles, analysis, n) for n in (1, 2))
     for keys in ranges:
@@ -104,13 +112,13 @@ def write_key_loops(
             k_mask = _qk_mask("mask_n" if tail else "", sizes, "[:, None]")
             pointers = f"{k.pointers} + offs_d[:, None] * {k.head_stride}"
             writer.line(f"k = library.load({pointers}, {k_mask})")
-            writer.line("score = tl.dot(q, k)")
+            writer.line(f"score = tl.dot(q, k{precision})")
             scale = write_scores(tiles, analysis, masked=keys.masked, key_tail=tail)
             _write_key_indices(writer, f"({offsets})[:, None]", sizes, tail=tail)
             v_mask = _mask_of(["mask_n"] if tail else [], sizes)
             writer.line(f"v = library.load({v.pointers}, {v_mask})")
             state = "accumulator, row_sum, row_max"
-            update = f"attention.online_softmax_step(score, {scale!r}, v, {state})"
+            update = f"attention.online_softmax_step(score, {scale!r}, v, {state}{precision})"
             writer.line(f"{state} = {update}")
 
 

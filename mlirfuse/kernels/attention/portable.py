@@ -13,14 +13,16 @@ from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.tiles import attention_tiles, results_plan
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.plan import Plan
+from mlirfuse.targets.base import Target
 
 
-def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
+def plan(analysis: AttentionAnalysis, config: AttentionConfig, target: Target) -> Plan:
     """Plans the kernel.
 
     Args:
       analysis: the attention.
       config: the block sizes, warps and stages.
+      target: the machine that is compiled for.
 
     Raises:
       Unsupported: an op has no form in Triton.
@@ -33,7 +35,7 @@ def plan(analysis: AttentionAnalysis, config: AttentionConfig) -> Plan:
     online_softmax.write_initial_state(writer, sizes, config.block_m)
     online_softmax.write_query_load(tiles, analysis, config.block_m)
     ranges = _key_ranges(writer, analysis, config)
-    online_softmax.write_key_loops(tiles, analysis, config, ranges)
+    online_softmax.write_key_loops(tiles, analysis, config, ranges, target)
     online_softmax.write_result(tiles, analysis)
     return results_plan(
         tiles,

@@ -19,7 +19,7 @@ WARP_SPECIALIZED_SM90 = "warp_specialized_sm90"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttentionProblem(Problem):
-    """Attention of all heads of all batches, in f16 or bf16.
+    """Attention of all heads of all batches, in f16, bf16 or f32.
 
     Attributes:
       queries: queries of a head; those of all query heads that are packed with one KV head.
@@ -27,6 +27,7 @@ class AttentionProblem(Problem):
       head_size: elements of a query, key or value, the larger where they differ.
       heads: independent problems: batches times KV heads, or query heads that are not packed.
       mask: `none`, `causal` or `general`.
+      operand_bits: width of the elements of q, k and v: 16 or 32.
     """
 
     queries: int
@@ -34,6 +35,7 @@ class AttentionProblem(Problem):
     head_size: int
     heads: int
     mask: str = "none"
+    operand_bits: int = 16
 
     SIZES: ClassVar[tuple[str, ...]] = ("queries", "keys", "head_size", "heads")
 

@@ -31,6 +31,7 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
     last = (loops.qk_head, loops.qk_head, loops.v_head, loops.v_head)
     return (
         target.arch == triton_compiler.HOPPER
+        and analysis.operand_type != "f32"
         and (analysis.causal or analysis.mask is None)
         and not (analysis.epilogue or analysis.score_body)
         and sizes.queries == analysis.query_sizes[-1]

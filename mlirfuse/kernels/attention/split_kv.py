@@ -58,7 +58,7 @@ def plan(
       Conflict: prologue or epilogue have loops that the attention has not.
     """
     splits = _splits(analysis.sizes, config, num_splits, target)
-    return _merge(analysis, splits, _partial(analysis, config, splits))
+    return _merge(analysis, splits, _partial(analysis, config, splits, target))
 
 
 def _splits(
@@ -81,7 +81,9 @@ def _splits(
     return KvSplits(num_splits, f"attention.keys_per_split({named})")
 
 
-def _partial(analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSplits) -> Plan:
+def _partial(
+    analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSplits, target: Target
+) -> Plan:
     """The kernel whose CTAs walk over the keys of one split."""
     sizes = analysis.sizes
     tiles = attention_tiles(analysis, config.block_m)
@@ -90,7 +92,7 @@ def _partial(analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSpl
     online_softmax.write_initial_state(writer, sizes, config.block_m)
     online_softmax.write_query_load(tiles, analysis, config.block_m)
     ranges = _key_ranges(writer, sizes, config, splits)
-    online_softmax.write_key_loops(tiles, analysis, config, ranges)
+    online_softmax.write_key_loops(tiles, analysis, config, ranges, target)
     row_mask, tile_mask = online_softmax.row_masks(sizes, config.block_m)
     writer.line(f"row = {_partial_row(sizes, 'tl.program_id(2)')}")
     elements = f"y0 + row * {sizes.v_head_size} + offs_dv"

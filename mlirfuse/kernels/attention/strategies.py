@@ -40,7 +40,14 @@ from mlirfuse.targets.base import Target
 
 def choose_config(analysis: AttentionAnalysis, target: Target) -> AttentionConfig:
     """The configuration of the nearest measured problem, fitted, or the computed default."""
-    config = lookup.choose(target, problem_of(analysis), AttentionConfig, heuristics.default_config)
+    problem = problem_of(analysis)
+    config = lookup.choose(
+        target,
+        problem,
+        AttentionConfig,
+        heuristics.default_config,
+        lambda entry: entry.problem.operand_bits == problem.operand_bits,
+    )
     return _fitted(config, analysis, target)
 
 
@@ -101,4 +108,4 @@ def _plan(analysis: AttentionAnalysis, config: AttentionConfig, target: Target) 
     splits = _splits(analysis, config, target)
     if splits > 1:
         return split_kv.plan(analysis, config, splits, target)
-    return portable.plan(analysis, config)
+    return portable.plan(analysis, config, target)

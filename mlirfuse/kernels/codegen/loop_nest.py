@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.demand_writer import Demand, Guard
 from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.indices import Index, axis_of
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
+    Conflict,
     Group,
     Space,
     known_product,
     loop_axes,
     power_of_two,
 )
+from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.structured.ir import ops
 
 VECTOR = 8
@@ -97,7 +101,8 @@ class Nest:
     Attributes:
       results: results of the region.
       sizes: sizes of the axes; only the first ones may be dynamic.
-      op_axes: op -> the axis of each of its loops.
+      written: value that the kernel computes -> the axis along each of its dimensions; without
+        all of them being elementwise, the results alone.
       reads: accesses of tensors from outside.
       permuted_writes: the access of the largest result, where its memory has the axes in another
         order; empty elsewhere.
@@ -117,24 +122,23 @@ class Nest:
         if not written.issuperset(results):
             raise Unsupported("a result that no op of the region computes")
         main = max(results, key=lambda v: known_product(ops.shape(v)))
-        anchor = main.owner.operation
-        written_in = _order(anchor, main)
-        loop_sizes = ops.loop_sizes(anchor)
-        order = written_in
-        if loop_sizes[written_in[-1]] is not None:
-            order = sorted(written_in, key=lambda loop: loop_sizes[loop] is not None)
-        self.sizes = tuple(loop_sizes[loop] for loop in order)
-        if 0 in self.sizes:
-            raise Unsupported(f"an empty {main.type}")
-        axes: list[Axis] = [(0, order.index(n)) for n in range(len(order))]
-        flat = Space((Group("", self.sizes),))
-        self.op_axes = {
-            op: [axis for _, axis in found]
-            for op, found in loop_axes(flat, group, axes, anchor=anchor).items()
-        }
-        self.reads = list(self._reads(written))
+        shape = ops.shape(main)
+        if not shape or 0 in shape:
+            raise Unsupported(f"an empty {main.type}" if shape else f"a result of type {main.type}")
+        # Dynamic axes first, as in the operands, where an inner one is dynamic.
+        order = written_in = [*range(len(shape))]
+        if shape[-1] is not None:
+            order = sorted(order, key=lambda dim: shape[dim] is not None)
+        self.sizes = tuple(shape[dim] for dim in order)
+        space = Space((Group("i", self.sizes),))
+        self.written = self._written(space, main, order)
+        demanded = _Reads(Tiles(space, {}), group)
+        for value, found in self.written.items():
+            demanded.value(value, tuple((0, axis) for axis in found))
+        self.reads = demanded.reads
         in_memory = tuple(order.index(loop) for loop in written_in)
-        self.permuted_writes = [] if order == written_in else [_read(main, in_memory)]
+        permuted = Read(in_memory, ops.shape(main), (True,) * len(in_memory), "permuted")
+        self.permuted_writes = [] if order == written_in else [permuted]
         every_axis = tuple(range(len(order)))
         if self.permuted_writes and all(read.axes != every_axis for read in self.reads):
             raise Unsupported(f"an inner dynamic dimension of {main.type}")
@@ -142,25 +146,23 @@ class Nest:
         self.transposed = transposition is not None
         self.rows, self.columns = transposition or (0, self._split())
 
-    def _reads(self, written: set[ir.Value]) -> Iterator[Read]:
-        for op in self._group:
-            maps, axes = ops.indexing_maps(op), self.op_axes[op]
-            for argument, value, index_map in zip(
-                ops.body(op).arguments, op.operands, maps, strict=True
-            ):
-                if value in written or not list(argument.uses) or not ops.shape(value):
-                    continue
-                if index_map is None:
-                    raise Unsupported(f"an indexing map of {op.name}")
-                yield _read(
-                    value, tuple(None if loop is None else axes[loop] for loop in index_map)
-                )
-            for view in ops.body(op).operations:
-                if view.operation.name == "tensor.extract":
-                    tensor, *indices = view.operation.operands
-                    found = tuple(_loop_of(v, axes) for v in indices)
-                    trait = "gathered" if ops.num_inputs(op) else "swapped"
-                    yield Read(found, ops.shape(tensor), (True,) * len(found), trait)
+    def _written(
+        self, space: Space, main: ir.Value, order: Sequence[int]
+    ) -> dict[ir.Value, tuple[int, ...]]:
+        """`written`, for the axes that the dimensions `order` of a result are."""
+        if all(map(ops.is_elementwise, self._group)):
+            anchor = main.owner.operation
+            loops = _order(anchor, main)
+            axes: list[Axis] = [(0, order.index(loops.index(n))) for n in range(len(loops))]
+            try:
+                return _written(self._group, loop_axes(space, self._group, axes, anchor=anchor))
+            except Conflict:
+                pass  # a value is read along several axes
+        if any(ops.shape(value) != ops.shape(main) for value in self.results):
+            raise Unsupported("results of several shapes beside moved data")
+        return {
+            value: tuple(order.index(dim) for dim in range(len(order))) for value in self.results
+        }
 
     def _transposition(self) -> tuple[int, int] | None:
         """The first axes of the rows and of the columns of a transposition, if there is one."""
@@ -177,10 +179,8 @@ class Nest:
         first = end
         while first > 0 and all(read.collapses(first - 1, first) for read in transposed):
             first -= 1
-        rows, columns = count(self.sizes[first : end + 1]), count(self.sizes[end + 1 :])
-        if min(rows, columns) < MIN_TILE_SIDE:
-            raise Unsupported(f"a transposition of {rows} by {columns}")
-        return first, end + 1
+        # The elements of so few columns are adjacent in several rows, which one tile has.
+        return (first, end + 1) if count(self.sizes[end + 1 :]) >= MIN_TILE_SIDE else None
 
     def _contiguous_axis(self, read: Read) -> AxisIndex:
         """The axis along which a tensor is contiguous; None where there is none."""
@@ -230,23 +230,76 @@ def _order(op: ir.Operation, result: ir.Value) -> list[int]:
     return order
 
 
-def _read(value: ir.Value, axes: tuple[AxisIndex, ...]) -> Read:
-    """The access of an operand along these axes; a slice is an access of its source."""
+def _written(
+    group: Sequence[ir.Operation], loops: Mapping[ir.Operation, Sequence[Axis]]
+) -> dict[ir.Value, tuple[int, ...]]:
+    """The axis along each dimension of each value that the ops compute, in their order."""
+    found = {}
+    for op in group:
+        for value, index_map in zip(
+            op.results, ops.indexing_maps(op)[ops.num_inputs(op) :], strict=True
+        ):
+            if index_map is None or None in index_map:
+                raise Unsupported(f"an indexing map of {op.name}")
+            found[value] = tuple(loops[op][loop][1] for loop in index_map if loop is not None)
+    return found
+
+
+class _Reads(Demand):
+    """Collects the accesses of a kernel.
+
+    Attributes:
+      reads: the accesses, each once.
+    """
+
+    def __init__(self, tiles: Tiles, members: Sequence[ir.Operation]) -> None:
+        super().__init__(tiles, members)
+        self.reads: list[Read] = []
+        self._gathered = ""
+
+    def gather(
+        self, extract: ir.Operation, names: Sequence[str], loops: Sequence[Index], guard: Guard
+    ) -> str:
+        """Records a gather: one without inputs swaps or reverses elements."""
+        self._gathered = "gathered" if ops.num_inputs(extract.parent.operation) else "swapped"
+        found = super().gather(extract, names, loops, guard)
+        self._gathered = ""
+        return found
+
+    def load(self, value: ir.Value, index: tuple[Index, ...], guard: Guard) -> str:
+        """Records an access."""
+        super().load(value, index, guard)
+        shape = ops.shape(value)
+        if shape:
+            read = _read(index, shape, self.tiles.space.groups[0].sizes, self._gathered)
+            self.reads += [read] if read not in self.reads else []
+        return self.tiles.body.name("0")
+
+
+def _read(
+    index: Sequence[Index],
+    shape: Sequence[int | None],
+    sizes: Sequence[int | None],
+    gathered: str,
+) -> Read:
+    """The access of a tensor at an index.
+
+    Args:
+      index: the index along each of its dimensions.
+      shape: its sizes.
+      sizes: sizes of the axes.
+      gathered: trait of a gather; empty for other accesses.
+    """
+    found = [axis_of(part) for part in index]
+    axes = tuple(None if axis is None else axis[1] for axis in found)
+    whole = tuple(
+        part is None or (axis == part and sizes[axis[1]] == size if axis else False)
+        for part, axis, size in zip(index, found, shape, strict=True)
+    )
     known = [axis for axis in axes if axis is not None]
-    permuted = known != sorted(known)
-    cut = ops.defining_op(value)
-    if cut is None or cut.name != "tensor.extract_slice":
-        return Read(axes, ops.shape(value), (True,) * len(axes), "permuted" if permuted else "")
-    taken, sizes = ops.shape(value), ops.shape(cut.operands[0])
-    if len(taken) != len(sizes):
-        raise Unsupported("a slice that leaves out dimensions")
-    whole = tuple(one == other for one, other in zip(taken, sizes, strict=True))
-    return Read(axes, sizes, whole, "permuted" if permuted else "" if all(whole[1:]) else "sliced")
-
-
-def _loop_of(value: ir.Value, axes: Sequence[int]) -> AxisIndex:
-    """The axis that an index of a gather is; None where it is computed."""
-    op = ops.defining_op(value)
-    if op is None or op.name != "linalg.index":
-        return None
-    return axes[int(op.attributes["dim"].value)]
+    trait = gathered
+    if not trait and known != sorted(known):
+        trait = "permuted"
+    elif not trait and not all(whole[1:]):
+        trait = "sliced"
+    return Read(axes, tuple(shape), whole, trait)

@@ -3,102 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.scalar_casts import CASTS, cast_expression, unsigned
+from mlirfuse.kernels.codegen.scalar_forms import (
+    ABOVE,
+    BITS,
+    BOOLEAN,
+    CLASSES,
+    COMPARE_FLOAT,
+    COMPARE_INTEGER,
+    DOUBLE,
+    FIRST_UNSIGNED,
+    FLOAT,
+    INTEGER,
+    SHORT,
+    SHORT_ROUND,
+    UNSIGNED,
+)
 from mlirfuse.structured.ir import ops
-
-FLOAT = {
-    "arith.addf": "{0} + {1}",
-    "arith.subf": "{0} - {1}",
-    "arith.mulf": "{0} * {1}",
-    "arith.divf": "{0} / {1}",
-    "arith.negf": "-{0}",
-    "arith.maximumf": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
-    "arith.minimumf": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
-    "arith.maxnumf": "tl.maximum({0}, {1})",
-    "arith.minnumf": "tl.minimum({0}, {1})",
-    "math.absf": "tl.abs({0})",
-    "math.ceil": "tl.ceil({0})",
-    "math.cos": "tl.cos({0})",
-    "math.erf": "tl.erf({0})",
-    "math.exp": "tl.exp({0})",
-    "math.exp2": "tl.exp2({0})",
-    "math.floor": "tl.floor({0})",
-    "math.fma": "{0} * {1} + {2}",
-    "math.log": "tl.log({0})",
-    "math.log2": "tl.log2({0})",
-    "math.roundeven": "library.round_even({0})",
-    "math.rsqrt": "tl.rsqrt({0})",
-    "math.sin": "tl.sin({0})",
-    "math.sqrt": "tl.sqrt({0})",
-    "math.tanh": "library.tanh({0})",
-}
-
-SHORT = {
-    "math.exp": "tl.exp2({0} * 1.4426950408889634)",
-    "math.erf": "library.short_erf({0})",
-    "math.tanh": "library.short_tanh({0})",
-}
-"""Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
-
-ABOVE = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
-"""The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
-
-_SHORT_ROUND = "library.short_round({0})"
 
 _LESS, _GREATER, _UNORDERED = {4, 5, 11, 12}, {2, 3, 9, 10}, {9, 10, 11, 12}
 """Predicates of `arith.cmpf`."""
 
-_INTEGER = {
-    "arith.addi": "{0} + {1}",
-    "arith.subi": "{0} - {1}",
-    "arith.muli": "{0} * {1}",
-    "arith.andi": "{0} & {1}",
-    "arith.ori": "{0} | {1}",
-    "arith.xori": "{0} ^ {1}",
-    "arith.maxsi": "tl.maximum({0}, {1})",
-    "arith.minsi": "tl.minimum({0}, {1})",
-    "arith.select": "tl.where({0}, {1}, {2})",
-}
-
-_CASTS = frozenset(
-    {"arith.extf", "arith.truncf", "arith.extsi", "arith.trunci", "arith.index_cast"}
-    | {"arith.sitofp", "arith.fptosi"}
-)
+_LOGICAL = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
+"""Ops of integers that are the same for i1."""
 
 _NATIVE = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 """Ops of f16 that are computed in f16; all others are computed in f32 and rounded."""
-
-# Numbers are those of `arith.cmpf` and `arith.cmpi`. A comparison of Triton is ordered, and `!=` is
-# not.
-_COMPARE_FLOAT = {
-    1: "{0} == {1}",
-    2: "{0} > {1}",
-    3: "{0} >= {1}",
-    4: "{0} < {1}",
-    5: "{0} <= {1}",
-    6: "({0} < {1}) | ({0} > {1})",
-    7: "({0} == {0}) & ({1} == {1})",
-    8: "({0} == {1}) | ({0} != {0}) | ({1} != {1})",
-    9: "({0} > {1}) | ({0} != {0}) | ({1} != {1})",
-    10: "({0} >= {1}) | ({0} != {0}) | ({1} != {1})",
-    11: "({0} < {1}) | ({0} != {0}) | ({1} != {1})",
-    12: "({0} <= {1}) | ({0} != {0}) | ({1} != {1})",
-    13: "{0} != {1}",
-    14: "({0} != {0}) | ({1} != {1})",
-}
-
-_COMPARE_SIGNED = {
-    0: "{0} == {1}",
-    1: "{0} != {1}",
-    2: "{0} < {1}",
-    3: "{0} <= {1}",
-    4: "{0} > {1}",
-    5: "{0} >= {1}",
-}
 
 
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
@@ -108,7 +43,17 @@ _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 def scalar_expression(
     op: ir.Operation, operands: list[str], types: Mapping[str, str], short: bool
 ) -> str:
-    """One op as an expression."""
+    """One op as an expression.
+
+    Args:
+      op: the op.
+      operands: names of its operands.
+      types: element types in Triton's spelling; f16 may be computed in f32.
+      short: whether all results of the kernel are rounded to 16 bits or less.
+
+    Raises:
+      Unsupported: the op has no form.
+    """
     if len(op.results) != 1:
         raise Unsupported(op.name)
     kind = str(op.results[0].type)
@@ -117,31 +62,51 @@ def scalar_expression(
     source = str(op.operands[0].type) if len(op.operands) else kind
     if "i4" in (kind, source) and op.name not in ("arith.extsi", "arith.sitofp"):
         raise Unsupported(f"{op.name} of an i4")
-    if op.name in _CASTS:
-        if source == "i1" and op.name in ("arith.extsi", "arith.sitofp"):
-            raise Unsupported(f"{op.name} of an i1")
-        return f"{operands[0]}.to({types[kind]})"
-    if op.name in ("arith.extui", "arith.uitofp") and source == "i1":
-        return f"{operands[0]}.to({types[kind]})"
+    if op.name in CASTS:
+        return cast_expression(op.name, operands[0], source, kind, types)
+    if op.name == "arith.cmpi":
+        return _comparison(op.attributes["predicate"].value, operands, source, types)
     if op.name == "arith.cmpf":
-        form = _COMPARE_FLOAT.get(op.attributes["predicate"].value)
-    elif op.name == "arith.cmpi":
-        form = _COMPARE_SIGNED.get(op.attributes["predicate"].value)
-    else:
-        form = bound_expression(op) or FLOAT.get(op.name) or _INTEGER.get(op.name)
+        return COMPARE_FLOAT[op.attributes["predicate"].value].format(*operands)
+    if op.name in UNSIGNED and kind != "i1":
+        wide = [unsigned(name, kind, types) for name in operands]
+        return f"({UNSIGNED[op.name].format(*wide)}).to({types[kind]}, bitcast=True)"
+    if op.name in BITS and kind != "i1":
+        return f"{BITS[op.name].format(unsigned(operands[0], kind, types))}.to({types[kind]})"
+    if kind == "i1" and op.name in BOOLEAN:
+        return BOOLEAN[op.name].format(*operands)
+    form = bound_expression(op) or FLOAT.get(op.name) or CLASSES.get(op.name)
+    if form is None and (kind != "i1" or op.name in _LOGICAL):
+        form = INTEGER.get(op.name)
     if form is None:
-        raise Unsupported(op.name)
+        raise Unsupported(f"{op.name} of type {kind}")
+    if kind == "f64":
+        form = DOUBLE.get(op.name, form)
     if short and types[kind] == "tl.float32":
         form = SHORT.get(op.name, form)
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )
     if op.name == "math.roundeven" and narrow:
-        form = _SHORT_ROUND
+        form = SHORT_ROUND
     if op.name in FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"
     return form.format(*operands)
+
+
+def _comparison(
+    predicate: int, operands: Sequence[str], source: str, types: Mapping[str, str]
+) -> str:
+    """A comparison of integers; true is above false for unsigned predicates, else below it."""
+    signed = predicate < FIRST_UNSIGNED
+    form = COMPARE_INTEGER[predicate if signed else predicate - FIRST_UNSIGNED + 2]
+    if form in (COMPARE_INTEGER[0], COMPARE_INTEGER[1]):
+        return form.format(*operands)
+    if source == "i1":
+        numbers = [f"{name}.to(tl.int32)" for name in operands]
+        return form.format(*(numbers[::-1] if signed else numbers))
+    return form.format(*(operands if signed else (unsigned(o, source, types) for o in operands)))
 
 
 def plus_one_operand(op: ir.Operation) -> ir.Operation | None:

@@ -14,18 +14,20 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported, literal
 from mlirfuse.kernels.codegen.scalar_expressions import (
-    ABOVE,
-    FLOAT,
     bound_expression,
     constant_divisor,
     is_folded,
     plus_one_operand,
     scalar_expression,
 )
+from mlirfuse.kernels.codegen.scalar_forms import ABOVE, FLOAT
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.structured.ir import ops
 
 MIN_I8, MAX_I8 = -128.0, 127.0
+
+MAX_FACTORS = 8
+"""Factors of a power with a constant exponent, at most."""
 
 
 class Body:
@@ -58,7 +60,7 @@ class Body:
         arguments: Sequence[str | None],
         loop_index: Callable[[int], str],
         skip: ir.Operation | None = None,
-        gather: Callable[[ir.Value, Sequence[str]], str] | None = None,
+        gather: Callable[[ir.Operation, Sequence[str]], str] | None = None,
     ) -> dict[ir.Value, str]:
         """The names of the values of a body.
 
@@ -67,7 +69,8 @@ class Body:
           arguments: the tile of each block argument; None for one without users.
           loop_index: writes the index of a loop, for `linalg.index`.
           skip: an op that is left out.
-          gather: writes the elements of a tensor at given indices; None where there are none.
+          gather: writes the elements that a `tensor.extract` reads at given indices; None where
+            there are none.
 
         Raises:
           Unsupported: an op without translation.
@@ -90,6 +93,7 @@ class Body:
             if (skip is not None and op == skip) or op.name in (
                 "linalg.yield",
                 "iree_linalg_ext.yield",
+                "cf.assert",  # as IREE does on GPUs
             ):
                 continue
             if self._is_short(op) and is_folded(op):
@@ -100,11 +104,11 @@ class Body:
                 known[op.results[0]] = self.name(f"{text} + {zero}")
             elif op.name == "tensor.extract" and gather is not None:
                 indices = [read(v) for v in list(op.operands)[1:]]
-                known[op.results[0]] = self.name(gather(op.operands[0], indices))
+                known[op.results[0]] = self.name(gather(op, indices))
             elif op.name == "arith.constant":
                 read(op.results[0])
-            elif op.name == "math.fpowi":
-                known[op.results[0]] = self._power(op, read(op.operands[0]))
+            elif op.name in ("math.fpowi", "math.ipowi"):
+                known[op.results[0]] = self._power(op, [read(v) for v in op.operands])
             elif self._is_short(op) and (inner := plus_one_operand(op)) is not None:
                 form = ABOVE[inner.name]
                 known[op.results[0]] = self.name(form.format(read(inner.operands[0])))
@@ -154,10 +158,20 @@ class Body:
         kinds = [self.types.get(str(value.type)) for value in op.results]
         return self.short and kinds == ["tl.float32"]
 
-    def _power(self, op: ir.Operation, base: str) -> str:
-        exponent = ops.constant(op.operands[1])
-        if not isinstance(exponent, int) or not 1 <= exponent <= 8:
-            raise Unsupported(f"math.fpowi with the exponent {exponent}")
-        kind = str(op.results[0].type)
-        text = " * ".join([f"{base}.to(tl.float32)"] * exponent)
+    def _power(self, op: ir.Operation, operands: Sequence[str]) -> str:
+        """A power with a whole exponent: products where it is a small constant."""
+        exponent, kind = ops.constant(op.operands[1]), str(op.results[0].type)
+        floating = op.name == "math.fpowi"
+        if kind not in self.types:
+            raise Unsupported(f"{op.name} of type {kind}")
+        wide = ("tl.float64" if kind == "f64" else "tl.float32") if floating else self.types[kind]
+        base = f"{operands[0]}.to({wide})"
+        lowest = -MAX_FACTORS if floating else 1
+        if isinstance(exponent, int) and exponent and lowest <= exponent <= MAX_FACTORS:
+            text = " * ".join([base] * abs(exponent))
+            text = f"1.0 / ({text})" if exponent < 0 else text
+        elif floating:
+            text = f"library.power({base}, {operands[1]}.to({wide}))"
+        else:
+            raise Unsupported(f"math.ipowi with the exponent {exponent}")
         return self.name(f"({text}).to({self.types[kind]})")

@@ -61,21 +61,25 @@ def computing(region: ir.Operation) -> list[ir.Operation]:
 
 
 def padding_and_elementwise(
-    group: Sequence[ir.Operation], op: ir.Operation, image: ir.Value
+    group: Sequence[ir.Operation],
+    op: ir.Operation,
+    image: ir.Value,
+    paddings: Collection[str] = ("tensor.pad",),
 ) -> tuple[ir.Operation | None, list[ir.Operation]] | NoMatch:
-    """The `tensor.pad` of an op's image, and the other ops of the op's group.
+    """The padding of an op's image, and the other ops of the op's group.
 
     Args:
       group: the ops of a region, from `computing`.
       op: a convolution or a pooling of the group.
       image: the operand of the op that may be padded.
+      paddings: names of ops that pad.
 
     Returns:
       The pad, None without one in the group, and the elementwise ops in block order; a refusal
       where another op is not elementwise.
     """
     pad = ops.defining_op(image)
-    if pad is not None and (pad.name != "tensor.pad" or pad not in group):
+    if pad is not None and (pad.name not in paddings or pad not in group):
         pad = None
     elementwise = [o for o in group if o != op and (pad is None or o != pad)]
     others = [o for o in elementwise if not ops.is_elementwise(o)]
@@ -244,6 +248,17 @@ class Tiles:
         """The cache policy of loads of a tensor with these axes, as an argument; empty for none."""
         return ""
 
+    def loaded(self, pointers: str, mask: str, value: ir.Value, axes: Sequence[Axis | None]) -> str:
+        """A load of elements of a tensor from outside, as an expression.
+
+        Args:
+          pointers: pointers to them.
+          mask: the condition that they are in bounds; empty when they always are.
+          value: the tensor.
+          axes: its axes, for the cache policy.
+        """
+        return self._load(pointers, mask, ops.element_type(value), self.policy(axes))
+
     def _load(self, pointers: str, mask: str, kind: str, policy: str = "") -> str:
         guard = f", mask={mask}, other=0" if mask else ""
         text = f"tl.load({pointers}{guard}{policy})"
@@ -282,7 +297,7 @@ class Tiles:
             ops.body(op),
             arguments,
             lambda loop: self.index(op, loop),
-            gather=lambda tensor, indices: self._gather(op, tensor, indices),
+            gather=lambda extract, indices: self._gather(op, extract.operands[0], indices),
         )
         yielded = list(ops.body(op).operations)[-1].operation.operands
         for result, value in zip(op.results, yielded, strict=True):

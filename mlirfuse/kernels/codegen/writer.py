@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 INDENT = "    "
 
 
-class Writer:
-    """Collects lines of Triton or Gluon.
+class Lines:
+    """Collects indented lines.
 
     Attributes:
       lines: the lines written so far, indented.
@@ -23,11 +23,28 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._depth = 0
-        self._names = 0
 
     def line(self, text: str) -> None:
         """Writes a line."""
         self.lines.append(INDENT * self._depth + text)
+
+    @contextlib.contextmanager
+    def indented(self, header: str) -> Iterator[None]:
+        """Writes the header of a loop, a condition or a function; its body is the `with` block."""
+        self.line(header)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+
+class Writer(Lines):
+    """Collects lines of Triton or Gluon."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names = 0
 
     def write(self, lines: Iterable[str]) -> None:
         """Writes several lines."""
@@ -39,16 +56,6 @@ class Writer:
         self._names += 1
         self.line(f"v{self._names} = {text}")
         return f"v{self._names}"
-
-    @contextlib.contextmanager
-    def indented(self, header: str) -> Iterator[None]:
-        """Writes the header of a loop, a condition or a function; its body is the `with` block."""
-        self.line(header)
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
 
     @contextlib.contextmanager
     def captured(self) -> Iterator[list[str]]:

@@ -126,13 +126,16 @@ def choose(
     return default_config(problem, target) if measured is None else measured.config
 
 
-def baseline(target: Target, problem: Problem, elsewhere: str = "") -> Baseline | None:
+def baseline(
+    target: Target, problem: Problem, elsewhere: str = "", within: float = MAX_DOUBLINGS
+) -> Baseline | None:
     """The times measured for the problem nearest in size, with the same traits.
 
     Args:
       target: the machine that is compiled for.
       problem: the problem of a kernel.
       elsewhere: a target whose measurements count where there are none for this one.
+      within: distance in doublings above which a measurement does not count.
     """
     table = _built_in(str(target)).baselines or _built_in(elsewhere).baselines
     near = []
@@ -141,7 +144,7 @@ def baseline(target: Target, problem: Problem, elsewhere: str = "") -> Baseline 
             known = type(problem).from_dict(entry.problem)
             if known.traits == problem.traits:
                 near.append((_doublings(known, problem), entry))
-    near = [pair for pair in near if pair[0] <= MAX_DOUBLINGS]
+    near = [pair for pair in near if pair[0] <= within]
     return min(near, key=lambda pair: pair[0])[1] if near else None
 
 

@@ -4,13 +4,14 @@
     problem = problem_of(analysis)        sizes and traits that a configuration is chosen by
 
 Loops of a convolution as an implicit GEMM: M are the output pixels, N the output channels, K the
-filter taps and the input channels.
+filter taps and the input channels. The image of a transposed convolution is spread: it has zeros
+between its elements, too, which no kernel reads.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -20,17 +21,21 @@ from mlirfuse.kernels.codegen.tile_writer import computing, padding_and_elementw
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolution_loops
+from mlirfuse.structured.recognize import convolution_loops, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.structured.recognize.spread_images import Surround
 
-ELEMENT_TYPES = frozenset({"f16", "bf16"})
+ELEMENT_TYPES = frozenset({"f16", "bf16", "f32"})
 """Element types of images and filters."""
+
+_PADDINGS = ("tensor.pad", "tensor.insert_slice")
+"""Names of ops that put zeros around an image, or between its elements."""
+
+Classify = Callable[[ir.Operation], ConvolutionLoops | str | None]
+"""Classifies the loops of an op; a text says why they cannot be, None that it is another op."""
 
 UNKNOWN_IMAGES = 512
 """The number that dynamic images count as, where a configuration is chosen."""
-
-Padding = tuple[tuple[int, int], ...]
-"""Zeros before and after each dimension of an image."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +48,11 @@ class Analysis:
       filter_loops: dimension of the filter -> its loop.
       image: the images, before padding.
       filter: the filter.
-      padding: zeros around the image.
+      surrounds: zeros around and between the elements of the image, by dimension.
       pixels: sizes of the loops of output pixels; the first may be dynamic.
-      out_channels: output channels.
-      in_channels: input channels.
+      groups: sizes of the loops over groups of channels.
+      out_channels: output channels of a group.
+      in_channels: input channels of a group.
       taps: sizes of the loops of taps.
       channel_ops: elementwise ops of the region that do not depend on the convolution, such as the
         scales of a batch norm.
@@ -59,8 +65,9 @@ class Analysis:
     filter_loops: tuple[int | None, ...]
     image: ir.Value
     filter: ir.Value
-    padding: Padding
+    surrounds: tuple[Surround, ...]
     pixels: tuple[int | None, ...]
+    groups: tuple[int, ...]
     out_channels: int
     in_channels: int
     taps: tuple[int, ...]
@@ -82,7 +89,7 @@ class Analysis:
     @property
     def is_dynamic(self) -> bool:
         """Whether the number of images is dynamic."""
-        return self.pixels[0] is None
+        return self.pixels[:1] == (None,)
 
     @property
     def max_elements(self) -> int:
@@ -90,23 +97,26 @@ class Analysis:
         return max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
 
 
-def is_supported(op: ir.Operation) -> bool:
+def is_supported(op: ir.Operation, classify: Classify = convolution_loops.classify) -> bool:
     """Whether an op alone is a convolution with element types and loops that kernels have."""
-    found = convolution_loops.classify(op)
+    found = classify(op)
     if not isinstance(found, ConvolutionLoops) or _element_type_refusal(op) is not None:
         return False
     sizes = ops.loop_sizes(op)
-    return None not in [size for loop, size in enumerate(sizes) if loop != found.m_loops[0]]
+    return None not in [size for loop, size in enumerate(sizes) if loop not in found.m_loops[:1]]
 
 
-def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
+def analyze(
+    region: ir.Operation, classify: Classify = convolution_loops.classify
+) -> Analysis | NoMatch | None:
     """Analyzes a region around one convolution; None for another kind of region.
 
     Args:
       region: a `flow.dispatch.region`.
+      classify: classifies the loops of an op.
     """
     group = computing(region)
-    found = [(op, s) for op in group if (s := convolution_loops.classify(op)) is not None]
+    found = [(op, s) for op in group if (s := classify(op)) is not None]
     if not found:
         return None
     if len(found) > 1:
@@ -114,7 +124,7 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
     op, loops = found[0]
     if isinstance(loops, str):
         return _cannot_compute(loops)
-    found_ops = padding_and_elementwise(group, op, op.operands[loops.image])
+    found_ops = padding_and_elementwise(group, op, op.operands[loops.image], _PADDINGS)
     if isinstance(found_ops, NoMatch):
         return found_ops
     pad, elementwise = found_ops
@@ -125,12 +135,13 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
     weight = op.operands[loops.filter]
     if any(ops.in_region(o) for v in (image, weight) if (o := ops.defining_op(v))):
         return _cannot_compute("an image or filter that the group computes")
-    padding = _padding(pad, image, loops)
-    if isinstance(padding, NoMatch):
-        return padding
+    surrounds = _surrounds(pad, image, loops)
+    if isinstance(surrounds, NoMatch):
+        return surrounds
     sizes = ops.loop_sizes(op)
     pixels = tuple(sizes[loop] for loop in loops.m_loops)
-    out_channels = sizes[loops.n_loop]
+    groups = tuple(size for loop in loops.group_loops if (size := sizes[loop]) is not None)
+    out_channels = 1 if loops.n_loop is None else sizes[loops.n_loop]
     in_channels = 1 if loops.channel_loop is None else sizes[loops.channel_loop]
     taps = tuple(size for loop in loops.tap_loops if (size := sizes[loop]) is not None)
     if (
@@ -138,6 +149,7 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
         or in_channels is None
         or None in pixels[1:]
         or len(taps) != len(loops.tap_loops)
+        or len(groups) != len(loops.group_loops)
     ):
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the number of images may be dynamic")
     dependent = _dependent(group, op)
@@ -147,8 +159,9 @@ def analyze(region: ir.Operation) -> Analysis | NoMatch | None:
         filter_loops=tuple(ops.indexing_maps(op)[loops.filter] or ()),
         image=image,
         filter=weight,
-        padding=padding,
+        surrounds=surrounds,
         pixels=pixels,
+        groups=groups,
         out_channels=out_channels,
         in_channels=in_channels,
         taps=taps,
@@ -163,30 +176,55 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
     loops = analysis.loops
     images = UNKNOWN_IMAGES if analysis.is_dynamic else 1
     in_order = analysis.filter_loops == (loops.n_loop, *loops.tap_loops, loops.channel_loop)
+    spread = any(surround.stride != 1 for surround in analysis.surrounds)
     return ConvolutionProblem(
         images * known_product(analysis.pixels),
         analysis.out_channels,
         analysis.in_channels,
         known_product(analysis.taps),
         channels_last=analysis.channels_last,
-        k_contiguous=analysis.channels_last and in_order and analysis.in_channels % BLOCK_K == 0,
+        k_contiguous=analysis.channels_last
+        and in_order
+        and not spread
+        and analysis.in_channels % BLOCK_K == 0,
+        operand_bits=ops.element_bits(analysis.image),
+        groups=known_product(analysis.groups),
     )
 
 
-def _padding(
+def _surrounds(
     pad: ir.Operation | None, image: ir.Value, loops: ConvolutionLoops
-) -> Padding | NoMatch:
-    """The zeros around an image, or the refusal of another padding."""
+) -> tuple[Surround, ...] | NoMatch:
+    """The zeros around an image and between its elements, or the refusal of others."""
     shape = ops.shape(image)
     if pad is None:
-        return ((0, 0),) * len(shape)
-    value, amounts = ops.padding_value(pad), ops.padding_amounts(pad)
-    if value is None or ops.constant(value) != 0 or amounts is None:
+        return (Surround(),) * len(shape)
+    found = spread_images.surrounds(pad)
+    if found is None:
         return _cannot_compute("a padding that is not of zeros, and static")
-    for (low, high), size, indices in zip(amounts, shape, loops.image_dims, strict=True):
-        if low + high and (size is None or indices == ((loops.channel_loop, 1),)):
+    return refused_surround(found, shape, loops) or found
+
+
+def refused_surround(
+    found: Sequence[Surround], shape: Sequence[int | None], loops: ConvolutionLoops
+) -> NoMatch | None:
+    """The refusal of zeros around an image that kernels cannot leave out; None where they can.
+
+    Args:
+      found: the zeros, by dimension.
+      shape: shape of the image without them.
+      loops: the loops of the convolution.
+    """
+    for surround, size, indices in zip(found, shape, loops.image_dims, strict=True):
+        if surround.is_empty:
+            continue
+        alone = len(indices) == 1 and indices[0][0] in (loops.channel_loop, *loops.group_loops)
+        if size is None or alone:
             return _cannot_compute("a padding of channels or of a dynamic dimension")
-    return tuple(amounts)
+        positions = [factor for loop, factor in indices if loop in loops.m_loops]
+        if surround.stride != 1 and positions != [1]:
+            return _cannot_compute("zeros between the elements of an image with strides")
+    return None
 
 
 def _dependent(group: Sequence[ir.Operation], op: ir.Operation) -> set[ir.Operation]:

@@ -1,11 +1,11 @@
-"""The family of convolution kernels: implicit GEMMs, one tile per CTA or persistent."""
+"""The family of convolution kernels: implicit GEMMs, one tile per CTA or persistent, or direct."""
 
 from __future__ import annotations
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.convolution import heuristics, implicit_gemm, persistent_sm90
+from mlirfuse.kernels.convolution import direct, heuristics, implicit_gemm, persistent_sm90
 from mlirfuse.kernels.convolution.analysis import Analysis, analyze, problem_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.family import KernelFamily
@@ -17,6 +17,8 @@ def _plan(
     analysis: Analysis, target: Target, config: ConvolutionConfig | None
 ) -> Plan | NoMatch | None:
     chosen = _choose(analysis, target) if config is None else config
+    if problem_of(analysis).is_direct:
+        return attempted(lambda: direct.plan(analysis, chosen), "pixels and channels")
     chosen = heuristics.clamp_block_n(chosen, analysis.out_channels)
     refusal = _refusal(analysis, chosen, target)
     if refusal is not None:
@@ -30,7 +32,9 @@ def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
 
     def runs(entry: lookup.Entry[ConvolutionProblem, ConvolutionConfig]) -> bool:
         config = heuristics.clamp_block_n(entry.config, analysis.out_channels)
-        return _refusal(analysis, config, target) is None
+        known = entry.problem
+        alike = known.operand_bits == problem.operand_bits and known.is_direct == problem.is_direct
+        return alike and _refusal(analysis, config, target) is None
 
     return lookup.choose(target, problem, ConvolutionConfig, heuristics.default_config, runs)
 
@@ -45,7 +49,7 @@ def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> N
 def _plan_config(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     if config.consumer_warpgroups:
         return persistent_sm90.plan(analysis, config, target)
-    return implicit_gemm.plan(analysis, config)
+    return implicit_gemm.plan(analysis, config, target)
 
 
 CONVOLUTION = KernelFamily(

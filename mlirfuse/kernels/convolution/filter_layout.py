@@ -6,7 +6,8 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
+from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, PERSISTENT_BITS
+from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -31,11 +32,30 @@ def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
     K-contiguous, or N-contiguous where a tap has too few channels for aligned blocks of K.
     """
     found = convolution_loops.classify(op)
-    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None:
+    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None or found.group_loops:
         return None
     if found.image_dims[-1] != ((found.channel_loop, 1),):
         return None
     k_loops = (*found.tap_loops, found.channel_loop)
     packed = (ops.loop_sizes(op)[found.channel_loop] or 0) < PACKED_CHANNELS
-    loops = (*k_loops, found.n_loop) if packed else (found.n_loop, *k_loops)
+    outer = (found.n_loop,) if found.n_loop is not None else ()
+    loops = (*k_loops, *outer) if packed else (*outer, *k_loops)
     return FilterLayout(found.filter, loops)
+
+
+def is_coalesced(op: ir.Operation, layout: FilterLayout) -> bool:
+    """Whether a kernel reads a filter well as it is, whose preferred layout is another one.
+
+    Output channels that are innermost are loaded together; the persistent kernel alone reads
+    channels.
+    """
+    found = convolution_loops.classify(op)
+    assert isinstance(found, ConvolutionLoops)
+    channels = ops.loop_sizes(op)[found.channel_loop] if found.channel_loop is not None else None
+    persistent = (
+        channels is not None
+        and channels % BLOCK_K == 0
+        and ops.element_bits(op.operands[layout.operand]) == PERSISTENT_BITS
+    )
+    innermost = (ops.indexing_maps(op)[layout.operand] or ())[-1:]
+    return innermost == (found.n_loop,) and not persistent

@@ -12,9 +12,10 @@ import itertools
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
 from mlirfuse.kernels.convolution.problem import (
     PACKED_CHANNELS,
+    PERSISTENT_BITS,
     ConvolutionConfig,
     ConvolutionProblem,
 )
@@ -28,11 +29,11 @@ DEFAULT_TILES = ((128, 128), (128, 64), (64, 64))
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 64), (256, 128))
 """M and N of the tiles that the tuner measures."""
 
-BLOCK_KS = (64, 32)
-"""K of a block: 128 bytes of 16-bit elements, as wide as a swizzle in shared memory, or half."""
+BLOCK_K_BYTES = (128, 64)
+"""Bytes of K of a block: as wide as a swizzle in shared memory, or half."""
 
-LONG_BLOCK_K = 128
-"""K of a block of the small tiles that the tuner measures, too."""
+LONG_BLOCK_K_BYTES = 256
+"""The same of the small tiles that the tuner measures, too."""
 
 MIN_BLOCK_N = 16
 """N of the smallest tile."""
@@ -52,14 +53,20 @@ MAX_ACCUMULATORS_PER_THREAD = 128
 MIN_STAGES, MAX_STAGES = 3, 4
 """Stages of the software pipeline of loads."""
 
+MAX_COLUMNS = 128
+"""Columns of a tile of the direct kernel: its rows are then neighbours, whose taps overlap."""
+
+VECTOR_BITS = 128
+"""Bits of a vectorized load."""
+
 ROCM_STAGES = 2
 """Stages on AMD GPUs, whose loads go through registers to the LDS."""
-
-_OPERAND_BYTES = 2
 
 
 def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
     """The configuration of one tile per CTA for a problem."""
+    if problem.is_direct:
+        return _direct_config(problem, target)
     block_k = _block_k(problem)
     for block_m, block_n in DEFAULT_TILES:
         width = _clamp_n(block_n, problem.out_channels)
@@ -70,7 +77,7 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
             width,
             block_k,
             WARPS[1] if wide else WARPS[0],
-            _stages(_stage_bytes(block_m, width, block_k), target),
+            _stages(_stage_bytes(block_m, width, block_k, problem), target),
         )
         if fills_device(_num_ctas(found, problem), target):
             break
@@ -79,18 +86,36 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
 
 def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
     """The configurations that the tuner measures."""
+    if problem.is_direct:
+        default = _direct_config(problem, target)
+        others = [
+            ConvolutionConfig(rows, MAX_COLUMNS, 1, warps, 1)
+            for rows, warps in itertools.product((4, 8, 16), WARPS)
+        ]
+        return list(dict.fromkeys([default, *others]))
     found = []
     for block_m, block_n in TILES:
         smallest = (block_m, block_n) == TILES[0]
-        tile = ConvolutionConfig(block_m, block_n, BLOCK_KS[0], WARPS[0], MIN_STAGES)
+        tile = ConvolutionConfig(
+            block_m, block_n, _elements(BLOCK_K_BYTES[0], problem), WARPS[0], MIN_STAGES
+        )
         half_filled = 2 * _num_ctas(tile, problem) >= gpu_of(target).num_sms
         if block_n <= max(TILES[0][1], problem.out_channels) and (smallest or half_filled):
             found += _pipelines(tile, problem, target)
-    if problem.k_contiguous:
+    if problem.k_contiguous and problem.operand_bits == PERSISTENT_BITS:
         k = problem.in_channels * problem.taps
         persistent = persistent_configs(problem.pixels, problem.out_channels, k, 1, target)
         found += [ConvolutionConfig.from_dict(config.to_dict()) for config in persistent]
     return found
+
+
+def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
+    """The configuration of the direct kernel, which is bound by memory as pointwise kernels are."""
+    vector = VECTOR_BITS // problem.operand_bits
+    elements = problem.pixels * problem.out_channels * problem.groups
+    loads, warps = loads_and_warps(elements, vector, target)
+    tile = vector * loads * gpu_of(target).warp_size * warps
+    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), MAX_COLUMNS, 1, warps, 1)
 
 
 def clamp_block_n(config: ConvolutionConfig, out_channels: int) -> ConvolutionConfig:
@@ -107,9 +132,10 @@ def _pipelines(
 ) -> list[ConvolutionConfig]:
     """The configurations of a tile, with as many warps, stages and blocks of K as it may have."""
     gpu, area = gpu_of(target), tile.block_m * tile.block_n
-    block_ks = {BLOCK_KS[0], _block_k(problem)}
-    if area <= TILES[1][0] * TILES[1][1] and problem.in_channels >= LONG_BLOCK_K:
-        block_ks.add(LONG_BLOCK_K)
+    block_ks = {_elements(BLOCK_K_BYTES[0], problem), _block_k(problem)}
+    long = _elements(LONG_BLOCK_K_BYTES, problem)
+    if area <= TILES[1][0] * TILES[1][1] and problem.in_channels >= long:
+        block_ks.add(long)
     warps = [
         count
         for count in WARPS
@@ -121,7 +147,7 @@ def _pipelines(
         dataclasses.replace(tile, block_k=block_k, num_warps=num_warps, num_stages=num_stages)
         for block_k, num_warps, num_stages in itertools.product(sorted(block_ks), warps, stages)
         if (num_stages - _stages_in_registers(target))
-        * _stage_bytes(tile.block_m, tile.block_n, block_k)
+        * _stage_bytes(tile.block_m, tile.block_n, block_k, problem)
         <= gpu.shared_memory_per_cta
     ]
 
@@ -130,7 +156,13 @@ def _block_k(problem: ConvolutionProblem) -> int:
     """K of a block: the one with the fewest masked elements, of those the longer one."""
     packed = problem.in_channels < PACKED_CHANNELS
     k = problem.in_channels * (problem.taps if packed else 1)
-    return min(BLOCK_KS, key=lambda block_k: -(-k // block_k) * block_k)
+    block_ks = [_elements(size, problem) for size in BLOCK_K_BYTES]
+    return min(block_ks, key=lambda block_k: -(-k // block_k) * block_k)
+
+
+def _elements(size: int, problem: ConvolutionProblem) -> int:
+    """Elements of the image in so many bytes."""
+    return size * 8 // problem.operand_bits
 
 
 def _stages(stage_bytes: int, target: Target) -> int:
@@ -148,11 +180,12 @@ def _stages_in_registers(target: Target) -> int:
     return 0 if target.arch == triton_compiler.HOPPER else 1
 
 
-def _stage_bytes(block_m: int, block_n: int, block_k: int) -> int:
+def _stage_bytes(block_m: int, block_n: int, block_k: int, problem: ConvolutionProblem) -> int:
     """Bytes of shared memory of a stage."""
-    return (block_m + block_n) * block_k * _OPERAND_BYTES
+    return (block_m + block_n) * block_k * problem.operand_bits // 8
 
 
 def _num_ctas(config: ConvolutionConfig, problem: ConvolutionProblem) -> int:
     """CTAs of one tile each."""
-    return -(-problem.pixels // config.block_m) * -(-problem.out_channels // config.block_n)
+    tiles = -(-problem.pixels // config.block_m) * -(-problem.out_channels // config.block_n)
+    return tiles * problem.groups

@@ -5,23 +5,32 @@ Masked loads give the zeros around the image.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product, power_of_two
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.iteration_space import (
+    MAX_INDEX,
+    known_product,
+    power_of_two,
+    product_text,
+)
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
+from mlirfuse.kernels.convolution.positions import class_sizes, write_positions
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
+from mlirfuse.kernels.convolution.residues import CLASS, Residues
 from mlirfuse.kernels.convolution.taps import Taps
-from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, tile_of
+from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
 from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
 MIN_BLOCK_K = 16
 """K of a matrix instruction of 16-bit operands."""
 
 
-def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
+def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     """Plans the kernel of a convolution.
 
     Raises:
@@ -29,8 +38,8 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     """
     tile = tile_of(analysis, config)
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
-    tile.tiles.body.writer.write(tile_placement(tile.space, M, N, config, wide=wide))
-    _write_accumulation(tile)
+    places = _write_placement(tile, wide=wide)
+    _write_accumulation(tile, places, dot_precision(ops.element_type(analysis.image), target))
     tile.write_epilogue()
     return tile.tiles.plan(
         ENTRY,
@@ -40,12 +49,12 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
         launch=Launch(
             grid=(
                 Extent(
-                    known_product(analysis.pixels),
+                    known_product(class_sizes(analysis.pixels, position_strides(analysis))),
                     config.block_m,
                     (0,) if analysis.is_dynamic else (),
-                    -(-analysis.out_channels // config.block_n),
+                    -(-analysis.out_channels // config.block_n) * Residues.of(analysis).count,
                 ),
-                Extent(1),
+                Extent(known_product(analysis.groups)),
                 Extent(1),
             ),
             first=(M, 0),
@@ -56,14 +65,53 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     )
 
 
-def _write_accumulation(tile: Tile) -> None:
-    """Writes the loop over K."""
+def _write_placement(tile: Tile, *, wide: bool) -> dict[int, str]:
+    """Writes the indices of a CTA's tile, and returns those of positions in a residue class."""
+    analysis, config, space, writer = tile.analysis, tile.config, tile.space, tile.tiles.body.writer
+    if analysis.groups:
+        writer.line(f"group = tl.program_id(1){'.to(tl.int64)' if wide else ''}")
+    strides, residues = position_strides(analysis), Residues.of(analysis)
+    if not strides:
+        writer.write(tile_placement(space, M, N, config, wide=wide))
+        return {}
+    # CTAs of all classes of the same positions run together: they write parts of the same lines.
+    writer.line(f"{CLASS} = tl.program_id(0) % {residues.count}")
+    residues.write(writer)
+    size = product_text(class_sizes(analysis.pixels, strides))
+    tiles_n = -(-analysis.out_channels // config.block_n)
+    writer.line(
+        f"pid_m, pid_n = library.swizzle_tile(tl.program_id(0) // {residues.count},"
+        f" tl.cdiv({size}, {config.block_m}), {tiles_n}, {config.group_m})"
+    )
+    cast = ".to(tl.int64)" if wide else ""
+    block = f"tl.arange(0, {config.block_m})"
+    ordinals = f"(pid_m * {config.block_m} + {block}){cast}[:, None]"
+    places = write_positions(writer, space, M, ordinals, strides)
+    offs_n = space.groups[N].flat
+    writer.line(f"{offs_n} = (pid_n * {config.block_n} + tl.arange(0, {config.block_n}))[None, :]")
+    writer.write(space.inside(N))
+    return {analysis.loops.m_loops[axis]: name for axis, name in places.items()}
+
+
+def _write_accumulation(tile: Tile, places: Mapping[int, str], precision: str) -> None:
+    """Writes the loop over K.
+
+    Args:
+      tile: the tile of a CTA.
+      places: loop that residue classes divide -> the name of its place in the class.
+      precision: input precision of the products.
+    """
     config, writer, groups = tile.config, tile.tiles.body.writer, tile.space.groups
     taps = Taps.of(tile.analysis)
     block_k = min(config.block_k, max(MIN_BLOCK_K, power_of_two(taps.k_span)))
     k_blocks = -(-taps.k_span // block_k) * taps.k_spans
-    in_image = taps.write_origins(writer, tile.space, tile.axes)
-    writer.line(f"filter_offset = offs_n * {_filter_stride(tile.analysis)}")
+    in_image = taps.write_origins(writer, tile.space, tile.axes, places)
+    parts = [
+        (tile.axes[loop], known_product(ops.shape(tile.analysis.filter)[dim + 1 :]))
+        for dim, loop in enumerate(tile.analysis.filter_loops)
+        if loop is not None and loop in tile.axes
+    ]
+    writer.line(f"filter_offset = {tile.space.linear_index(parts)}")
     writer.line(f"accumulator0 = tl.zeros([{config.block_m}, {config.block_n}], tl.float32)")
     # Unrolled, each block knows at compile time which elements of a row of taps it has.
     blocks = "range" if taps.row is None else "tl.static_range"
@@ -72,6 +120,8 @@ def _write_accumulation(tile: Tile) -> None:
         mask_k = f"(offs_k < {taps.k_span})" if taps.k_span % block_k else ""
         mask_a = [groups[M].mask, *in_image, f"{mask_k}[None, :]" if mask_k else ""]
         mask_b = [groups[N].mask, f"{mask_k}[:, None]" if mask_k else ""]
+        mask_a += taps.tap_masks("[None, :]", "offs_m")
+        mask_b += taps.tap_masks("[:, None]", "offs_n")
         offset = taps.image_offset("[None, :]")
         writer.line(f"a = tl.load({tile.image} + (image_offset + {offset}){_mask(mask_a)})")
         if taps.row is not None and taps.row.loaded != taps.row.elements:
@@ -80,13 +130,7 @@ def _write_accumulation(tile: Tile) -> None:
             mask_b.append("mask_row[:, None]")
         offset = taps.filter_offset("[:, None]")
         writer.line(f"b = tl.load({tile.filter} + (filter_offset + {offset}){_mask(mask_b)})")
-        writer.line("accumulator0 = tl.dot(a, b, accumulator0)")
-
-
-def _filter_stride(analysis: Analysis) -> int:
-    """Elements from one output channel of the filter to the next."""
-    dim = analysis.filter_loops.index(analysis.loops.n_loop)
-    return known_product(ops.shape(analysis.filter)[dim + 1 :])
+        writer.line(f"accumulator0 = tl.dot(a, b, accumulator0{precision_argument(precision)})")
 
 
 def _mask(conditions: Sequence[str]) -> str:

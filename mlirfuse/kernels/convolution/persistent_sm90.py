@@ -13,7 +13,7 @@ from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
-from mlirfuse.kernels.convolution.problem import ConvolutionConfig
+from mlirfuse.kernels.convolution.problem import PERSISTENT_BITS, ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import Taps, write_tap_indices
 from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, tile_of
 from mlirfuse.kernels.matmul.persistent_sm90 import (
@@ -39,10 +39,14 @@ def can_run(analysis: Analysis, config: ConvolutionConfig, target: Target) -> No
         return _refusal("the target or the installed Triton has none")
     if analysis.is_dynamic:
         return _refusal("the number of images is dynamic")
+    if ops.element_bits(analysis.image) != PERSISTENT_BITS:
+        return _refusal(f"the elements do not have {PERSISTENT_BITS} bits")
     if ops.constant(analysis.init) != 0:
         return _refusal("the accumulators start from a tensor")
     if analysis.max_elements >= MAX_INDEX:
         return _refusal("offsets need 64 bits")
+    if analysis.groups:
+        return _refusal("the channels are in groups")
     if known_product(analysis.taps) > MAX_TAPS:
         return _refusal(f"the filter has more than {MAX_TAPS} taps")
     if not problem_of(analysis).k_contiguous:

@@ -12,6 +12,13 @@ PACKED_CHANNELS = 16
 """Input channels below which a block of K spans several taps: the smallest K of a matrix
 instruction of 16-bit operands."""
 
+MIN_GEMM_CHANNELS = 4
+"""Output channels of a group from which its convolution is a GEMM: a tile of an image is loaded
+once for all of them, where the direct kernel loads it for each."""
+
+PERSISTENT_BITS = 16
+"""Bits of an element of image and filter in the persistent kernel."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConvolutionProblem(Problem):
@@ -25,6 +32,8 @@ class ConvolutionProblem(Problem):
       channels_last: whether the channels of an image are contiguous in memory.
       k_contiguous: whether each tap has whole blocks of K, contiguous in image and filter, and the
         filter's taps are in the order of its loops.
+      operand_bits: bits of an element of image and filter.
+      groups: groups of channels; the numbers of channels are those of one group.
     """
 
     pixels: int
@@ -33,8 +42,15 @@ class ConvolutionProblem(Problem):
     taps: int
     channels_last: bool = True
     k_contiguous: bool = True
+    operand_bits: int = 16
+    groups: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "out_channels", "in_channels", "taps")
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the kernel is the direct one: groups have too few channels for a GEMM."""
+        return self.groups > 1 and self.out_channels < MIN_GEMM_CHANNELS
 
     @property
     def family(self) -> str:

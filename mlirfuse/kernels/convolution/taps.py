@@ -7,6 +7,7 @@ source that this module writes uses
     origin1, origin2        coordinates in the image of the first tap of each output pixel
     image_offset            offset of that element
     tap0, tap1              indices of the tap, one for each loop of taps
+    step0, step1            their ordinals among the taps of a residue class
     offs_k, channel         elements of K; the input channel of packed ones
 """
 
@@ -21,6 +22,7 @@ from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.convolution.analysis import Analysis
 from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
+from mlirfuse.kernels.convolution.residues import Residues
 from mlirfuse.structured.ir import ops
 
 PAIR = 2
@@ -54,59 +56,87 @@ class Taps:
     Attributes:
       analysis: the convolution.
       row: its innermost taps, where they are loaded in pairs.
+      residues: the residue classes of a transposed convolution.
+      apart: whether each channel of each tap is computed on its own, without blocks of K.
     """
 
     analysis: Analysis
     row: TapRow | None
+    residues: Residues
+    apart: bool = False
 
     @classmethod
-    def of(cls, analysis: Analysis) -> Taps:
+    def of(cls, analysis: Analysis, *, apart: bool = False) -> Taps:
         """The taps of a convolution."""
-        return cls(analysis, _tap_row(analysis))
+        row = None if apart else _tap_row(analysis)
+        return cls(analysis, row, Residues.of(analysis), apart)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Taps that are computed, along each loop of taps: of a class only its own."""
+        sizes = list(self.analysis.taps)
+        for residue in self.residues.dims.values():
+            if residue.tap is not None:
+                sizes[residue.tap] = residue.steps
+        return tuple(sizes)
 
     @property
     def packed(self) -> bool:
         """Whether a block of K is packed from several taps."""
-        return self.analysis.in_channels < PACKED_CHANNELS
+        return self.analysis.in_channels < PACKED_CHANNELS and not self.apart
 
     @property
     def k_span(self) -> int:
         """Elements of K that blocks divide: those of one tap, or all where they are packed."""
         if self.row is not None:
-            return known_product(self.analysis.taps[:-1]) * self.row.loaded
+            return known_product(self.sizes[:-1]) * self.row.loaded
         channels = self.analysis.in_channels
-        return known_product(self.analysis.taps) * channels if self.packed else channels
+        return known_product(self.sizes) * channels if self.packed else channels
 
     @property
     def k_spans(self) -> int:
         """Spans of K that are computed one after the other."""
-        return 1 if self.packed else known_product(self.analysis.taps)
+        return 1 if self.packed else known_product(self.sizes)
 
-    def write_origins(self, writer: Writer, space: Space, axes: Mapping[int, Axis]) -> list[str]:
+    def write_origins(
+        self,
+        writer: Writer,
+        space: Space,
+        axes: Mapping[int, Axis],
+        places: Mapping[int, str] | None = None,
+    ) -> list[str]:
         """Writes `image_offset`, and the origins that it is made of.
 
         Args:
           writer: gets the lines.
           space: the iteration space.
-          axes: loop of output pixels -> its axis.
+          axes: loop of output pixels or groups -> its axis.
+          places: loop that residue classes divide -> the name of its place in the class.
 
         Returns:
           The conditions under which a tap is inside the image, not in its padding.
         """
         loops, shape = self.analysis.loops, ops.shape(self.analysis.image)
-        padded = any(low + high for low, high in self.analysis.padding)
+        padded = not all(surround.is_empty for surround in self.analysis.surrounds)
         if not padded and all(len(dim) == 1 and dim[0][1] == 1 for dim in loops.image_dims):
             read = tuple(axes.get(dim[0][0]) for dim in loops.image_dims)
             writer.line(f"image_offset = {space.offset(shape, read)}")
             return []
         masks: list[str] = []
         offsets: list[str] = []
-        for dim, (indices, (low, high)) in enumerate(
-            zip(loops.image_dims, self.analysis.padding, strict=True)
+        for dim, (indices, surround) in enumerate(
+            zip(loops.image_dims, self.analysis.surrounds, strict=True)
         ):
+            low, high = surround.low, surround.high
             parts = [(axes[loop], factor) for loop, factor in indices if loop in axes]
             stride = known_product(shape[dim + 1 :])
             if not parts:
+                continue
+            if dim in self.residues.dims:
+                place = (places or {})[self.residues.dims[dim].loop]
+                writer.line(f"origin{dim} = {place} + base{dim}")
+                masks += self._bounds(dim, indices, 1, 1)
+                offsets.append(f"origin{dim}" + (f" * {stride}" if stride != 1 else ""))
                 continue
             if self.row is not None and dim == self.row.dim:
                 # The origin counts elements, for the taps and their channels together.
@@ -128,10 +158,9 @@ class Taps:
     ) -> list[str]:
         """The conditions under which a tap is inside a dimension with such padding."""
         taps, suffix = self.analysis.loops.tap_loops, "[None, :]" if self.packed else ""
+        terms = [self._step(taps.index(loop), factor) for loop, factor in indices if loop in taps]
         moved = " + ".join(
-            f"tap{taps.index(loop)}{suffix}" + (f" * {factor}" if factor != 1 else "")
-            for loop, factor in indices
-            if loop in taps
+            f"{step}{suffix}" + (f" * {factor}" if factor != 1 else "") for step, factor in terms
         )
         coordinate = f"(origin{dim} + {moved})" if moved else f"origin{dim}"
         size = ops.shape(self.analysis.image)[dim]
@@ -139,6 +168,17 @@ class Taps:
             *([f"({coordinate} >= 0)"] if low else []),
             *([f"({coordinate} < {size})"] if high else []),
         ]
+
+    def _step(self, tap: int, factor: int) -> tuple[str, int]:
+        """The name of what moves a tap in the image, and its factor in elements of a dimension."""
+        dim = self.residues.dim_of_tap(tap)
+        if dim is None:
+            return f"tap{tap}", factor
+        return f"step{tap}", self.residues.dims[dim].move
+
+    def loop_name(self, tap: int) -> str:
+        """The name of the index of a loop of taps."""
+        return self._step(tap, 1)[0]
 
     def write_k(self, writer: Writer, block_k: int) -> None:
         """Writes the elements of K of a block, and the taps and channels that they are.
@@ -148,7 +188,7 @@ class Taps:
           block_k: elements of a block.
         """
         arange = f"tl.arange(0, {block_k})"
-        taps, channels, row = self.analysis.taps, self.analysis.in_channels, self.row
+        taps, channels, row = self.sizes, self.analysis.in_channels, self.row
         if row is not None:
             writer.line(f"offs_k = k_block * {block_k} + {arange}")
             writer.line(f"row_element = offs_k % {row.loaded}")
@@ -169,7 +209,24 @@ class Taps:
             start = f"k_block % {blocks} * {block_k} + " if blocks != 1 else ""
             writer.line(f"offs_k = {start}{arange}")
             tap = f"k_block // {blocks}" if blocks != 1 else "k_block"
-        write_tap_indices(writer, tap, taps)
+        write_tap_indices(writer, tap, taps, [self.loop_name(n) for n in range(len(taps))])
+        self.write_class_taps(writer)
+
+    def write_class_taps(self, writer: Writer) -> None:
+        """Writes the indices of taps whose ordinals in their class are known."""
+        for dim, residue in self.residues.dims.items():
+            if residue.tap is not None:
+                step = f"step{residue.tap} * {residue.period}"
+                writer.line(f"tap{residue.tap} = first{dim} + {step}")
+
+    def tap_masks(self, suffix: str, tile: str) -> list[str]:
+        """The conditions under which a class has the tap.
+
+        Args:
+          suffix: makes a tile of packed taps.
+          tile: a tile that gives a condition on scalars its shape.
+        """
+        return self.residues.tap_masks(suffix if self.packed else "", tile)
 
     def image_offset(self, suffix: str) -> str:
         """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""
@@ -179,10 +236,11 @@ class Taps:
         """The same from the filter of an output channel."""
         loops = self.analysis.loops
         indices = tuple(
-            () if loop is None or loop == loops.n_loop else ((loop, 1),)
+            ((loop, 1),) if loop in (*loops.tap_loops, loops.channel_loop) else ()
             for loop in self.analysis.filter_loops
+            if loop is not None
         )
-        return self._offset(indices, self.analysis.filter, suffix)
+        return self._offset(indices, self.analysis.filter, suffix, moves=False)
 
     def _offset(
         self,
@@ -190,6 +248,8 @@ class Taps:
         tensor: ir.Value,
         suffix: str,
         row: TapRow | None = None,
+        *,
+        moves: bool = True,
     ) -> str:
         """The offset of a block of K in a tensor whose dimensions these loops index.
 
@@ -198,6 +258,7 @@ class Taps:
           tensor: the image or the filter.
           suffix: makes a tile of elements of K.
           row: taps that are addressed by their elements.
+          moves: whether taps of a class move by their ordinals in it, as in the image.
         """
         loops, shape = self.analysis.loops, ops.shape(tensor)
         found = []
@@ -208,9 +269,12 @@ class Taps:
                 continue
             for loop, factor in indices:
                 if loop in loops.tap_loops:
-                    name = f"tap{loops.tap_loops.index(loop)}" + (suffix if self.packed else "")
+                    name = f"tap{loops.tap_loops.index(loop)}"
+                    if moves:
+                        name, factor = self._step(loops.tap_loops.index(loop), factor)
+                    name += suffix if self.packed else ""
                 elif loop == loops.channel_loop:
-                    name = ("channel" if self.packed else "offs_k") + suffix
+                    name = ("channel" if self.packed or self.apart else "offs_k") + suffix
                 else:
                     continue
                 distance = stride * factor
@@ -218,19 +282,23 @@ class Taps:
         return " + ".join(found) or "0"
 
 
-def write_tap_indices(writer: Writer, tap: str, taps: Sequence[int]) -> None:
+def write_tap_indices(
+    writer: Writer, tap: str, taps: Sequence[int], names: Sequence[str] = ()
+) -> None:
     """Writes the indices of a tap.
 
     Args:
       writer: gets the lines.
       tap: its ordinal, an expression.
       taps: sizes of the loops of taps.
+      names: names of the indices; `tap0` and so on where they are left out.
     """
     inner = known_product(taps)
     for index, size in enumerate(taps):
         inner //= size
         text = tap if inner == 1 else f"{tap} // {inner}"
-        writer.line(f"tap{index} = {text}" + (f" % {size}" if index else ""))
+        name = names[index] if names else f"tap{index}"
+        writer.line(f"{name} = {text}" + (f" % {size}" if index else ""))
 
 
 def _tap_row(analysis: Analysis) -> TapRow | None:
@@ -241,6 +309,8 @@ def _tap_row(analysis: Analysis) -> TapRow | None:
     loops, channels, shape = analysis.loops, analysis.in_channels, ops.shape(analysis.image)
     if channels >= PACKED_CHANNELS or channels % PAIR == 0 or len(loops.image_dims) < 2:
         return None
+    if ops.element_bits(analysis.image) != 16:
+        return None  # a single element is vectorized already
     dim = len(loops.image_dims) - 2
     indices = loops.image_dims[dim]
     if not analysis.channels_last or len(indices) != 2 or known_product(shape[dim:]) % PAIR:
@@ -248,5 +318,8 @@ def _tap_row(analysis: Analysis) -> TapRow | None:
     (_, stride), tap = sorted(indices, key=lambda part: part[0] in loops.tap_loops)
     if tap != (loops.tap_loops[-1], 1) or stride * channels % PAIR:
         return None
-    low, _ = analysis.padding[dim]
+    surrounds = analysis.surrounds
+    if analysis.groups or any(surround.stride != 1 for surround in surrounds):
+        return None
+    low = surrounds[dim].low
     return TapRow(dim, low * channels % PAIR, analysis.taps[-1] * channels)

@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.element_types import WIDE
-from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, known_product, loop_axes
+from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
+from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, loop_axes
 from mlirfuse.kernels.codegen.tile_writer import Tiles
-from mlirfuse.kernels.convolution.analysis import ELEMENT_TYPES, Analysis
+from mlirfuse.kernels.convolution.analysis import Analysis
+from mlirfuse.kernels.convolution.positions import is_exact
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
+from mlirfuse.kernels.convolution.residues import Residues
 from mlirfuse.structured.ir import ops
 
 ENTRY = "conv_kernel"
 
-M, N = 0, 1
-"""Groups of the iteration space: output pixels, output channels."""
+M, N, GROUPS = 0, 1, 2
+"""Groups of the iteration space: output pixels, output channels, groups of channels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +81,7 @@ def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> 
       Conflict: the ops of the region do not share the loops of the convolution.
     """
     loops = analysis.loops
-    exact = not analysis.is_dynamic and known_product(analysis.pixels) % config.block_m == 0
+    exact = is_exact(analysis.pixels, position_strides(analysis), config.block_m)
     space = Space(
         (
             Group("offs_m", analysis.pixels, "" if exact else "mask_m"),
@@ -88,10 +90,36 @@ def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> 
                 (analysis.out_channels,),
                 "mask_n" if analysis.out_channels % config.block_n else "",
             ),
+            Group("group" if analysis.groups else "", analysis.groups),
         )
     )
     axes: dict[int, Axis] = {loop: (M, index) for index, loop in enumerate(loops.m_loops)}
-    axes[loops.n_loop] = (N, 0)
+    axes |= {loop: (GROUPS, index) for index, loop in enumerate(loops.group_loops)}
+    if loops.n_loop is not None:
+        axes[loops.n_loop] = (N, 0)
+    return tile_in(analysis, config, space, axes, layout)
+
+
+def tile_in(
+    analysis: Analysis,
+    config: ConvolutionConfig,
+    space: Space,
+    axes: Mapping[int, Axis],
+    layout: str = "",
+) -> Tile:
+    """The tile of a convolution in an iteration space, of which nothing is written yet.
+
+    Args:
+      analysis: the convolution.
+      config: its configuration.
+      space: the iteration space.
+      axes: loop of an output pixel, channel or group -> its axis.
+      layout: name of the layout of tiles, in Gluon.
+
+    Raises:
+      Conflict: the ops of the region do not share the loops of the convolution.
+    """
+    loops = analysis.loops
     main = _result_axes(analysis, axes)
     named: dict[ir.Operation, Sequence[Axis]] = {
         # Loops of K have no axis: none of the ops that are written reads them.
@@ -100,13 +128,19 @@ def tile_of(analysis: Analysis, config: ConvolutionConfig, layout: str = "") -> 
     around = [*analysis.channel_ops, *analysis.epilogue]
     written = {analysis.op.results[0]: main, analysis.init: main}
     named.update(loop_axes(space, around, main, written=written))
-    short = all(ops.element_type(v) in ELEMENT_TYPES for v in analysis.results)
+    short = all(ops.element_type(v) in HIDING for v in analysis.results)
     tiles = Tiles(space, named, WIDE, short=short, layout=layout)
     tiles.axes[analysis.image] = tuple(
         axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image_dims
     )
     image, weight = tiles.pointer(analysis.image), tiles.pointer(analysis.filter)
     return Tile(analysis, config, tiles, axes, image, weight)
+
+
+def position_strides(analysis: Analysis) -> dict[int, tuple[int, str]]:
+    """Axis of the output pixels -> the stride of a residue class, and the name of its residue."""
+    m_loops = analysis.loops.m_loops
+    return {m_loops.index(loop): s for loop, s in Residues.of(analysis).strides().items()}
 
 
 def _result_axes(analysis: Analysis, axes: Mapping[int, Axis]) -> tuple[Axis, ...]:

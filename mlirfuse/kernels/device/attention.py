@@ -3,9 +3,20 @@
 import triton
 import triton.language as tl
 
+IEEE = tl.constexpr("ieee")
+"""The input precision of `tl.dot` where there is no choice; Triton 3.6 takes no plain text here."""
+
 
 @triton.jit
-def online_softmax_step(score, scale: tl.constexpr, v, accumulator, row_sum, row_max):
+def online_softmax_step(
+    score,
+    scale: tl.constexpr,
+    v,
+    accumulator,
+    row_sum,
+    row_max,
+    input_precision: tl.constexpr = IEEE,
+):
     """Adds a block of keys to the state of an online softmax.
 
     Args:
@@ -15,13 +26,14 @@ def online_softmax_step(score, scale: tl.constexpr, v, accumulator, row_sum, row
       accumulator: weighted sum of the values so far, shape [queries, head_size].
       row_sum: sum of the weights so far, shape [queries, 1].
       row_max: largest scaled score so far, shape [queries, 1].
+      input_precision: that of `tl.dot`, which f32 operands alone have.
     """
     next_max = tl.maximum(row_max, tl.max(score, 1, keep_dims=True) * scale)
     # While every key is masked, the difference to the maximum is not a number.
     base = tl.where(next_max == float("-inf"), 0.0, next_max)
     probs = tl.exp2(score * scale - base)
     factor = tl.exp2(row_max - base)
-    accumulator = tl.dot(probs.to(v.dtype), v, accumulator * factor)
+    accumulator = tl.dot(probs.to(v.dtype), v, accumulator * factor, input_precision)
     row_sum = row_sum * factor + tl.sum(probs, 1, keep_dims=True)
     return accumulator, row_sum, next_max
 

@@ -2,12 +2,55 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
 def larger(a, b):
     """The larger of two numbers; a NaN wins."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def smaller(a, b):
+    """The smaller of two numbers; a NaN wins."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def greater(a, b):
+    """The greater of two integers."""
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def lesser(a, b):
+    """The lesser of two integers."""
+    return tl.minimum(a, b)
+
+
+@triton.jit
+def product(a, b):
+    """The product of two numbers."""
+    return a * b
+
+
+@triton.jit
+def bits_of_both(a, b):
+    """The bits that both integers have."""
+    return a & b
+
+
+@triton.jit
+def bits_of_either(a, b):
+    """The bits that one of two integers has, or both."""
+    return a | b
+
+
+@triton.jit
+def bits_of_one(a, b):
+    """The bits that just one of two integers has."""
+    return a ^ b
 
 
 @triton.jit
@@ -108,6 +151,20 @@ def short_erf(x):
 
 
 @triton.jit
+def short_expm1(x):
+    """Exponential less one, of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most."""
+    near = x * (1.0 + x * (0.5 + x * (1.0 / 6.0)))
+    return tl.where(tl.abs(x) < 0.01, near, tl.exp2(x * 1.4426950408889634) - 1.0)
+
+
+@triton.jit
+def short_log1p(x):
+    """Logarithm of the sum with one, of f32: as `short_expm1`."""
+    near = x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))
+    return tl.where(tl.abs(x) < 0.01, near, tl.log2(1.0 + x) * 0.6931471805599453)
+
+
+@triton.jit
 def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
     """Indices of a tile along M and N, so that `group_m` rows of tiles run together.
 
@@ -142,3 +199,180 @@ def half_of_byte(byte, offset):
     """The element of four bits at an offset in memory, from the byte that holds it."""
     shift = (28 - offset % 2 * 4).to(tl.int32)
     return ((byte.to(tl.int32) << shift) >> 28).to(tl.int8)
+
+
+@triton.jit
+def acos(x):
+    """Arc cosine."""
+    return libdevice.acos(x)
+
+
+@triton.jit
+def acosh(x):
+    """Inverse hyperbolic cosine."""
+    return libdevice.acosh(x)
+
+
+@triton.jit
+def asin(x):
+    """Arc sine."""
+    return libdevice.asin(x)
+
+
+@triton.jit
+def asinh(x):
+    """Inverse hyperbolic sine."""
+    return libdevice.asinh(x)
+
+
+@triton.jit
+def atan(x):
+    """Arc tangent."""
+    return libdevice.atan(x)
+
+
+@triton.jit
+def atanh(x):
+    """Inverse hyperbolic tangent."""
+    return libdevice.atanh(x)
+
+
+@triton.jit
+def cosh(x):
+    """Hyperbolic cosine."""
+    return libdevice.cosh(x)
+
+
+@triton.jit
+def erfc(x):
+    """Complement of the error function."""
+    return libdevice.erfc(x)
+
+
+@triton.jit
+def expm1(x):
+    """Exponential less one."""
+    return libdevice.expm1(x)
+
+
+@triton.jit
+def log10(x):
+    """Decimal logarithm."""
+    return libdevice.log10(x)
+
+
+@triton.jit
+def log1p(x):
+    """Logarithm of the sum with one."""
+    return libdevice.log1p(x)
+
+
+@triton.jit
+def sinh(x):
+    """Hyperbolic sine."""
+    return libdevice.sinh(x)
+
+
+@triton.jit
+def tan(x):
+    """Tangent."""
+    return libdevice.tan(x)
+
+
+@triton.jit
+def trunc(x):
+    """The whole part."""
+    return libdevice.trunc(x)
+
+
+@triton.jit
+def round(x):
+    """The nearest whole number, half away from zero."""
+    return libdevice.round(x)
+
+
+@triton.jit
+def round_even_f64(x):
+    """The nearest whole number of f64, half to even."""
+    return libdevice.rint(x)
+
+
+@triton.jit
+def tanh_f64(x):
+    """Hyperbolic tangent of f64."""
+    return libdevice.tanh(x)
+
+
+@triton.jit
+def atan2(x, y):
+    """Arc tangent of x over y, in the quadrant of the point (y, x)."""
+    return libdevice.atan2(x, y)
+
+
+@triton.jit
+def copysign(x, y):
+    """The magnitude of x with the sign of y."""
+    return libdevice.copysign(x, y)
+
+
+@triton.jit
+def fmod(x, y):
+    """Remainder of a division whose quotient is rounded toward zero."""
+    return libdevice.fmod(x, y)
+
+
+@triton.jit
+def power(x, y):
+    """The first number to the power of the second."""
+    return libdevice.pow(x, y)
+
+
+@triton.jit
+def cbrt(x):
+    """Cube root: a power of two, and one step of Newton's method; of f32 below 2^-126 scaled."""
+    small = tl.abs(x) < 1.1754943508222875e-38
+    size = tl.where(small, tl.abs(x) * 16777216.0, tl.abs(x))
+    root = tl.exp2(tl.log2(size) * (1.0 / 3.0))
+    root = root - (root - size / (root * root)) * (1.0 / 3.0)
+    root = tl.where(small, root * 0.00390625, root)
+    root = tl.where(x < 0.0, -root, root)
+    return tl.where((x == 0.0) | (size == float("inf")) | (x != x), x, root)
+
+
+@triton.jit
+def floor_divide(x, y):
+    """Quotient of signed integers, rounded down."""
+    quotient = x // y
+    remainder = x - quotient * y
+    return quotient - ((remainder != 0) & ((remainder < 0) != (y < 0))).to(quotient.dtype)
+
+
+@triton.jit
+def ceil_divide(x, y):
+    """Quotient of signed integers, rounded up."""
+    quotient = x // y
+    remainder = x - quotient * y
+    return quotient + ((remainder != 0) & ((remainder < 0) == (y < 0))).to(quotient.dtype)
+
+
+@triton.jit
+def ones(x):
+    """The number of bits of an unsigned integer that are set."""
+    if x.dtype.primitive_bitwidth == 64:
+        return libdevice.popc(x.to(tl.int64, bitcast=True)).to(tl.int32)
+    return libdevice.popc(x.to(tl.uint32).to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def leading_zeros(x):
+    """The number of zeros above the highest bit of an unsigned integer that is set."""
+    if x.dtype.primitive_bitwidth == 64:
+        return libdevice.clz(x.to(tl.int64, bitcast=True)).to(tl.int32)
+    zeros = libdevice.clz(x.to(tl.uint32).to(tl.int32, bitcast=True))
+    return zeros - (32 - x.dtype.primitive_bitwidth)
+
+
+@triton.jit
+def trailing_zeros(x):
+    """The number of zeros below the lowest bit of an unsigned integer that is set."""
+    return ones(~x & (x - 1))

@@ -5,6 +5,9 @@ import triton.language as tl
 
 from mlirfuse.kernels.device import library
 
+IEEE = tl.constexpr("ieee")
+"""The input precision of `tl.dot` where there is no choice; Triton 3.6 takes no plain text here."""
+
 
 @triton.jit
 def _and(a, b):
@@ -25,6 +28,7 @@ def tile(
     block_n: tl.constexpr,
     block_k: tl.constexpr,
     dtype: tl.constexpr,
+    input_precision: tl.constexpr = IEEE,
 ):
     """The accumulator of a tile, with tensor cores.
 
@@ -40,6 +44,7 @@ def tile(
       block_n: size of the tile along N.
       block_k: elements of K at a time.
       dtype: element type of the accumulator.
+      input_precision: that of `tl.dot`, which f32 operands alone have.
     """
     offs_k = tl.arange(0, block_k)
     a_block = a + offs_k[None, :] * a_stride
@@ -48,14 +53,57 @@ def tile(
     for _ in range(0, k // block_k):
         a_values = library.load(a_block, mask_m)
         b_values = library.load(b_block, mask_n)
-        accumulator = tl.dot(a_values, b_values, accumulator, out_dtype=dtype)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision, out_dtype=dtype)
         a_block += block_k * a_stride
         b_block += block_k * b_stride
     if k % block_k:
         mask_k = offs_k < k % block_k
         a_values = library.load(a_block, _and(mask_m, mask_k[None, :]))
         b_values = library.load(b_block, _and(mask_n, mask_k[:, None]))
-        accumulator = tl.dot(a_values, b_values, accumulator, out_dtype=dtype)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision, out_dtype=dtype)
+    return accumulator
+
+
+@triton.jit
+def part_of_k(
+    a,
+    b,
+    a_stride,
+    b_stride,
+    mask_m,
+    mask_n,
+    k: tl.constexpr,
+    first,
+    size: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
+    dtype: tl.constexpr,
+    input_precision: tl.constexpr = IEEE,
+):
+    """The accumulator of a tile over a part of K; the last part may end beyond K.
+
+    The arguments are those of `tile`, and:
+      first: the first element of K.
+      size: elements of K of a part, a multiple of `block_k`.
+    """
+    offs_k = tl.arange(0, block_k)
+    start = first.to(tl.int64)
+    a_block = a + (start + offs_k)[None, :] * a_stride
+    b_block = b + (start + offs_k)[:, None] * b_stride
+    accumulator = tl.zeros([block_m, block_n], dtype=dtype)
+    last = tl.minimum(first + size, k)
+    for at in range(first, last, block_k):
+        if k % block_k:
+            mask_k = offs_k < k - at
+            a_values = library.load(a_block, _and(mask_m, mask_k[None, :]))
+            b_values = library.load(b_block, _and(mask_n, mask_k[:, None]))
+        else:
+            a_values = library.load(a_block, mask_m)
+            b_values = library.load(b_block, mask_n)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision, out_dtype=dtype)
+        a_block += block_k * a_stride
+        b_block += block_k * b_stride
     return accumulator
 
 
@@ -72,11 +120,13 @@ def split_k(
     block_n: tl.constexpr,
     block_k: tl.constexpr,
     parts: tl.constexpr,
+    input_precision: tl.constexpr = IEEE,
 ):
     """The accumulator of a tile in f32, where each warp accumulates a part of every block of K.
 
     The arguments are those of `tile`, and:
       parts: parts of a block of K, one per warp.
+      input_precision: that of `tl.dot`, which f32 operands alone have.
     """
     part_k: tl.constexpr = block_k // parts
     offs_k = tl.arange(0, parts)[:, None] * part_k + tl.arange(0, part_k)[None, :]
@@ -88,14 +138,14 @@ def split_k(
     for _ in range(0, k // block_k):
         a_values = library.load(a_block, mask_a)
         b_values = library.load(b_block, mask_b)
-        accumulator = tl.dot(a_values, b_values, accumulator)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision)
         a_block += block_k * a_stride
         b_block += block_k * b_stride
     if k % block_k:
         mask_k = offs_k < k % block_k
         a_values = library.load(a_block, _and(mask_a, mask_k[:, None, :]))
         b_values = library.load(b_block, _and(mask_b, mask_k[:, :, None]))
-        accumulator = tl.dot(a_values, b_values, accumulator)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision)
     return tl.sum(accumulator, 0)
 
 

@@ -11,8 +11,10 @@ import triton.language as tl
 COMBINERS = {
     "sum": "add.f32",
     "max": "max.NaN.f32",
+    "min": "min.NaN.f32",
     "maxnum": "max.f32",
     "minnum": "min.f32",
+    "product": "mul.f32",
 }
 
 

@@ -22,6 +22,8 @@ from mlirfuse.structured.ir import ops
 _LOOPS = "a contraction without one dimension each of M and N, and one or two of K"
 
 ACCUMULATOR_TYPES = {
+    ("f32", "f32"): "f32",
+    ("f64", "f64"): "f64",
     ("f16", "f32"): "f32",
     ("bf16", "f32"): "f32",
     ("f16", "f16"): "f32",
@@ -29,6 +31,9 @@ ACCUMULATOR_TYPES = {
     ("i8", "i32"): "i32",
 }
 """Element types of the operands and of the result -> that of the accumulators."""
+
+OPERAND_BITS = {"i8": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+"""Element type of the operands -> its width in bits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ class MatmulAnalysis:
       loops: its loops by role.
       sizes: sizes of its loops; only that of M may be None.
       parts: its results; those that one op of the epilogue reads are in one part.
-      accumulator_type: element type of the accumulators, f32 or i32.
+      operand_type: element type of the operands as they are multiplied.
+      accumulator_type: element type of the accumulators, f32, f64 or i32.
       prologue: ops that compute operands, in order.
       epilogue: ops that read results, in order.
       results: results of the region, values inside it.
@@ -91,6 +97,7 @@ class MatmulAnalysis:
     loops: Loops
     sizes: tuple[int | None, ...]
     parts: tuple[Part, ...]
+    operand_type: str
     accumulator_type: str
     prologue: tuple[ir.Operation, ...]
     epilogue: tuple[ir.Operation, ...]
@@ -175,7 +182,7 @@ def can_take(contraction: ir.Operation) -> bool:
     static = [sizes[n] for n in (*loops.batch, loops.n, *loops.k)]
     return (
         len(loops.k) == 1
-        and _accumulator_type(contraction, accumulators) is not None
+        and _types(contraction, accumulators) is not None
         and not _is_unsigned(contraction)
         and None not in static
         and ops.constant(ops.inits(contraction)[0]) == 0
@@ -198,12 +205,13 @@ def _analyzed(
         raise Unsupported("a value that the prologue computes and the epilogue reads")
     if len(loops.k) > 1 and not prologue:
         raise Unsupported(_LOOPS)
-    accumulator_type = _accumulator_type(contraction, accumulators)
-    if accumulator_type is None:
+    types = _types(contraction, accumulators)
+    if types is None:
         kinds = {ops.element_type(v) for v in ops.inputs(contraction)}
         out = ops.element_type(contraction.results[0])
         kind = f"{' times '.join(sorted(kinds))} to {out}"
         return NoMatch(Reason.ELEMENT_TYPE, f"a matmul of {kind}")
+    operand_type, accumulator_type = types
     if accumulator_type == "i32" and _is_unsigned(contraction):
         return NoMatch(Reason.ELEMENT_TYPE, "a matmul of unsigned integers")
     if any(ops.constant(v) != 0 for v in ops.inits(contraction)):
@@ -213,7 +221,15 @@ def _analyzed(
         return NoMatch(Reason.DYNAMIC_SHAPE, "only M may be dynamic in a matmul")
     parts = _parts(accumulators, epilogue)
     return MatmulAnalysis(
-        contraction, loops, sizes, parts, accumulator_type, prologue, epilogue, results
+        contraction,
+        loops,
+        sizes,
+        parts,
+        operand_type,
+        accumulator_type,
+        prologue,
+        epilogue,
+        results,
     )
 
 
@@ -294,13 +310,18 @@ def _loops(contraction: ir.Operation, accumulator: Accumulator) -> Loops:
     return Loops(batch, m_loops[0] if m_loops else None, n_loops[0], tuple(k_loops))
 
 
-def _accumulator_type(contraction: ir.Operation, accumulators: list[Accumulator]) -> str | None:
-    """The element type of the accumulators; None for types without a kernel."""
-    inputs = ops.inputs(contraction)
+def _types(contraction: ir.Operation, accumulators: list[Accumulator]) -> tuple[str, str] | None:
+    """Element types of the multiplied operands and of the accumulators; None without a kernel.
+
+    Operands of different types are multiplied in the type of the result.
+    """
+    inputs, out = ops.inputs(contraction), ops.element_type(contraction.results[0])
     kinds = {ops.element_type(inputs[n]) for p in accumulators for n in (p.a, p.b)}
-    if len(kinds) != 1:
+    if len(kinds) > 1 and (out not in ("f32", "f64") or not kinds <= {"f16", "bf16", "f32", "f64"}):
         return None
-    return ACCUMULATOR_TYPES.get((min(kinds), ops.element_type(contraction.results[0])))
+    operand = min(kinds) if len(kinds) == 1 else out
+    accumulator = ACCUMULATOR_TYPES.get((operand, out))
+    return None if accumulator is None else (operand, accumulator)
 
 
 def _is_unsigned(contraction: ir.Operation) -> bool:
@@ -335,7 +356,7 @@ def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
         analysis.n,
         analysis.k,
         known_product(analysis.batch) * len(analysis.parts),
-        operand_bits=8 if analysis.accumulator_type == "i32" else 16,
+        operand_bits=OPERAND_BITS[analysis.operand_type],
         a_k_contiguous=maps[first.a][-1] == k_loop,
         b_k_contiguous=maps[first.b][-1] == k_loop,
         accumulators=analysis.accumulators,

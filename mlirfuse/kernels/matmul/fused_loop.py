@@ -14,6 +14,7 @@ import dataclasses
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Space
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
@@ -44,7 +45,9 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
     """
     if analysis.grouped:
         config = _within_groups(config, analysis.inner_k)
-    return plan_tiles(kernel_tiles(analysis, config), _accumulate, early_loads=False)
+    precision = dot_precision(analysis.operand_type, target)
+    kernel = kernel_tiles(analysis, config, precision=precision)
+    return plan_tiles(kernel, _accumulate, early_loads=False)
 
 
 def _within_groups(config: MatmulConfig, group_size: int) -> MatmulConfig:
@@ -67,15 +70,19 @@ def _accumulate(kernel: KernelTiles, part: Part) -> None:
         half = config.block_n // 2
         writer.line(f"offs_n_pair = (pid_n * {half} + tl.arange(0, {half}))[None, :]")
         writer.line(f"offs_n_pair_inside = offs_n_pair * 2 < {analysis.n}")
+    out = f", out_dtype={kind}" if analysis.accumulator_type == "f64" else ""
     stages = f", num_stages={config.num_stages}" if one_row else ""
     # Without tensor cores nothing is rounded to their operand type.
-    operand_kind = kind if one_row else TYPES[ops.element_type(analysis.operand(part[0].a))]
+    operand_kind = kind if one_row else TYPES[analysis.operand_type]
+    precision = precision_argument(kernel.precision)
     with writer.indented(f"for start_k in tl.range(0, {analysis.k}, {block_k}{stages}):"):
         _write_operand(kernel, part[0].a, "a", operand_kind)
         for index, accumulator in enumerate(part):
             _write_operand(kernel, accumulator.b, "b", operand_kind)
             name = f"accumulator{index}"
-            updated = f"{name} + tl.trans(a) * b" if one_row else f"tl.dot(a, b, {name})"
+            updated = (
+                f"{name} + tl.trans(a) * b" if one_row else f"tl.dot(a, b, {name}{precision}{out})"
+            )
             writer.line(f"{name} = {updated}")
     if one_row:
         for index in range(len(part)):

@@ -45,7 +45,13 @@ PERMUTED_COLUMNS = 32
 LOAD_ELEMENTS = 8
 """Elements of 16 bits in one vectorized load."""
 
-LONG_FUNCTIONS = frozenset({"math.erf", "math.tanh"})
+LONG_FUNCTIONS = frozenset(
+    f"math.{name}"
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),
+        *("erf", "erfc", "powf", "sin", "sinh", "tan", "tanh"),
+    )
+)
 """Functions whose code is long: an epilogue with one is called for slices of N."""
 
 LONG_EPILOGUE_N = 64
@@ -97,7 +103,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
     tensors = [*(value for value, _ in operands), *analysis.contraction.results]
     return (
         has_persistent(target)
-        and analysis.accumulator_type == "f32"
+        and analysis.operand_type in ("f16", "bf16")
         and not analysis.prologue
         and m_loop is not None
         and analysis.m is not None

@@ -35,7 +35,7 @@ class MatmulProblem(Problem):
       n: size along N.
       k: size along K, the contracted dimension.
       batch: matmuls, those of several results that share A among them.
-      operand_bits: width of the operands' elements: 16, or 8 for i8 with i32 accumulators.
+      operand_bits: width of the operands' elements: 16, 32, 64, or 8 for i8 with i32 accumulators.
       a_k_contiguous: whether elements of A along K are contiguous in memory.
       b_k_contiguous: the same of B.
       accumulators: results that one tile accumulates together, for gated units.
@@ -67,6 +67,7 @@ class MatmulProblem(Problem):
     def streamed_bits(self) -> int:
         """Bits of weights in the layout of kernels that stream them to registers; 0 for others."""
         contiguous = self.a_k_contiguous and self.b_k_contiguous and self.accumulators == 1
+        contiguous = contiguous and self.operand_bits == 16
         return self.weight_bits if contiguous and self.weight_bits in (4, 8) else 0
 
 
@@ -102,6 +103,7 @@ class MatmulConfig(Record):
       ping_pong: whether each consumer warpgroup has a tile of its own.
       weight_streaming: whether weights of 4 or 8 bits are loaded from global memory to registers,
         without shared memory.
+      k_splits: parts of K that different CTAs accumulate (split-K); a second kernel adds them.
     """
 
     block_m: int
@@ -114,3 +116,4 @@ class MatmulConfig(Record):
     consumer_warpgroups: int = 0
     ping_pong: bool = False
     weight_streaming: bool = False
+    k_splits: int = 1

@@ -60,7 +60,8 @@ def choose_config(
     def fits(entry: _Entry) -> bool:
         config = entry.config
         return (
-            _serves_m(config.block_m, problem.m)
+            max(16, entry.problem.operand_bits) == max(16, problem.operand_bits)
+            and _serves_m(config.block_m, problem.m)
             and _informs(entry, problem)
             and (problem.accumulators == 1 or heuristics.has_room(config, problem, target))
             and can_run(config)

@@ -6,6 +6,7 @@ serially.
 
 from __future__ import annotations
 
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.matmul import tile
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
@@ -22,7 +23,8 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel."""
-    return plan_tiles(kernel_tiles(analysis, config), _accumulate)
+    precision = dot_precision(analysis.operand_type, target)
+    return plan_tiles(kernel_tiles(analysis, config, precision=precision), _accumulate)
 
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
@@ -32,5 +34,5 @@ def _accumulate(kernel: KernelTiles, part: Part) -> None:
     kernel.tiles.body.writer.line(
         f"accumulator0 = matmul.split_k({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
         f"{kernel.mask(N)}, {kernel.analysis.k}, {config.block_m}, {config.block_n}, "
-        f"{config.block_k}, {config.split_k})"
+        f"{config.block_k}, {config.split_k}{precision_argument(kernel.precision)})"
     )

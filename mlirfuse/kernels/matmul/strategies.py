@@ -4,6 +4,7 @@ weight_only        streamed weights of 4 or 8 bits, small M
 persistent_sm90    warp-specialized persistent kernel for Hopper
 gemv               M = 1, without tensor cores
 split_k            small M, warps split K
+parallel_split_k   long K and few tiles, CTAs split K
 tile               one tile per CTA, the general kernel
 fused_loop         prologue in the loop over K, or several accumulators
 """
@@ -15,6 +16,7 @@ from typing import Protocol
 from mlirfuse.kernels.matmul import (
     fused_loop,
     gemv,
+    parallel_split_k,
     persistent_sm90,
     split_k,
     tile,
@@ -49,6 +51,8 @@ def _strategies(config: MatmulConfig) -> tuple[Strategy, ...]:
         return (weight_only,)
     if config.consumer_warpgroups:
         return (persistent_sm90,)
+    if config.k_splits > 1:
+        return (parallel_split_k, tile, fused_loop)
     if config.block_m == 1:
         return (gemv, fused_loop)
     return (split_k, tile, fused_loop) if config.split_k > 1 else (tile, fused_loop)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.matmul.analysis import Accumulator, MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Plan
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 
 def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
     """Whether the kernel computes a region: operands in memory, one accumulator per tile."""
-    return not analysis.prologue and analysis.accumulators == 1
+    kinds = {ops.element_type(v) for v in ops.inputs(analysis.contraction)}
+    return not analysis.prologue and analysis.accumulators == 1 and kinds == {analysis.operand_type}
 
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel."""
-    return plan_tiles(kernel_tiles(analysis, config), _accumulate)
+    precision = dot_precision(analysis.operand_type, target)
+    return plan_tiles(kernel_tiles(analysis, config, precision=precision), _accumulate)
 
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
@@ -28,7 +32,7 @@ def _accumulate(kernel: KernelTiles, part: Part) -> None:
     kernel.tiles.body.writer.line(
         f"accumulator0 = matmul.tile({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
         f"{kernel.mask(N)}, {kernel.analysis.k}, {config.block_m}, {config.block_n}, "
-        f"{config.block_k}, {kind})"
+        f"{config.block_k}, {kind}{precision_argument(kernel.precision)})"
     )
 
 

@@ -38,7 +38,7 @@ def plan_tiles(
       text: writer of the module, where it is not Triton's.
     """
     analysis, config, tiles = kernel.analysis, kernel.config, kernel.tiles
-    tiles.body.writer.write(placement or _placement(kernel))
+    tiles.body.writer.write(placement or placement_of(kernel))
     early = early_loads and config.block_m <= MIN_DOT_M
 
     def accumulated(kernel: KernelTiles, part: Part) -> None:
@@ -71,11 +71,12 @@ def plan_tiles(
             num_stages=config.num_stages,
         ),
         problem=problem_of(analysis),
-        text=text or functools.partial(text_of, imported=_IMPORTS),
+        text=text or functools.partial(text_of, imported=IMPORTS),
     )
 
 
-def _placement(kernel: KernelTiles) -> list[str]:
+def placement_of(kernel: KernelTiles) -> list[str]:
+    """The lines that compute the batch, and the indices of a CTA's tile and their masks."""
     cast = ".to(tl.int64)" if kernel.wide else ""
     return [
         f"batch = tl.program_id(1){cast}",
@@ -91,7 +92,7 @@ def _keep_first_row(kernel: KernelTiles, part: Part) -> None:
         kernel.tiles.body.writer.line(f"{name} = tl.sum({first}, 0, keep_dims=True)")
 
 
-_IMPORTS = """\
+IMPORTS = """\
 import triton
 import triton.language as tl
 

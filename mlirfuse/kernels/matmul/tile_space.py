@@ -28,6 +28,7 @@ class KernelTiles:
       tiles: the lines of the kernel.
       axes: axis of each loop of the contraction.
       wide: whether offsets need 64 bits.
+      precision: input precision of `tl.dot`; empty where it has no choice.
     """
 
     analysis: MatmulAnalysis
@@ -35,6 +36,7 @@ class KernelTiles:
     tiles: Tiles
     axes: tuple[Axis, ...]
     wide: bool
+    precision: str = ""
 
     def mask(self, group: int) -> str:
         """The mask of a group of axes; `None` where no tile is partial."""
@@ -42,7 +44,7 @@ class KernelTiles:
 
 
 def kernel_tiles(
-    analysis: MatmulAnalysis, config: MatmulConfig, *, layout: str = ""
+    analysis: MatmulAnalysis, config: MatmulConfig, *, layout: str = "", precision: str = ""
 ) -> KernelTiles:
     """Starts a kernel.
 
@@ -50,6 +52,7 @@ def kernel_tiles(
       analysis: the region.
       config: its configuration.
       layout: name of the layout of its tiles, in Gluon.
+      precision: input precision of `tl.dot`; empty where it has no choice.
 
     Raises:
       Conflict: the ops do not share an iteration space.
@@ -72,7 +75,7 @@ def kernel_tiles(
     tiles = Tiles(space, loops, WIDE, short=short, layout=layout)
     largest = max(ops.num_elements(v) for v in analysis.contraction.operands)
     wide = analysis.m is None or largest >= MAX_INDEX
-    return KernelTiles(analysis, config, tiles, tuple(axes), wide)
+    return KernelTiles(analysis, config, tiles, tuple(axes), wide, precision)
 
 
 def _space(analysis: MatmulAnalysis, config: MatmulConfig) -> Space:

@@ -1,4 +1,4 @@
-"""Reads a region of elementwise ops: its axes, how operands are read, its costliest access.
+"""Reads a region of elementwise ops and moved data: axes, accesses, the costliest of them.
 
 analysis = analyze(region)         PointwiseAnalysis, the refusal, or None for other regions
 problem = problem_of(analysis)     sizes and traits that the configuration is chosen by
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
 from mlirfuse.kernels.codegen.loop_nest import Nest, count
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import ops, slices
 
 SHARED = "the axes of the largest result"
 """The axes that the ops of a region have in common."""
@@ -42,13 +43,20 @@ class PointwiseAnalysis:
 
 def analyze(region: ir.Operation) -> PointwiseAnalysis | NoMatch | None:
     """Reads a region; None for another kind of region, or the reason why there is no kernel."""
-    group = computing(region)
+    results = returned(region)
+    group = [*computing(region), *_final_slices(results)]
     others = [op for op in group if not ops.is_elementwise(op)]
-    if len(others) == len(group) or any(not op.name.startswith("tensor.") for op in others):
+    if not group or any(not op.name.startswith("tensor.") for op in others):
         return None
-    if others:
-        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
-    return analyze_ops(group, returned(region))
+    if all(op.name == "tensor.insert_slice" for op in group):
+        return None  # of the family `data_movement`
+    return analyze_ops(group, results)
+
+
+def _final_slices(results: Sequence[ir.Value]) -> list[ir.Operation]:
+    """The slices that a region returns, which are ops of the kernel then."""
+    found = [ops.defining_op(value) for value in results]
+    return [op for op in found if op is not None and op.name == "tensor.extract_slice"]
 
 
 def analyze_ops(
@@ -60,7 +68,18 @@ def analyze_ops(
       group: the ops, in block order.
       results: the values that the region returns.
     """
+    for op in group:
+        if not ops.is_elementwise(op) and op.name not in MOVEMENTS:
+            return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(op)}")
+        if op.name == "tensor.insert_slice" and not _is_own(op.operands[1], group):
+            return NoMatch(Reason.STRUCTURE, "the kernel has no insertion into other memory")
     return attempted(lambda: _analyzed(group, results), SHARED)
+
+
+def _is_own(whole: ir.Value, group: Sequence[ir.Operation]) -> bool:
+    """Whether nothing else has written a tensor that a part is inserted into."""
+    owner = ops.defining_op(whole)
+    return owner is not None and (owner in group or slices.is_clonable(owner))
 
 
 def _analyzed(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> PointwiseAnalysis:
@@ -82,7 +101,8 @@ def _trait(analysis: PointwiseAnalysis) -> str:
     nest = analysis.nest
     if nest.transposed:
         return "transposed"
-    names = {name for op in analysis.group for name in ops.scalar_names(op)}
+    computed = [op for op in analysis.group if ops.is_elementwise(op)]
+    names = {name for op in computed for name in ops.scalar_names(op)}
     found = {read.trait for read in (*nest.reads, *nest.permuted_writes)}
     found |= {"error function"} if "math.erf" in names else set()
     found |= {"functions"} if any(name.startswith("math.") for name in names) else set()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from iree.compiler import ir
-
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.demand_writer import Demand
 from mlirfuse.kernels.codegen.element_types import HIDING, TYPES, WIDE
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
+    Axis,
     Group,
     Space,
     known_product,
@@ -91,10 +91,15 @@ def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
     tiles = _tiles(analysis, space, wide=grid.wide)
     tiles.body.writer.write(_indices(grid))
     tiles.body.writer.write(space.inside(BATCH, ROWS, COLUMNS))
-    for op in analysis.group:
-        tiles.elementwise(op)
-    for index, value in enumerate(analysis.results):
-        tiles.store(f"y{index}", value, tiles.written_axes(value))
+    demand = Demand(tiles, analysis.group)
+    axes = _axes(analysis)
+    written = {
+        value: tuple(axes[axis] for axis in found) for value, found in analysis.nest.written.items()
+    }
+    for value, index in written.items():
+        tiles.define(value, demand.value(value, index))
+    for number, value in enumerate(analysis.results):
+        tiles.store(f"y{number}", value, written[value])
     return tiles.plan(
         ENTRY,
         tiles.body.writer.lines,
@@ -126,7 +131,9 @@ def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig) -> _Grid:
         narrow = tile_width(known_product(sizes[COLUMNS]), width)
         height, width = height * width // narrow, narrow
     if not (dynamic and first == ROWS):
-        height = min(height, power_of_two(known_product(sizes[ROWS])))
+        tall, height = height, min(height, power_of_two(known_product(sizes[ROWS])))
+        if nest.transposed and not dynamic:
+            width = tile_width(known_product(sizes[COLUMNS]), width * tall // height)
     return _Grid(sizes, first, height, width, dynamic or _max_elements(analysis) >= MAX_INDEX)
 
 
@@ -144,20 +151,21 @@ def _extent(grid: _Grid, space: Space) -> Extent:
 
 def _tiles(analysis: PointwiseAnalysis, space: Space, *, wide: bool) -> Tiles:
     """The tiles of a kernel, without any op yet."""
+    return Tiles(
+        space,
+        {},
+        {**WIDE, "index": TYPES["i64" if wide else "i32"]},
+        short=all(ops.element_type(value) in HIDING for value in analysis.results),
+    )
+
+
+def _axes(analysis: PointwiseAnalysis) -> list[Axis]:
+    """The axes of the result as axes of the groups."""
     nest = analysis.nest
     first, split = nest.rows, nest.columns
     starts = [(BATCH, 0)] * first + [(ROWS, first)] * (split - first)
     starts += [(COLUMNS, split)] * (len(nest.sizes) - split)
-    axes = [(group, axis - start) for axis, (group, start) in enumerate(starts)]
-    loops: dict[ir.Operation, list[tuple[int, int]]] = {
-        op: [axes[axis] for axis in op_axes] for op, op_axes in nest.op_axes.items()
-    }
-    return Tiles(
-        space,
-        loops,
-        {**WIDE, "index": TYPES["i64" if wide else "i32"]},
-        short=all(ops.element_type(value) in HIDING for value in analysis.results),
-    )
+    return [(group, axis - start) for axis, (group, start) in enumerate(starts)]
 
 
 def _max_elements(analysis: PointwiseAnalysis) -> int:

@@ -59,7 +59,7 @@ class PoolingAnalysis:
     Attributes:
       op: the pooling.
       pooling: its window and the strides of its image.
-      image: the image before padding, from outside the region.
+      image: the image before padding and before a cast to f32, from outside the region.
       padding: the padding; None where there is none.
       epilogue: elementwise ops after the pooling, in block order.
       results: values that the region returns.
@@ -144,7 +144,11 @@ def _analyzed(
     pad: ir.Operation | None,
     epilogue: list[ir.Operation],
 ) -> PoolingAnalysis:
-    image = op.operands[0] if pad is None else pad.operands[0]
+    reader = op if pad is None else pad
+    image = reader.operands[0]
+    cast = poolings.widening(image, reader)
+    if cast is not None and cast in epilogue:
+        image, epilogue = cast.operands[0], [other for other in epilogue if other != cast]
     owner = ops.defining_op(image)
     if owner is not None and ops.in_region(owner):
         raise Unsupported("an image that the group computes")

@@ -1,4 +1,7 @@
-"""Reads a region of row reductions: its rows and columns, reductions, operands and results.
+"""Reads a region of reductions: its rows and columns, reductions, operands and results.
+
+Rows are the loops that reductions keep, columns those that they reduce, whatever their order in
+memory: `x.sum(1)` of NCHW has rows of N, H and W, and columns of C.
 
 analysis = analyze(region)         ReductionAnalysis, the refusal, or None for other regions
 problem = problem_of(analysis)     sizes and traits that the configuration is chosen by
@@ -23,6 +26,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     loop_axes,
 )
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.reduction.combiners import COMBINERS, Combiner
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.structured.ir import ops
 
@@ -31,10 +35,6 @@ ROW, COLUMN = 0, 1
 
 SHARED = "rows and columns"
 """The axes that the ops of a region have in common."""
-
-
-COMBINERS = frozenset({"arith.addf", "arith.maximumf", "arith.maxnumf", "arith.minnumf"})
-"""Combining ops of reductions that kernels have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +49,12 @@ class Reduction:
 
     combine: ir.Operation
     term: ir.Value
-    init: float
+    init: float | int
+
+    @property
+    def combiner(self) -> Combiner:
+        """The forms of the combining op."""
+        return COMBINERS[self.combine.name]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class ReductionAnalysis:
       column_sizes: sizes of the reduction loops.
       loops: op -> the axis of each of its loops.
       row_operands: tensors from outside the region that have the rows and the columns.
+      contiguous_rows: adjacent rows that are adjacent in memory, too: the product of the row sizes
+        behind the last column in memory; 1 where a column is innermost.
     """
 
     group: tuple[ir.Operation, ...]
@@ -73,6 +80,17 @@ class ReductionAnalysis:
     column_sizes: tuple[int, ...]
     loops: Mapping[ir.Operation, Sequence[Axis]]
     row_operands: frozenset[ir.Value]
+    contiguous_rows: int
+
+    def accumulator(self, op: ir.Operation) -> str:
+        """The type of the accumulators of a reduction."""
+        return self.reductions[op].combiner.accumulator(ops.element_type(op.results[0]))
+
+    @property
+    def has_trailing_columns(self) -> bool:
+        """Whether all reductions are over the last loops, which are innermost in memory."""
+        kinds = [ops.iterator_types(op) for op in self.reductions]
+        return all(each == tuple(sorted(each)) for each in kinds)
 
     @property
     def num_dynamic(self) -> int:
@@ -92,7 +110,18 @@ class ReductionAnalysis:
 
 def analyze(region: ir.Operation) -> ReductionAnalysis | NoMatch | None:
     """Reads a region; None for another kind of region, or the reason why there is no kernel."""
-    group = computing(region)
+    return analyze_ops(computing(region), returned(region))
+
+
+def analyze_ops(
+    group: Sequence[ir.Operation], results: Sequence[ir.Value]
+) -> ReductionAnalysis | NoMatch | None:
+    """Reads ops that a region has, or would have; None for other ops.
+
+    Args:
+      group: the ops that compute something, in block order.
+      results: the values that the region returns.
+    """
     generics = [op for op in group if ops.is_generic(op)]
     reductions = [op for op in generics if reduces(op)]
     if not reductions or any(ops.is_contraction(op) for op in group):
@@ -100,11 +129,11 @@ def analyze(region: ir.Operation) -> ReductionAnalysis | NoMatch | None:
     if len(generics) != len(group):
         other = next(op for op in group if op not in generics)
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
-    return attempted(lambda: _analyzed(region, group, reductions), SHARED)
+    return attempted(lambda: _analyzed(group, results, reductions), SHARED)
 
 
 def _analyzed(
-    region: ir.Operation, group: list[ir.Operation], reductions: list[ir.Operation]
+    group: Sequence[ir.Operation], results: Sequence[ir.Value], reductions: list[ir.Operation]
 ) -> ReductionAnalysis | NoMatch:
     anchor = max(reductions, key=lambda op: len(ops.iterator_types(op)))
     axes, row_sizes, sizes = _rows_and_columns(anchor)
@@ -112,10 +141,11 @@ def _analyzed(
     column_sizes = tuple(size for size in sizes if size is not None)
     if column_sizes != sizes or None in row_sizes[space.groups[ROW].dynamic :]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimensions of the rows may be dynamic")
+    if 0 in (*row_sizes, *sizes):
+        raise Unsupported(f"an empty {anchor.operands[0].type}")
     loops = loop_axes(space, group, axes, anchor=anchor)
     if any(None in ops.indexing_maps(op) for op in group):
         raise Unsupported("an operand that is not indexed by loops alone")
-    results = returned(region)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
     return ReductionAnalysis(
@@ -126,6 +156,7 @@ def _analyzed(
         column_sizes,
         loops,
         frozenset(_row_operands(loops)),
+        _contiguous_rows(loops, row_sizes, column_sizes),
     )
 
 
@@ -141,7 +172,9 @@ def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
     rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
     reads = len(analysis.row_operands)
     kinds = " ".join(combiners)
-    return ReductionProblem(rows, analysis.columns, kinds, reads, len(written), 8 in written)
+    return ReductionProblem(
+        rows, analysis.columns, kinds, reads, len(written), 8 in written, analysis.contiguous_rows
+    )
 
 
 def reduces(op: ir.Operation) -> bool:
@@ -183,7 +216,8 @@ def _reduction(op: ir.Operation, axes: Sequence[Axis], num_columns: int) -> Redu
     init = ops.constant(op.operands[ops.num_inputs(op)])
     if init is None:
         raise Unsupported(f"the init of {ops.described(op)}, which is no constant")
-    return Reduction(combined[0], terms[0], float(init))
+    COMBINERS[combined[0].name].accumulator(ops.element_type(op.results[0]))
+    return Reduction(combined[0], terms[0], init)
 
 
 def _row_operands(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:
@@ -197,6 +231,29 @@ def _row_operands(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]
             if used and _has_rows(axes, index_map, all_axes):
                 found.add(value)
     return found
+
+
+def _contiguous_rows(
+    loops: Mapping[ir.Operation, Sequence[Axis]],
+    row_sizes: Sequence[int | None],
+    column_sizes: Sequence[int],
+) -> int:
+    """Rows that are adjacent in the memory of most tensors with rows and columns."""
+    all_axes = _all_axes(loops)
+    found: list[int] = []
+    for op, axes in loops.items():
+        for index_map in ops.indexing_maps(op):
+            if not _has_rows(axes, index_map, all_axes):
+                continue
+            count = 1
+            for loop in reversed(index_map or ()):
+                group, axis = (COLUMN, 0) if loop is None else axes[loop]
+                size = (row_sizes if group == ROW else column_sizes)[axis]
+                if group == COLUMN and size != 1:
+                    break
+                count *= size or 1 if group == ROW else 1
+            found.append(count)
+    return max(set(found), key=found.count, default=1)
 
 
 def _all_axes(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[Axis]:

@@ -33,6 +33,9 @@ class Distribution:
 
 def distribute(config: ReductionConfig, rows: int, columns: int, gpu: GpuDevice) -> Distribution:
     """The tiles that a configuration means for so many rows and columns."""
+    if config.block_rows:
+        width = config.block_columns or power_of_two(columns)
+        return Distribution(config.block_rows, width, config.num_warps, 1)
     cluster_size = min(gpu.max_cluster_size, -(-columns // config.max_columns_per_cta))
     width = power_of_two(-(-columns // cluster_size))
     # Each CTA has columns.

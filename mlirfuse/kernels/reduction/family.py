@@ -1,8 +1,10 @@
-"""The family of row reductions: softmax, norms, and the elementwise ops around them.
+"""The family of reductions: softmax, norms, losses, and the elementwise ops around them.
 
-  %y = flow.dispatch.region { reductions over rows, elementwise ops }
+  %y = flow.dispatch.region { reductions over the same dimensions, elementwise ops }
 becomes
   row_kernel: whole rows in registers, of a CTA or, on Hopper, of a thread block cluster
+or
+  reduction_kernel: loops over columns; several kernels where CTAs share the columns of a row
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.reduction import heuristics, rows_in_registers
+from mlirfuse.kernels.reduction import heuristics, looped, rows_in_registers
 from mlirfuse.kernels.reduction.analysis import SHARED, ReductionAnalysis, analyze, problem_of
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.targets.base import Target
@@ -22,6 +24,8 @@ def _plan(
     analysis: ReductionAnalysis, target: Target, config: ReductionConfig | None
 ) -> Plan | NoMatch | None:
     chosen = config or heuristics.choose_config(problem_of(analysis), target)
+    if chosen.block_columns:
+        return attempted(lambda: looped.plan(analysis, chosen), SHARED)
     refusal = rows_in_registers.can_run(analysis, chosen, target)
     if refusal is not None:
         return refusal

@@ -18,6 +18,7 @@ from mlirfuse.kernels.reduction.distribution import (
     distribute,
 )
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+from mlirfuse.kernels.reduction.strategies import has_cluster_forms, other_config
 from mlirfuse.targets.base import GpuDevice, Target
 
 ELEMENTS_PER_THREAD = 16
@@ -46,6 +47,8 @@ MAX_MASKED = 0.125
 def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     """The nearest measured configuration that the device can run, else the computed one."""
     gpu = gpu_of(target)
+    if (computed := other_config(problem, gpu)) is not None:
+        return computed
     return lookup.choose(
         target,
         problem,
@@ -57,7 +60,9 @@ def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
 
 def has_clusters(config: ReductionConfig, problem: ReductionProblem, gpu: GpuDevice) -> bool:
     """Whether the device has the thread block clusters that a configuration asks for, if any."""
-    return gpu.max_cluster_size > 1 or problem.columns <= config.max_columns_per_cta
+    if problem.columns <= config.max_columns_per_cta or config.block_rows:
+        return True
+    return gpu.max_cluster_size > 1 and has_cluster_forms(problem)
 
 
 def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
@@ -68,6 +73,8 @@ def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig
     spill where several tensors are read, 347 us in place of 134, and where a second sum is of
     values that the first one gives, as in layer norm: 114 us in place of 95 on an H100.
     """
+    if (other := other_config(problem, gpu_of(target))) is not None:
+        return other
     config, packed = _unpacked_config(problem, target), _packed_configs(problem, target)
     if (
         packed
@@ -92,7 +99,7 @@ def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConf
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
     """Columns of a CTA: `MAX_COLUMNS`, or less where a cluster fills the device better."""
     part = MAX_COLUMNS
-    if problem.columns <= MAX_SINGLE_COLUMNS:
+    if problem.columns <= MAX_SINGLE_COLUMNS or not has_cluster_forms(problem):
         return part
     smaller = min(part, power_of_two(problem.columns)) // 2
     while smaller >= MIN_COLUMNS_PER_CTA:
@@ -116,6 +123,8 @@ def _distribution(problem: ReductionProblem, part: int, gpu: GpuDevice) -> Distr
 
 def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
     """The configurations that the tuner measures, with the default first."""
+    if (computed := other_config(problem, gpu_of(target))) is not None:
+        return [computed]
     gpu, width = gpu_of(target), power_of_two(problem.columns)
     sizes = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MAX_TILE_ELEMENTS]
     shapes = [(tile, MAX_COLUMNS) for tile in sizes or [width]]

@@ -1,4 +1,4 @@
-"""Problem and configuration of kernels that reduce rows."""
+"""Problem and configuration of kernels that reduce rows to numbers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class ReductionProblem(Problem):
       reads: tensors of whole rows that are read.
       writes: tensors of whole rows that are written.
       narrow_result: whether one of these has elements of 8 bits.
+      contiguous_rows: adjacent rows that are adjacent in memory; 1 where columns are innermost.
     """
 
     rows: int
@@ -27,6 +28,7 @@ class ReductionProblem(Problem):
     reads: int
     writes: int
     narrow_result: bool = False
+    contiguous_rows: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns")
 
@@ -47,6 +49,10 @@ class ReductionConfig(Record):
       packed: whether registers keep nothing but the row across a reduction, in 16 bits as it was
         loaded; values computed from it are recomputed.
       evict_first: whether caches drop the loaded rows first.
+      block_rows: rows of a tile; 0 where `tile_elements` says it.
+      block_columns: columns of a tile, over which a CTA loops; 0 where the tile holds whole rows.
+      num_warps: warps of a CTA; 0 where `elements_per_thread` says it.
+      splits: CTAs that share the columns of a block of rows, and write partial results.
     """
 
     tile_elements: int
@@ -54,3 +60,7 @@ class ReductionConfig(Record):
     max_columns_per_cta: int
     packed: bool = False
     evict_first: bool = False
+    block_rows: int = 0
+    block_columns: int = 0
+    num_warps: int = 0
+    splits: int = 1

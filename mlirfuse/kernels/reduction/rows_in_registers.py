@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.codegen.element_types import HIDING, TYPES, literal
+from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     UNKNOWN_ROWS,
@@ -32,7 +32,13 @@ from mlirfuse.kernels.reduction.analysis import (
     spans_rows,
 )
 from mlirfuse.kernels.reduction.cluster_sm90 import Cluster
-from mlirfuse.kernels.reduction.distribution import Distribution, distribute, max_columns
+from mlirfuse.kernels.reduction.combiners import combined_with_init, neutral_tile
+from mlirfuse.kernels.reduction.distribution import (
+    MAX_COLUMNS,
+    Distribution,
+    distribute,
+    max_columns,
+)
 from mlirfuse.kernels.reduction.heuristics import has_clusters, packed_registers
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.schedule import late_order
@@ -45,37 +51,11 @@ REGISTER_PRESSURE = 16
 """Elements of a tile per thread from which each value is computed just before its first user."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Combiner:
-    """A reduction in a kernel's text.
-
-    Attributes:
-      form: the reduction of a tile along its columns.
-      cluster: name of the reduction over a cluster.
-      neutral: neutral element of both.
-    """
-
-    form: str
-    cluster: str
-    neutral: float
-
-
-_COMBINERS = {
-    "arith.addf": _Combiner("tl.sum({0}, 1, keep_dims=True)", "sum", 0.0),
-    "arith.maximumf": _Combiner(
-        "tl.reduce({0}, 1, library.larger, keep_dims=True)", "max", float("-inf")
-    ),
-    "arith.maxnumf": _Combiner("tl.max({0}, 1, keep_dims=True)", "maxnum", float("-inf")),
-    "arith.minnumf": _Combiner("tl.min({0}, 1, keep_dims=True)", "minnum", float("inf")),
-}
-"""Combining op of a reduction -> its forms."""
-
-
 def can_run(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> NoMatch | None:
     """Why the kernel cannot compute a region with a configuration; None if it can."""
     gpu = gpu_of(target)
     longest = max_columns(gpu)
-    if analysis.columns > longest:
+    if analysis.columns > longest or (config.block_rows and analysis.columns > MAX_COLUMNS):
         return NoMatch(
             Reason.NOT_PROFITABLE,
             f"rows of {analysis.columns} columns, more than {longest} in registers",
@@ -161,7 +141,10 @@ def _write_indices(
     is_wide = analysis.num_dynamic > 0 or analysis.rows * analysis.columns >= MAX_INDEX
     wide = ".to(tl.int64)" if is_wide else ""
     writer.line(f"row = {row}{wide} * {height} + tl.arange(0, {height})[:, None]")
-    writer.line(f"column = {first_column}tl.arange(0, {width})[None, :]")
+    # The offset of a column of several outer dimensions is as large as that of a row.
+    apart = analysis.rows * analysis.columns >= MAX_INDEX and not analysis.has_trailing_columns
+    columns = f"tl.arange(0, {width})[None, :]{'.to(tl.int64)' if apart else ''}"
+    writer.line(f"column = {first_column}{columns}")
     writer.write(tiles.space.inside(ROW, COLUMN))
     if cluster is not None:
         cluster.begin(writer)
@@ -228,22 +211,17 @@ class _RowTiles(Tiles):
 
 def _reduce(tiles: Tiles, op: ir.Operation, reduction: Reduction, cluster: Cluster | None) -> None:
     """Reduces all columns of each row."""
-    combiner, name = _COMBINERS[reduction.combine.name], reduction.combine.name
+    combiner, element = reduction.combiner, ops.element_type(op.results[0])
     arguments = [*tiles.arguments(op)[: ops.num_inputs(op)], None]
     known = tiles.body.block(
         ops.body(op), arguments, lambda loop: tiles.index(op, loop), reduction.combine
     )
-    kind = TYPES[ops.element_type(op.results[0])]
     mask = tiles.space.groups[COLUMN].mask or "column >= 0"
-    neutral = literal(combiner.neutral, "f32")
-    term = f"{known[reduction.term]}.to(tl.float32)"
-    text = combiner.form.format(f"tl.where({mask}, {term}, {neutral})")
+    neutral = neutral_tile(combiner, element)
+    term = combiner.widened(known[reduction.term], element)
+    text = combiner.tile.format(f"tl.where({mask}, {term}, {neutral})")
     if cluster is not None:
         text = cluster.all_reduce(text, combiner.cluster)
-    text = f"{text}.to({kind})"
-    if reduction.init != combiner.neutral:
-        init = literal(reduction.init, "f32")
-        function = "tl.maximum" if "max" in name else "tl.minimum"
-        text = f"({text} + {init})" if combiner.neutral == 0.0 else f"{function}({text}, {init})"
-        text = f"{text}.to({kind})"
-    tiles.define(op.results[0], tiles.body.name(text))
+    tiles.define(
+        op.results[0], tiles.body.name(combined_with_init(combiner, reduction.init, text, element))
+    )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.vector import executable
 from mlirfuse.pipelines.repeated_layers.op_parts import function_of, module_ops, parts
 from mlirfuse.pipelines.repeated_layers.shorten import NotReplicable, ShortModule
 from mlirfuse.structured.ir import ops
@@ -51,7 +52,9 @@ class PackedGlobals:
                     if symbol in self.made:
                         self.made[symbol] += (op,)
         pairs = all(len(both) == 2 for both in self.made.values())
-        if not pairs or len(held) != len(before) + 2 * len(self.made):
+        # Equal kernels of several layers are one executable, which no copy is needed of.
+        kernels = sum(op.name == executable.SOURCE and _symbol(op) not in before for op in held)
+        if not pairs or len(held) != len(before) + 2 * len(self.made) + kernels:
             raise NotReplicable
         self._function = function_of(grouped, short.symbol)
         self._layers = {symbol: _layer(short, both[1]) for symbol, both in self.made.items()}

@@ -83,8 +83,22 @@ def _is_read_outside(value: ir.Value, members: set[ir.Operation], block: ir.Bloc
     return False
 
 
-def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
-    """Whether the ops may become one dispatch region: one block, no cycle, few operands."""
+def check(
+    group: list[ir.Operation],
+    max_operands: int,
+    *,
+    any_result: bool = False,
+    on_demand: bool = False,
+) -> NoMatch | None:
+    """Whether the ops may become one dispatch region: one block, no cycle, few operands.
+
+    Args:
+      group: the ops, in block order.
+      max_operands: operands and results that a dispatch may have.
+      any_result: whether results may have more dimensions than that of the last op.
+      on_demand: whether they are for a kernel that computes a member again at the indices at which
+        a gather of the group reads it.
+    """
     block = group[0].block
     if any(op.block != block for op in group):
         return NoMatch(Reason.DIFFERENT_BLOCKS)
@@ -98,13 +112,13 @@ def check(group: list[ir.Operation], max_operands: int) -> NoMatch | None:
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {max_operands}"
         )
-    wide = wider_result(group)
+    wide = None if any_result else wider_result(group)
     if wide is not None:
         name = ops.described(wide)
         return NoMatch(
             Reason.EXTRA_USERS, f"{name} is larger than the result of the group's last op"
         )
-    gather = gather_of_member(group)
+    gather = None if on_demand else gather_of_member(group)
     if gather is not None:
         name = ops.described(gather)
         return NoMatch(Reason.INDEXING_MAP, f"{name} reads the group at computed indices")

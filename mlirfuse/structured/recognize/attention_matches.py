@@ -11,9 +11,9 @@ from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize.attention import Attention, NearAttention, find_attention
 from mlirfuse.targets.base import Target
 
-MAX_KERNEL_HEAD_SIZE = 256
-"""Largest head size of a kernel: q and the accumulators fit registers, two blocks of k and v fit
-shared memory."""
+MAX_KERNEL_HEAD_SIZE = {"f16": 256, "bf16": 256, "f32": 128}
+"""Element type -> largest head size of a kernel: q and the accumulators fit registers, two blocks
+of k and v fit shared memory. Attention with larger heads is two contractions and a softmax."""
 
 
 def match_attention(root: ir.Operation, *, masked: bool) -> Match | NoMatch | None:
@@ -86,6 +86,10 @@ def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     target, allowed = ctx.target, ctx.options
     if found.dynamic_keys and not allowed.dynamic_keys and not _may_get_kernel(found, target):
         return NoMatch(Reason.NOT_PROFITABLE, "the number of keys is dynamic; see dynamic_keys")
+    largest = MAX_KERNEL_HEAD_SIZE.get(ops.element_type(found.q.value), 0)
+    if target.kernels and not allowed.any_size and _head_size(found) > largest:
+        detail = f"heads larger than {largest} are kernels of two contractions and a softmax"
+        return NoMatch(Reason.NOT_PROFITABLE, f"{detail}; see any_size")
     multiple, max_head = target.attention_size_multiple, target.max_attention_head_size
     if allowed.any_size or target.kernels or multiple is None or max_head is None:
         return None
@@ -105,9 +109,13 @@ def profitable_attention(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def _may_get_kernel(found: Attention, target: Target) -> bool:
     """Whether a provider's kernel may replace IREE's code."""
-    heads = [found.domain.dims[d].size or 0 for d in found.head_dims]
-    narrow = ops.element_type(found.q.value) in ("f16", "bf16")
-    return target.kernels and narrow and max(heads) <= MAX_KERNEL_HEAD_SIZE
+    limit = MAX_KERNEL_HEAD_SIZE.get(ops.element_type(found.q.value), 0)
+    return target.kernels and _head_size(found) <= limit
+
+
+def _head_size(found: Attention) -> int:
+    """The larger head size; a dynamic one counts as none."""
+    return max(found.domain.dims[d].size or 0 for d in found.head_dims)
 
 
 def _between(first: ir.Operation, last: ir.Operation) -> set[ir.Operation]:

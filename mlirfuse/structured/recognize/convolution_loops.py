@@ -18,7 +18,8 @@ class ConvolutionLoops:
       image: index of the image operand.
       filter: index of the filter operand.
       m_loops: M loops, in the result's order: batch and output positions.
-      n_loop: N loop: output channels.
+      n_loop: N loop: output channels, of one group; None with a single one.
+      group_loops: loops over groups of channels, in the result's order; empty without groups.
       tap_loops: K loops over filter taps, in the filter's order.
       channel_loop: K loop over input channels; None with a single channel.
       image_dims: for each dimension of the image, the loops that index it, with their strides.
@@ -27,7 +28,8 @@ class ConvolutionLoops:
     image: int
     filter: int
     m_loops: tuple[int, ...]
-    n_loop: int
+    n_loop: int | None
+    group_loops: tuple[int, ...]
     tap_loops: tuple[int, ...]
     channel_loop: int | None
     image_dims: tuple[strided_access.StridedDim, ...]
@@ -36,7 +38,8 @@ class ConvolutionLoops:
 def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a convolution.
 
-    A contraction is a 1x1 convolution if one operand, the image, has several loops of its own.
+    A contraction is a 1x1 convolution if one operand, the image, has several loops of its own, and
+    there are no batches of both.
 
     Returns:
       The loops; a text that says why they cannot be classified; None for any other op.
@@ -61,18 +64,27 @@ def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     output_channels = [d for d in loops if d in taps and d not in read]
     reduced = [d for d in taps if d is not None and kinds[d] == "reduction"]
     alone = [dim[0][0] for dim in terms if len(dim) == 1]
-    channels = [d for d in reduced if d in alone]
-    if any(d in taps and d in read for d in loops):
-        return "a grouped convolution"
-    if len(output_channels) != 1 or any(d not in read for d in reduced) or len(channels) > 1:
+    sizes = ops.loop_sizes(op)
+    # A tap that indexes a dimension alone, over which there is one output position, is a channel
+    # as well as the channels are: the most are the channels.
+    channels = sorted((d for d in reduced if d in alone), key=lambda d: -(sizes[d] or 0))[:1]
+    groups = [d for d in loops if d in taps and d in read]
+    if groups and not is_convolution(op):
+        return "a batch of contractions"
+    if any(d not in alone for d in groups):
+        return "a filter of each output position"
+    if len(output_channels) > 1 or any(d not in read for d in reduced):
         return "a convolution without one loop each of input and output channels"
+    if not output_channels and not groups:
+        return "a convolution without output channels"
     if any(d not in (*loops, *reduced) for d in read):
         return "a reduction over a loop that the filter lacks"
     return ConvolutionLoops(
         image,
         weight,
-        tuple(d for d in loops if d in read),
-        output_channels[0],
+        tuple(d for d in loops if d in read and d not in groups),
+        output_channels[0] if output_channels else None,
+        tuple(groups),
         tuple(d for d in reduced if d not in channels),
         channels[0] if channels else None,
         terms,

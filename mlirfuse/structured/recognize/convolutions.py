@@ -75,17 +75,20 @@ class Epilogue:
         )
 
 
-def with_epilogue(convolution: ir.Operation, max_operands: int) -> Epilogue | None:
+def with_epilogue(
+    convolution: ir.Operation, max_operands: int, *, permutes: bool = False
+) -> Epilogue | None:
     """The convolution with the elementwise epilogue that can be fused with it.
 
-    None without an elementwise user, or when an intermediate value has outside users.
+    None without an elementwise user, or when an intermediate value has outside users. `permutes` is
+    that of `epilogues.epilogue`.
     """
     merged = _merged(convolution)
-    chain = epilogues.epilogue(merged or convolution, max_operands)
+    chain = epilogues.epilogue(merged or convolution, max_operands, permutes=permutes)
     if not chain:
         return None
     ordered = slices.in_order({*_broadcasts(chain), *chain})
-    return Epilogue(tuple(_init(convolution)), convolution, merged, tuple(ordered))
+    return Epilogue(tuple(initial_broadcast(convolution)), convolution, merged, tuple(ordered))
 
 
 def has_elementwise_user(convolution: ir.Operation) -> bool:
@@ -102,7 +105,7 @@ def _merged(convolution: ir.Operation) -> ir.Operation | None:
     return users[0] if merges and users[0].block == convolution.block else None
 
 
-def _init(convolution: ir.Operation) -> list[ir.Operation]:
+def initial_broadcast(convolution: ir.Operation) -> list[ir.Operation]:
     """The broadcast that initializes the accumulators, after the expand of its channels."""
     op = ops.defining_op(convolution.operands[2])
     splits: list[ir.Operation] = []

@@ -11,7 +11,9 @@ from mlirfuse.structured.expr.expressions import start
 from mlirfuse.structured.ir import analysis_cache, ops, slices
 
 
-def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
+def epilogue(
+    contraction: ir.Operation, max_operands: int, *, permutes: bool = False
+) -> list[ir.Operation]:
     """The elementwise users of the contraction that can be fused with it, in block order.
 
     Each has the contraction's iteration space and reads it at its own loops; the last one may
@@ -21,13 +23,15 @@ def epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]
     Args:
       contraction: any op with one result.
       max_operands: operands and results that a dispatch may have.
+      permutes: whether each op may permute the loops: a kernel names them, whereas IREE tiles all
+        ops of a dispatch alike.
     """
-    return list(_epilogue((contraction, max_operands)))
+    return list(_epilogue((contraction, max_operands, permutes)))
 
 
 @analysis_cache.until_change
-def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
-    contraction, max_operands = question
+def _epilogue(question: tuple[ir.Operation, int, bool]) -> list[ir.Operation]:
+    contraction, max_operands, permutes = question
     group = [contraction]
     fusable = 1
     while True:
@@ -40,9 +44,15 @@ def _epilogue(question: tuple[ir.Operation, int]) -> list[ir.Operation]:
             if len(slices.operands_of(group)) + 1 > max_operands:
                 break
             fusable = len(group)
-        if not _reads_in_place(user, group):
+        if not permutes and not _reads_in_place(user, group):
             break
     return group[1:fusable]
+
+
+def with_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
+    """The contraction with its epilogue, behind a collapse of unit dimensions if there is one."""
+    found = epilogue(contraction, max_operands) or collapsed_epilogue(contraction, max_operands)
+    return [contraction, *found]
 
 
 def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:

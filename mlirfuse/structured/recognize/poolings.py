@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from iree.compiler import ir
 
@@ -59,3 +60,27 @@ def pooling(op: ir.Operation) -> Pooling | None:
     if {loop for dim in terms for loop, _ in dim} != set(range(len(kinds))):
         return None
     return Pooling(reduced, terms, combine, parts[0])
+
+
+def widening(image: ir.Value, user: ir.Operation) -> ir.Operation | None:
+    """The cast of an image to f32 that a pooling, or its padding, alone reads; None without one.
+
+    A padding is one of zeros or infinities, which are the same in the narrower type.
+    """
+    op = ops.defining_op(image)
+    if op is None or op.block != user.block or ops.users(op.results[0]) != [user]:
+        return None
+    if not ops.is_elementwise(op) or len(op.operands) != 2 or not ops.is_generic(op):
+        return None
+    if user.name == "tensor.pad":
+        value = ops.padding_value(user)
+        number = None if value is None else ops.constant(value)
+        if number is None or (number != 0 and math.isfinite(number)):
+            return None
+    source, result = ops.indexing_maps(op)
+    body = [view.operation for view in ops.body(op).operations]
+    identity = tuple(range(len(ops.shape(image))))
+    casts = len(body) == 2 and body[0].name == "arith.extf"
+    if not casts or source != identity or result != identity:
+        return None
+    return op if body[0].operands[0] == ops.body(op).arguments[0] else None

@@ -1,4 +1,4 @@
-"""Regions of attention, in f16."""
+"""Regions of attention, in f16 or f32."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _LOOPS = "hgmndk"
 
 def module_text(problem: AttentionProblem) -> str:
     """A module whose region has the problem, with one query head for each KV head."""
-    region = RegionText()
-    scale = region.constant("0.125", "f16")
+    region, kind = RegionText(), f"f{problem.operand_bits}"
+    scale = region.constant("0.125", kind)
     heads, queries, keys, size = problem.heads, problem.queries, problem.keys, problem.head_size
-    q = region.argument((heads, 1, queries, size), "f16")
-    k, v = (region.argument((heads, keys, size), "f16") for _ in range(2))
+    q = region.argument((heads, 1, queries, size), kind)
+    k, v = (region.argument((heads, keys, size), kind) for _ in range(2))
     mask = _mask(region, problem)
     maps = ["hgmd", "hkd", "hkn", "", *(["mk"] if mask else []), "hgmn"]
     operands = [q.name, k.name, v.name, scale, *([mask.name] if mask else [])]
-    types = [q.type, k.type, v.type, "f16", *([mask.type] if mask else [])]
-    init = region.empty((heads, 1, queries, size), "f16")
+    types = [q.type, k.type, v.type, kind, *([mask.type] if mask else [])]
+    init = region.empty((heads, 1, queries, size), kind)
     out = region.define(
         "iree_linalg_ext.attention <indexing_maps = ["
         f"{', '.join(affine_map(_LOOPS, each) for each in maps)}]>"
         f" ins({', '.join(operands)} : {', '.join(types)}) outs({init.name} : {init.type}) {{\n"
         "^bb0(%s: f32):\niree_linalg_ext.yield %s : f32\n} ->",
         init.shape,
-        "f16",
+        kind,
     )
     return region.module(out)
 

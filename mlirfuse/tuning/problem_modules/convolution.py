@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
-from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, ConvolutionProblem
+from mlirfuse.kernels.convolution.problem import (
+    PACKED_CHANNELS,
+    PERSISTENT_BITS,
+    ConvolutionProblem,
+)
 from mlirfuse.tuning.problem_modules.region_text import RegionText
 
 IMAGES = 32
@@ -17,8 +21,10 @@ def module_text(problem: ConvolutionProblem) -> str:
     The first layer of a network, which has few input channels, has strides of two, others of one.
 
     Raises:
-      ValueError: the filter is no odd square.
+      ValueError: the filter is no odd square, or there are groups, or elements of f32.
     """
+    if problem.groups > 1 or problem.operand_bits != PERSISTENT_BITS:
+        raise ValueError(f"{problem.groups} groups of {problem.operand_bits} bits")
     side = math.isqrt(problem.taps)
     if side * side != problem.taps or side % 2 == 0:
         raise ValueError(f"a filter of {problem.taps} taps")

@@ -15,9 +15,12 @@ MAX_SHARED_A = 4
 
 _WEIGHTS = {4: "i4", 8: "i8"}
 
+_TYPES = {8: ("i8", "i32"), 16: ("f16", "f32"), 32: ("f32", "f32")}
+"""Width of the operands -> element types of the operands and of the accumulators."""
+
 
 def module_text(problem: MatmulProblem) -> str:
-    """A module whose region has the problem, of f16 or i8.
+    """A module whose region has the problem, of f16, f32 or i8.
 
     Up to `MAX_SHARED_A` matmuls share A; more are a batch.
 
@@ -25,7 +28,9 @@ def module_text(problem: MatmulProblem) -> str:
       ValueError: no region is known for the problem.
     """
     region = RegionText()
-    narrow, wide = ("i8", "i32") if problem.operand_bits == 8 else ("f16", "f32")
+    if problem.operand_bits not in _TYPES or (problem.prologue and problem.operand_bits == 32):
+        raise ValueError(f"a matmul of {problem.operand_bits} bits")
+    narrow, wide = _TYPES[problem.operand_bits]
     shares = problem.batch if 1 < problem.batch <= MAX_SHARED_A else 1
     count = shares * problem.accumulators
     batched = problem.batch > MAX_SHARED_A
@@ -87,11 +92,13 @@ def _contraction(
 ) -> list[Tensor]:
     """The accumulators of A times each operand."""
     add, multiply, extend = ("addi", "muli", "extsi") if wide == "i32" else ("addf", "mulf", "extf")
-    body = [f"%x = arith.{extend} %a0 : {a.element} to {wide}"]
+    factors, body = [f"%a{n}" for n in range(len(operands) + 1)], []
+    if a.element != wide:
+        body = [f"%w{f[1:]} = arith.{extend} {f} : {a.element} to {wide}" for f in factors]
+        factors = [f"%w{f[1:]}" for f in factors]
     for n in range(len(operands)):
         body += [
-            f"%y{n} = arith.{extend} %a{n + 1} : {a.element} to {wide}",
-            f"%p{n} = arith.{multiply} %x, %y{n} : {wide}",
+            f"%p{n} = arith.{multiply} {factors[0]}, {factors[n + 1]} : {wide}",
             f"%z{n} = arith.{add} %o{n}, %p{n} : {wide}",
         ]
     init = region.filled(shape, wide, "0" if wide == "i32" else "0.0")

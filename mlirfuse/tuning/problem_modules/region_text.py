@@ -79,11 +79,21 @@ class RegionText:
         )
         return made
 
-    def define(self, text: str, shape: Sequence[int], element: str) -> Tensor:
-        """The result of an op that is given as text, without its name and its result type."""
+    def define(
+        self, text: str, shape: Sequence[int], element: str, others: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """The first result of an op that is given as text, without its name and its result types.
+
+        Args:
+          text: the op.
+          shape: shape of the result.
+          element: element type of the result.
+          others: tensors of the types of the op's other results.
+        """
         made = Tensor(self._name(), tuple(shape), element)
-        self._lines.append(f"{made.name} = {text} {made.type}")
-        return made
+        types = ", ".join(each.type for each in (made, *others))
+        self._lines.append(f"{made.name}:{1 + len(others)} = {text} {types}")
+        return dataclasses.replace(made, name=f"{made.name}#0")
 
     def generic(
         self,

@@ -1,0 +1,205 @@
+"""Direct convolution of groups of few channels: one tile of the result per CTA.
+
+The columns of a tile are the innermost dimensions of the result, rows all others: positions along
+an image's width with channels first, channels with channels last. There are no matrix instructions:
+each tap is one load of a tile, coalesced as the result is; neighbouring taps overlap in the L1
+cache. The accumulators are f32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from mlirfuse.kernels.codegen.iteration_space import (
+    MAX_INDEX,
+    Axis,
+    Group,
+    Space,
+    known_product,
+    power_of_two,
+)
+from mlirfuse.kernels.codegen.loop_nest import tile_width
+from mlirfuse.kernels.codegen.tile_writer import Launch
+from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
+from mlirfuse.kernels.convolution.positions import (
+    Strides,
+    class_sizes,
+    is_exact,
+    write_positions,
+)
+from mlirfuse.kernels.convolution.problem import ConvolutionConfig
+from mlirfuse.kernels.convolution.residues import CLASS
+from mlirfuse.kernels.convolution.taps import Taps
+from mlirfuse.kernels.convolution.tile import ENTRY, Tile, tile_in
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.structured.ir import ops
+
+ROWS, COLUMNS = 0, 1
+"""The groups of the iteration space."""
+
+MIN_COLUMNS = 64
+"""Columns below which the columns of a tile span another dimension of the result."""
+
+MAX_UNROLLED = 128
+"""Taps, times channels, that are unrolled in a kernel's text; outer loops of more are loops."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Grid:
+    """The tiling of the result.
+
+    Attributes:
+      space: its rows and columns.
+      axes: loop of the convolution -> its axis.
+      strides: strides of residue classes along the axes of rows, and of columns.
+      blocks: rows and columns of a tile.
+    """
+
+    space: Space
+    axes: dict[int, Axis]
+    strides: tuple[Strides, Strides]
+    blocks: tuple[int, int]
+
+    def count(self, group: int) -> int:
+        """Positions of a residue class along a group."""
+        return known_product(class_sizes(self.space.groups[group].sizes, self.strides[group]))
+
+    @property
+    def tiles_per_row(self) -> int:
+        """Tiles along the columns."""
+        return -(-self.count(COLUMNS) // self.blocks[COLUMNS])
+
+
+def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
+    """Plans the kernel of a convolution.
+
+    Raises:
+      Unsupported, Conflict: the region has an op that the kernel cannot compute.
+    """
+    taps = Taps.of(analysis, apart=True)
+    grid = _grid(analysis, config, taps)
+    tile = tile_in(analysis, config, grid.space, grid.axes)
+    writer = tile.tiles.body.writer
+    places = _write_placement(writer, analysis, grid, taps)
+    _write_accumulation(tile, grid, taps, places)
+    tile.write_epilogue()
+    rows = Extent(
+        grid.count(ROWS),
+        grid.blocks[ROWS],
+        (0,) if analysis.is_dynamic else (),
+        grid.tiles_per_row * taps.residues.count,
+    )
+    return tile.tiles.plan(
+        ENTRY,
+        writer.lines,
+        analysis.results,
+        f"Convolution of {known_product(analysis.groups)} groups, tiles of"
+        f" {grid.blocks[ROWS]} by {grid.blocks[COLUMNS]}.",
+        launch=Launch(
+            grid=(rows, Extent(1), Extent(1)), first=(ROWS, 0), num_warps=config.num_warps
+        ),
+        problem=problem_of(analysis),
+    )
+
+
+def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
+    """The tiling of a configuration."""
+    out = [loop for loop in ops.indexing_maps(analysis.op)[2] or () if loop is not None]
+    known = ops.loop_sizes(analysis.op)
+    sizes = tuple(known[loop] for loop in out)
+    split = len(sizes) - 1
+    while split > 1 and known_product(sizes[split:]) < MIN_COLUMNS:
+        split -= 1
+    parts = (sizes[:split] or (1,), sizes[split:])
+    axes = {loop: (ROWS, n) if n < split else (COLUMNS, n - split) for n, loop in enumerate(out)}
+    strided = taps.residues.strides()
+    rows, columns = (
+        {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
+        for group in (ROWS, COLUMNS)
+    )
+    width = tile_width(known_product(class_sizes(parts[COLUMNS], columns)), config.block_n)
+    height = max(1, config.block_m * config.block_n // width)
+    if not analysis.is_dynamic:
+        height = min(height, power_of_two(known_product(class_sizes(parts[ROWS], rows))))
+    space = Space(
+        (
+            Group("row", parts[ROWS], "" if is_exact(parts[ROWS], rows, height) else "row_mask"),
+            Group(
+                "column",
+                parts[COLUMNS],
+                "" if is_exact(parts[COLUMNS], columns, width) else "column_mask",
+            ),
+        )
+    )
+    return _Grid(space, axes, (rows, columns), (height, width))
+
+
+def _write_placement(writer: Writer, analysis: Analysis, grid: _Grid, taps: Taps) -> dict[int, str]:
+    """Writes rows and columns, their masks, and the residue class of the CTA.
+
+    Returns:
+      Loop that residue classes divide -> the name of its place in the class.
+    """
+    wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
+    pid, classes = "tl.program_id(0)", taps.residues.count
+    if taps.residues.dims:
+        writer.line(f"{CLASS} = {pid} % {classes}")
+        taps.residues.write(writer)
+        pid = f"({pid} // {classes})"
+    ordinals = []
+    for group, start in (
+        (ROWS, f"{pid} // {grid.tiles_per_row}"),
+        (COLUMNS, f"{pid} % {grid.tiles_per_row}"),
+    ):
+        cast = ".to(tl.int64)" if wide and group == ROWS else ""
+        block, shape = grid.blocks[group], "[:, None]" if group == ROWS else "[None, :]"
+        ordinals.append(f"({start}){cast} * {block} + tl.arange(0, {block}){shape}")
+    found = [
+        write_positions(writer, grid.space, group, ordinals[group], grid.strides[group])
+        for group in (ROWS, COLUMNS)
+    ]
+    named = {axis: loop for loop, axis in grid.axes.items()}
+    return {
+        named[group, axis]: name for group in (ROWS, COLUMNS) for axis, name in found[group].items()
+    }
+
+
+def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int, str]) -> None:
+    """Writes the loops over taps and channels."""
+    analysis, writer = tile.analysis, tile.tiles.body.writer
+    masks = [*taps.write_origins(writer, grid.space, grid.axes, places)]
+    parts = [
+        (grid.axes[loop], known_product(ops.shape(analysis.filter)[dim + 1 :]))
+        for dim, loop in enumerate(analysis.filter_loops)
+        if loop in grid.axes and loop is not None
+    ]
+    writer.line(f"filter_offset = {grid.space.linear_index(parts)}")
+    shape = f"[{grid.blocks[ROWS]}, {grid.blocks[COLUMNS]}]"
+    writer.line(f"accumulator0 = tl.zeros({shape}, tl.float32)")
+    read = {axis[0] for axis, _ in parts}
+    mask_a = [*(group.mask for group in grid.space.groups), *masks, *taps.tap_masks("", "column")]
+    mask_b = [grid.space.groups[group].mask for group in sorted(read)] + taps.tap_masks(
+        "", "column"
+    )
+    sizes = (*taps.sizes, analysis.in_channels)
+    with contextlib.ExitStack() as loops:
+        for level, size in enumerate(sizes):
+            name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
+            unrolled = known_product(sizes[level:]) <= MAX_UNROLLED
+            kind = "tl.static_range" if unrolled else "range"
+            loops.enter_context(writer.indented(f"for {name} in {kind}({size}):"))
+        taps.write_class_taps(writer)
+        a = f"tl.load({tile.image} + (image_offset + {taps.image_offset('')}){_mask(mask_a)})"
+        b = f"tl.load({tile.filter} + (filter_offset + {taps.filter_offset('')}){_mask(mask_b)})"
+        writer.line(f"a = {a}.to(tl.float32)")
+        writer.line(f"b = {b}.to(tl.float32)")
+        writer.line("accumulator0 += a * b")
+
+
+def _mask(conditions: Sequence[str]) -> str:
+    """The mask arguments of a load; an empty condition always holds."""
+    found = " & ".join(condition for condition in conditions if condition)
+    return f", mask={found}, other=0" if found else ""

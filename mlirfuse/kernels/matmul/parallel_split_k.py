@@ -1,0 +1,139 @@
+"""Split-K over CTAs: each accumulates a part of K, and a second kernel adds the parts.
+
+matmul_kernel     scratch[split] = A[:, part] * B[part, :]
+matmul_kernel     the sum of the splits, and the epilogue
+
+With a long K and few tiles of the result most of the device would be idle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.element_types import TYPES
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.tile_writer import Launch
+from mlirfuse.kernels.matmul import tile
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
+from mlirfuse.kernels.matmul.heuristics import split_size
+from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.kernels.matmul.tile_program import ENTRY, IMPORTS, placement_of, plan_tiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.targets.base import Target
+
+MERGE_BLOCK_M, MERGE_BLOCK_N, MERGE_WARPS = 16, 64, 4
+"""A tile of the kernel that adds the parts, which is bound by memory."""
+
+_PARTS = ("*fp32",)
+"""The scratch tensor of the parts."""
+
+
+def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
+    """Whether the kernels compute a region: as `tile`, one result in f32 of a static size."""
+    return (
+        tile.can_run(analysis, config, target)
+        and analysis.accumulator_type == "f32"
+        and len(analysis.parts) == 1
+        and analysis.m is not None
+        and analysis.loops.m is not None
+        and _elements(analysis, config) < MAX_INDEX
+    )
+
+
+def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
+    """Plans both kernels."""
+    return _merge(analysis, config, _partial(analysis, config, target))
+
+
+def _elements(analysis: MatmulAnalysis, config: MatmulConfig) -> int:
+    return known_product((config.k_splits, *analysis.batch, analysis.m, analysis.n))
+
+
+def _row(analysis: MatmulAnalysis, split: str) -> str:
+    """Offsets of a tile among the elements of all parts."""
+    batches = known_product(analysis.batch)
+    return f"(({split} * {batches} + batch) * {analysis.m} + offs_m) * {analysis.n} + offs_n"
+
+
+def _mask(kernel: KernelTiles) -> str:
+    masks = [mask for mask in (kernel.mask(M), kernel.mask(N)) if mask != "None"]
+    return " & ".join(masks) or "None"
+
+
+def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
+    """The kernel whose CTAs have a part of K each."""
+    precision = dot_precision(analysis.operand_type, target)
+    kernel = kernel_tiles(analysis, config, precision=precision)
+    writer, size = kernel.tiles.body.writer, split_size(analysis.k, config)
+    writer.write(placement_of(kernel))
+    writer.line("split = tl.program_id(2)")
+    a, b, a_stride, b_stride = tile.operands(kernel, analysis.first)
+    writer.line(
+        f"accumulator = matmul.part_of_k({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
+        f"{kernel.mask(N)}, {analysis.k}, split * {size}, {size}, {config.block_m}, "
+        f"{config.block_n}, {config.block_k}, {TYPES['f32']}{precision_argument(precision)})"
+    )
+    writer.line(f"tl.store(y0 + {_row(analysis, 'split')}, accumulator, mask={_mask(kernel)})")
+    splits = -(-analysis.k // size)
+    batches = Extent(known_product(analysis.batch))
+    tiles_n = -(-analysis.n // config.block_n)
+    made = kernel.tiles.plan(
+        ENTRY,
+        writer.lines,
+        (),
+        f"Matmul of parts of {size} of K = {analysis.k}.",
+        launch=Launch(
+            grid=(Extent(analysis.m or 1, config.block_m, repeat=tiles_n), batches, Extent(splits)),
+            first=(M, 0),
+            num_warps=config.num_warps,
+            num_stages=config.num_stages,
+        ),
+        problem=None,
+        text=functools.partial(_with_scratch, name="y0", last=True),
+    )
+    arguments = (*made.program.arguments, *(("y0", kind) for kind in _PARTS))
+    rows = Extent(known_product((*analysis.batch, analysis.m)))
+    return dataclasses.replace(
+        made,
+        program=dataclasses.replace(made.program, arguments=arguments),
+        scratch=((Extent(splits), rows, Extent(analysis.n)),),
+    )
+
+
+def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Plan:
+    """The kernel that adds the parts, and computes the epilogue."""
+    merging = MatmulConfig(MERGE_BLOCK_M, MERGE_BLOCK_N, config.block_k, MERGE_WARPS, 1)
+    splits = -(-analysis.k // split_size(analysis.k, config))
+
+    def accumulate(kernel: KernelTiles, part: Part) -> None:
+        writer, shape = kernel.tiles.body.writer, [MERGE_BLOCK_M, MERGE_BLOCK_N]
+        writer.line(f"accumulator0 = tl.zeros({shape}, tl.float32)")
+        with writer.indented(f"for split in range({splits}):"):
+            offsets = _row(analysis, "split")
+            writer.line(f"accumulator0 += library.load(s0 + {offsets}, {_mask(kernel)})")
+
+    text = functools.partial(_with_scratch, name="s0", last=False)
+    made = plan_tiles(kernel_tiles(analysis, merging), accumulate, text=text)
+    arguments = (*(("s0", kind) for kind in _PARTS), *made.program.arguments)
+    program = dataclasses.replace(made.program, arguments=arguments)
+    return dataclasses.replace(made, program=program, before=partial)
+
+
+def _with_scratch(
+    entry: str,
+    arguments: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    note: str,
+    *,
+    name: str,
+    last: bool,
+) -> str:
+    """The module of a kernel with the scratch tensor as its first or last argument."""
+    scratch = [(name, kind) for kind in _PARTS]
+    all_arguments = [*arguments, *scratch] if last else [*scratch, *arguments]
+    return text_of(entry, all_arguments, lines, note, imported=IMPORTS)

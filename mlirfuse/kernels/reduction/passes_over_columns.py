@@ -1,0 +1,124 @@
+"""The passes over the columns that a region's dependent reductions need, and the ops of each.
+
+A softmax is three: the maximum, the sum of exponentials, the quotients. Values of rows alone are
+computed once, between the passes; values of columns again in each pass that needs them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis, reduces
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over the columns.
+
+    Attributes:
+      ops: ops over columns that it computes, in block order.
+      reductions: reductions that it completes.
+      stored: results with columns that it writes.
+    """
+
+    ops: tuple[ir.Operation, ...]
+    reductions: tuple[ir.Operation, ...]
+    stored: tuple[ir.Value, ...]
+
+
+class Levels:
+    """How many passes each value of a region waits for.
+
+    Attributes:
+      analysis: the region.
+      of_op: op -> reductions, one after the other, before its results are known; a reduction is
+        one of them.
+    """
+
+    def __init__(self, analysis: ReductionAnalysis) -> None:
+        self.analysis = analysis
+        self.of_op: dict[ir.Operation, int] = {}
+        owners = {value: op for op in analysis.group for value in op.results}
+        self._producers = {
+            op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
+        }
+        for op in analysis.group:
+            before = max((self.of_op[p] for p in self._producers[op]), default=0)
+            self.of_op[op] = before + reduces(op)
+
+    @property
+    def depth(self) -> int:
+        """The longest chain of reductions."""
+        return max(self.of_op[op] for op in self.analysis.reductions)
+
+    def has_columns(self, op: ir.Operation) -> bool:
+        """Whether an op computes a value for each column."""
+        return not reduces(op) and any(g == COLUMN for g, _ in self.analysis.loops[op])
+
+    def of_rows(self, level: int) -> list[ir.Operation]:
+        """The ops over rows alone that a level completes, in block order."""
+        return [
+            op
+            for op in self.analysis.group
+            if self.of_op[op] == level and not reduces(op) and not self.has_columns(op)
+        ]
+
+    def reductions(self, level: int) -> list[ir.Operation]:
+        """The reductions of a level."""
+        return [op for op in self.analysis.reductions if self.of_op[op] == level]
+
+    def stored(self, level: int) -> list[ir.Value]:
+        """The results with columns that a level completes."""
+        return [
+            value
+            for value in self.analysis.results
+            if self.has_columns(value.owner.operation)
+            and self.of_op[value.owner.operation] == level
+        ]
+
+    def pass_of(self, reductions: Sequence[ir.Operation], stored: Sequence[ir.Value]) -> Pass:
+        """The pass that completes some reductions and writes some results."""
+        return Pass(
+            tuple(self._columns_for([*reductions, *(v.owner.operation for v in stored)])),
+            tuple(reductions),
+            tuple(stored),
+        )
+
+    def needed(self, wanted: Iterable[ir.Operation], known: int) -> set[ir.Operation]:
+        """The ops that some ops are computed from, and these.
+
+        Args:
+          wanted: the ops.
+          known: the level up to which reductions are known.
+        """
+        found: set[ir.Operation] = set()
+        work = list(wanted)
+        while work:
+            op = work.pop()
+            if op not in found and not (reduces(op) and self.of_op[op] <= known):
+                found.add(op)
+                work += self._producers[op]
+        return found
+
+    def _columns_for(self, wanted: Iterable[ir.Operation]) -> list[ir.Operation]:
+        """The ops over columns that these read or are."""
+        needed: set[ir.Operation] = set()
+        work = [op for op in wanted if self.has_columns(op)]
+        work += [p for op in wanted if reduces(op) for p in self._producers[op]]
+        while work:
+            op = work.pop()
+            if op not in needed and self.has_columns(op):
+                needed.add(op)
+                work += self._producers[op]
+        return [op for op in self.analysis.group if op in needed]
+
+
+def _read(op: ir.Operation) -> list[ir.Value]:
+    """The operands of an op that its body reads."""
+    arguments = ops.body(op).arguments
+    pairs = zip(op.operands, arguments, strict=True)
+    return [value for value, argument in pairs if list(argument.uses)]

@@ -1,0 +1,114 @@
+"""Computed configurations: whole rows in registers, or loops over their columns.
+
+`default_config` of `heuristics` distributes rows whose columns are contiguous and fit registers.
+This module decides about all others:
+
+    columns innermost, more than registers hold, or few rows of which little is left:  loop
+    rows innermost, one pass and no result with columns:                               loop
+    rows innermost, else: tiles of all columns, as many contiguous rows as fit registers; or loop
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.reduction.combiners import COMBINERS
+from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS, max_columns
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+from mlirfuse.targets.base import GpuDevice
+
+LOOP_ELEMENTS_PER_THREAD = 16
+"""Elements of a tensor that a thread loads in one iteration: 32 bytes of f16, 64 of f32."""
+
+LOOP_WARPS = 8
+
+CONTIGUOUS_ROWS = 64
+"""Rows of a tile whose rows are contiguous: 128 bytes of f16."""
+
+MIN_CONTIGUOUS_ROWS = 16
+"""The same where all columns are in registers: 32 bytes of f16, one sector."""
+
+TILE_ELEMENTS_PER_THREAD = 32
+"""Elements of a tile with all columns, in a thread."""
+
+TILE_ELEMENTS = 16384
+"""Elements of such a tile that leave room for the registers of a second CTA."""
+
+CTAS_PER_SM = 6
+"""CTAs of `LOOP_WARPS` warps whose loads keep the memory of an SM busy."""
+
+MAX_SPLITS = 1024
+"""Partial results that one CTA combines."""
+
+MIN_ITERATIONS = 2
+"""Iterations of a split at least."""
+
+MIN_SPLIT_COLUMNS = 8192
+"""Columns up to which the CTA of a row is never too few."""
+
+
+def has_cluster_forms(problem: ReductionProblem) -> bool:
+    """Whether the CTAs of a cluster can reduce together: by combiners of floats."""
+    return all(COMBINERS[name].cluster for name in problem.combiners.split())
+
+
+def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
+    """The configuration of a problem that is not one of rows in registers; None where it is."""
+    if problem.contiguous_rows > 1:
+        streams = problem.writes == 0 and len(problem.combiners.split()) == 1
+        found = None if streams else _all_columns(problem, gpu)
+        return found or _loop(problem, gpu)
+    longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
+    few = problem.rows * gpu.max_cluster_size < gpu.num_sms and problem.writes == 0
+    if problem.columns > longest or (few and problem.columns > MIN_SPLIT_COLUMNS):
+        return _loop(problem, gpu)
+    return None
+
+
+def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
+    """Tiles with all columns and some contiguous rows; None where registers do not hold them."""
+    width = power_of_two(problem.columns)
+    height = min(CONTIGUOUS_ROWS, power_of_two(problem.rows))
+    least = min(MIN_CONTIGUOUS_ROWS, height)
+    while height > least and (
+        height * width > TILE_ELEMENTS or problem.rows < height * gpu.num_sms
+    ):
+        height //= 2
+    tile = height * width
+    threads = tile // TILE_ELEMENTS_PER_THREAD
+    if threads > 1024 or (problem.rows * MIN_ITERATIONS < height * gpu.num_sms and width > 1024):
+        return None
+    num_warps = max(1, threads // gpu.warp_size)
+    return ReductionConfig(
+        tile, TILE_ELEMENTS_PER_THREAD, MAX_COLUMNS, block_rows=height, num_warps=num_warps
+    )
+
+
+def _loop(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
+    """A loop over tiles, and the CTAs that share the columns of a row."""
+    tile = LOOP_WARPS * gpu.warp_size * LOOP_ELEMENTS_PER_THREAD
+    if problem.reads > 1:
+        tile //= 2
+    if problem.contiguous_rows > 1:
+        run = power_of_two(problem.contiguous_rows)
+        height = min(CONTIGUOUS_ROWS, power_of_two(problem.rows))
+        height = min(height, max(run, MIN_CONTIGUOUS_ROWS // 2)) if run < height else height
+        width = min(tile // height, power_of_two(problem.columns))
+    else:
+        width = min(tile, power_of_two(problem.columns))
+        height = min(max(1, tile // width), power_of_two(problem.rows))
+    num_warps = height * width // (gpu.warp_size * LOOP_ELEMENTS_PER_THREAD)
+    num_warps = min(LOOP_WARPS, max(1, num_warps))
+    num_ctas = -(-problem.rows // height)
+    splits = 1
+    if num_ctas < 2 * gpu.num_sms:
+        wanted = CTAS_PER_SM * gpu.num_sms // num_ctas
+        splits = max(1, min(wanted, problem.columns // (MIN_ITERATIONS * width), MAX_SPLITS))
+    return ReductionConfig(
+        height * width,
+        LOOP_ELEMENTS_PER_THREAD,
+        MAX_COLUMNS,
+        block_rows=height,
+        block_columns=width,
+        num_warps=num_warps,
+        splits=splits,
+    )

@@ -1,0 +1,369 @@
+"""Scans block by block: each CTA walks along the scanned dimension and carries the last result.
+
+For few and long scans the dimension is split: a kernel combines the elements of each segment, and
+the CTAs of a second one begin with the total of the segments before theirs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.demand_writer import ALWAYS, Demand
+from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS, TYPES, WIDE, literal
+from mlirfuse.kernels.codegen.indices import Index, axis_of, linear, parts
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, power_of_two
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.scalar_ops import Body
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
+from mlirfuse.kernels.plan import Extent, Plan
+from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, problem_of
+from mlirfuse.kernels.scan.problem import ScanConfig
+from mlirfuse.structured.ir import ops
+
+_SCRATCH_TYPES = {"tl.float32": "f32", "tl.int32": "i32", "tl.int64": "i64"}
+"""Type of an accumulator -> the element type of scratch memory that holds it."""
+
+ENTRY, TOTALS_ENTRY = "scan_kernel", "scan_totals_kernel"
+
+OUTER, SCANNED, INNER = 0, 1, 2
+"""The groups of the iteration space."""
+
+NUM_STAGES = 3
+"""Depth of the software pipeline of loads along the scanned dimension."""
+
+
+def plan(analysis: ScanAnalysis, config: ScanConfig) -> Plan | NoMatch:
+    """Plans the kernels of a region, or the reason why there are none."""
+    return attempted(lambda: _planned(analysis, config), SHARED)
+
+
+def _planned(analysis: ScanAnalysis, config: ScanConfig) -> Plan:
+    kernel = _Kernel(analysis, config)
+    if kernel.segments == 1:
+        return kernel.scans(None)
+    return kernel.scans(kernel.totals())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kernel:
+    """The kernels of a scan.
+
+    Attributes:
+      analysis: the region.
+      config: tiles.
+    """
+
+    analysis: ScanAnalysis
+    config: ScanConfig
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether the scanned dimension is contiguous: a tile has scans as rows."""
+        return self.inner == 1
+
+    @property
+    def outer(self) -> int:
+        return math.prod(self.analysis.sizes[: self.analysis.axis])
+
+    @property
+    def columns(self) -> int:
+        return self.analysis.sizes[self.analysis.axis]
+
+    @property
+    def inner(self) -> int:
+        return math.prod(self.analysis.sizes[self.analysis.axis + 1 :])
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a scan."""
+        return -(-self.columns // self.config.block_columns)
+
+    @property
+    def blocks_per_segment(self) -> int:
+        """Blocks of a segment; the last one may have fewer."""
+        wanted = self.config.segments if self._scratch_type else 1
+        return -(-self.blocks // min(wanted, self.blocks))
+
+    @property
+    def segments(self) -> int:
+        return -(-self.blocks // self.blocks_per_segment)
+
+    @property
+    def _scratch_type(self) -> str:
+        """The element type of totals in scratch memory; empty where it holds none."""
+        kind = WIDE.get(ops.element_type(self.analysis.scan.results[0]), "")
+        return _SCRATCH_TYPES.get(kind, "")
+
+    @property
+    def lanes(self) -> int:
+        """Scans along the tile's other dimension."""
+        return self.outer if self.in_rows else self.inner
+
+    @property
+    def lane_tiles(self) -> int:
+        return -(-self.lanes // self.config.block_lanes)
+
+    @property
+    def wide(self) -> bool:
+        """Whether indices have 64 bits."""
+        read = [v for op in self.analysis.group for v in op.operands if ops.ranked(v) is not None]
+        counts = [ops.num_elements(v) for v in (*read, *self.analysis.results)]
+        return max(counts) >= MAX_INDEX
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of a tile that is scanned."""
+        return int(self.in_rows)
+
+    def shape(self, columns: int) -> str:
+        """The shape of a tile with so many columns."""
+        lanes = self.config.block_lanes
+        return f"[{lanes}, {columns}]" if self.in_rows else f"[{columns}, {lanes}]"
+
+    def tiles(self) -> Tiles:
+        """The tiles of a kernel, with the indices that do not depend on the block."""
+        sizes, axis = self.analysis.sizes, self.analysis.axis
+        lane_mask = "lane_mask" if self.lanes % self.config.block_lanes else ""
+        outer = Group("lane", sizes[:axis], lane_mask)
+        inner = Group("inner", sizes[axis + 1 :])
+        if not self.in_rows:
+            outer, inner = Group("outer", sizes[:axis]), Group("lane", sizes[axis + 1 :], lane_mask)
+        masked = "column_mask" if self.columns % self.config.block_columns else ""
+        space = Space((outer, Group("column", sizes[axis : axis + 1], masked), inner))
+        short = all(ops.element_type(value) in HIDING for value in self.analysis.results)
+        types = {**WIDE, "index": TYPES["i64" if self.wide else "i32"]}
+        tiles = Tiles(space, {}, types, short=short)
+        writer = tiles.body.writer
+        writer.line(f"pid = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
+        lanes, at = self.config.block_lanes, "[:, None]" if self.in_rows else "[None, :]"
+        first = "pid" if self.in_rows else f"(pid % {self.lane_tiles})"
+        if self.in_rows:
+            writer.line("inner = 0")
+        else:
+            writer.line(f"outer = pid // {self.lane_tiles}")
+        writer.line(f"lane = {first} * {lanes} + tl.arange(0, {lanes}){at}")
+        if lane_mask:
+            writer.line(f"lane_mask = lane < {self.lanes}")
+        return tiles
+
+    def columns_of(self, block: str) -> list[str]:
+        """The lines that compute the columns of a block.
+
+        A reversed scan has its last columns in the first block; what is out of bounds is what it
+        reaches last.
+        """
+        size, at = self.config.block_columns, "[None, :]" if self.in_rows else "[:, None]"
+        arange = f"tl.arange(0, {size}){at}"
+        if self.analysis.reversed:
+            lines = [f"column = {self.columns} - ({block} + 1) * {size} + {arange}"]
+            condition = "column >= 0"
+        else:
+            lines = [f"column = {block} * {size} + {arange}"]
+            condition = f"column < {self.columns}"
+        return [*lines, f"column_mask = {condition}"] if self.columns % size else lines
+
+    def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        """An index in axes of the results, as one in axes of the groups."""
+        found: list[Index] = []
+        for part in index:
+            axis = axis_of(part)
+            assert axis is not None
+            _, step, start = parts(part)
+            found.append(linear(self.axis(axis[1]), step, start))
+        return tuple(found)
+
+    def axis(self, axis: int) -> Axis:
+        """The group and position of an axis of the results."""
+        scanned = self.analysis.axis
+        if axis < scanned:
+            return OUTER, axis
+        return (SCANNED, 0) if axis == scanned else (INNER, axis - scanned - 1)
+
+    def scanned(self, tiles: Tiles, demand: Demand) -> str:
+        """The elements that are scanned, shifted by one for an exclusive scan."""
+        scan, index = self.analysis.scan, self.index(self.analysis.index)
+        value = scan.operands[0]
+        if self.analysis.inclusive:
+            found = demand.value(value, index)
+        else:
+            dim = self.analysis.dimension
+            shifted = (*index[:dim], linear(index[dim], 1, -1), *index[dim + 1 :])
+            sizes = ops.shape(value)
+            starts = [int(n == dim) for n in range(len(sizes))]
+            rest = [(size or 0) - start for size, start in zip(sizes, starts, strict=True)]
+            initial = ops.constant(scan.operands[2])
+            assert initial is not None
+            body = tiles.body
+            fill = literal(initial, ops.element_type(value), body.types)
+            box = demand.box(index, starts, rest, sizes)
+            found = demand.chosen(box, ALWAYS, (value, shifted), fill)
+        kind = WIDE[ops.element_type(value)]
+        shape = self.shape(self.config.block_columns)
+        return tiles.body.name(f"tl.broadcast_to({found}, {shape}).to({kind})")
+
+    def block(self, tiles: Tiles, demand: Demand) -> str:
+        """The scan of one block."""
+        reverse = ", reverse=True" if self.analysis.reversed else ""
+        text = f"tl.associative_scan({self.scanned(tiles, demand)}, {self.dimension}, combine"
+        return tiles.body.name(f"{text}{reverse})")
+
+    def last(self, tile: str, kind: str) -> str:
+        """The elements of a tile that the scan reaches last."""
+        size, at = self.config.block_columns, "[None, :]" if self.in_rows else "[:, None]"
+        last = 0 if self.analysis.reversed else size - 1
+        chosen = f"tl.where(tl.arange(0, {size}){at} == {last}, {tile}, 0)"
+        return f"tl.sum({chosen}, {self.dimension}, keep_dims=True).to({kind})"
+
+    def scans(self, before: Plan | None) -> Plan:
+        """The kernel that writes the results.
+
+        Args:
+          before: the kernel that computes the totals of segments; None for one segment.
+        """
+        tiles = self.tiles()
+        writer = tiles.body.writer
+        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        segmented, whole = before is not None, self.blocks == 1
+        if segmented:
+            writer.write(self._prefix(kind))
+            first = f"tl.program_id(1) * {self.blocks_per_segment}"
+            last = f"tl.minimum({first} + {self.blocks_per_segment}, {self.blocks})"
+        elif not whole:
+            writer.line(f"carry = tl.zeros({self.shape(1)}, {kind})")
+            first, last = "0", str(self.blocks)
+        if whole:
+            writer.write(self.columns_of("0"))
+            self._results(tiles, carried="")
+        else:
+            header = f"for block in tl.range({first}, {last}, num_stages={NUM_STAGES}):"
+            with writer.indented(header):
+                writer.write(self.columns_of("block"))
+                scanned = self._results(tiles, carried="block > 0")
+                writer.line(f"carry = {self.last(scanned, kind)}")
+        extent = Extent(self.outer if not self.in_rows else 1, repeat=self.lane_tiles)
+        note = f"Blocks of {self.config.block_columns} by {self.config.block_lanes}."
+        found = tiles.plan(
+            ENTRY,
+            writer.lines,
+            self.analysis.results,
+            note,
+            launch=Launch(
+                grid=(extent, Extent(self.segments), Extent(1)),
+                first=(SCANNED, 0),
+                num_warps=self.config.num_warps,
+                num_stages=NUM_STAGES,
+            ),
+            problem=problem_of(self.analysis),
+            text=functools.partial(
+                _text,
+                self._combine(),
+                ("s0", POINTERS[self._scratch_type]) if segmented else None,
+            ),
+        )
+        if before is None:
+            return found
+        scratch = ("s0", POINTERS[self._scratch_type])
+        program = dataclasses.replace(found.program, arguments=(scratch, *found.program.arguments))
+        return dataclasses.replace(found, program=program, before=before)
+
+    def _results(self, tiles: Tiles, carried: str) -> str:
+        """Scans a block and writes the results; returns the scan."""
+        demand = Demand(tiles, self.analysis.group)
+        scanned = self.block(tiles, demand)
+        if carried:
+            scanned = tiles.body.name(f"tl.where({carried}, combine(carry, {scanned}), {scanned})")
+        demand.define(self.analysis.scan.results[0], self.index(self.analysis.index), scanned)
+        axes = tuple(self.axis(axis) for axis in range(len(self.analysis.sizes)))
+        for number, value in enumerate(self.analysis.results):
+            tiles.define(value, demand.value(value, axes))
+            tiles.store(f"y{number}", value, axes)
+        return scanned
+
+    def _row_of(self, segment: str) -> str:
+        """Pointers to the totals of a segment, of all scans of a tile."""
+        row = "lane" if self.in_rows else f"(outer * {self.inner} + lane)"
+        return f"({segment}) * {self.outer * self.inner} + {row}"
+
+    def _prefix(self, kind: str) -> list[str]:
+        """The lines that compute the total of the segments before this one."""
+        size, at = power_of_two(self.segments), "[None, :]" if self.in_rows else "[:, None]"
+        reached = "segment < tl.program_id(1)"
+        mask = f"({reached}) & lane_mask" if self.lanes % self.config.block_lanes else reached
+        chosen = "tl.where(segment == tl.program_id(1) - 1, totals, 0)"
+        return [
+            f"segment = tl.arange(0, {size}){at}",
+            f"totals = tl.load(s0 + {self._row_of('segment')}, mask={mask}, other=0)",
+            f"totals = tl.associative_scan(totals.to({kind}), {self.dimension}, combine)",
+            f"carry = tl.sum({chosen}, {self.dimension}, keep_dims=True).to({kind})",
+        ]
+
+    def totals(self) -> Plan:
+        """The kernel that combines the elements of each segment but the last."""
+        tiles = self.tiles()
+        writer = tiles.body.writer
+        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        writer.line(f"carry = tl.zeros({self.shape(1)}, {kind})")
+        per_segment = self.blocks_per_segment
+        writer.line(f"first = tl.program_id(1) * {per_segment}")
+        with writer.indented(
+            f"for block in tl.range(first, first + {per_segment}, num_stages={NUM_STAGES}):"
+        ):
+            writer.write(self.columns_of("block"))
+            scanned = self.scanned(tiles, Demand(tiles, self.analysis.group))
+            order = tiles.body.name(
+                f"tl.reduce({scanned}, {self.dimension}, combine, keep_dims=True)"
+            )
+            writer.line(f"carry = tl.where(block > first, combine(carry, {order}), {order})")
+        mask = ", mask=lane_mask" if self.lanes % self.config.block_lanes else ""
+        writer.line(f"tl.store(y0 + {self._row_of('tl.program_id(1)')}, carry{mask})")
+        extent = Extent(self.outer if not self.in_rows else 1, repeat=self.lane_tiles)
+        total = ("y0", POINTERS[self._scratch_type])
+        found = tiles.plan(
+            TOTALS_ENTRY,
+            writer.lines,
+            (),
+            "Totals of segments.",
+            launch=Launch(
+                grid=(extent, Extent(self.segments - 1), Extent(1)),
+                first=(SCANNED, 0),
+                num_warps=self.config.num_warps,
+                num_stages=NUM_STAGES,
+            ),
+            problem=None,
+            text=functools.partial(_text, self._combine(), None, results=(total,)),
+        )
+        program = dataclasses.replace(found.program, arguments=(*found.program.arguments, total))
+        shape = (Extent(self.segments - 1), Extent(self.outer * self.inner))
+        types = (self._scratch_type,)
+        return dataclasses.replace(found, program=program, scratch=(shape,), scratch_types=types)
+
+    def _combine(self) -> str:
+        """The function that combines two elements, the earlier one first."""
+        block = self.analysis.scan.regions[0].blocks[0]
+        body = Body(WIDE)
+        known = body.block(block, ["a", "b"], lambda loop: "")
+        (yielded,) = list(block.operations)[-1].operation.operands
+        # It is called with scalars.
+        lines = [line.replace("tl.full([1, 1],", "tl.full([],") for line in body.writer.lines]
+        lines.append(f"return {known[yielded]}")
+        return "\n".join(
+            ["@triton.jit", "def combine(a, b):", *(f"    {n}" for n in lines), "\n\n"]
+        )
+
+
+def _text(
+    combine: str,
+    scratch: tuple[str, str] | None,
+    entry: str,
+    arguments: list[tuple[str, str]],
+    lines: list[str],
+    note: str,
+    results: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The module of a kernel with its combining function, and tensors of totals."""
+    given = [*([scratch] if scratch else []), *arguments, *results]
+    return text_of(entry, given, lines, note, functions=combine)

@@ -1,0 +1,123 @@
+"""Group ops that move data with the elementwise ops around them, for a kernel.
+
+    %a = linalg.generic {sin} ins(%x)                  tensor<MxAxT>
+    %i = tensor.insert_slice %a into %empty[0, 0]      tensor<Mx(A+B)xT>
+    %c = tensor.insert_slice %z into %i[0, A]
+    %y = linalg.generic {relu} ins(%c)
+  becomes
+    %y = flow.dispatch.region { all of it }
+
+Root: the last of a chain of paddings, concatenations (`tensor.concat`, or insertions into an empty
+tensor) and slices, of which a slice alone is one only with strides or where it is not contiguous.
+Elementwise producers and further moves that only the group uses join it, and so does the
+elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
+
+A concatenation of tensors in memory is left to `concat_triton_kernel`, one whose largest part a
+group computes to `concat_fusion`, and a padding of what a group computes to `pad_fusion`: the group
+writes in place. A padding that a convolution or a pooling reads is left to it. Nothing is grouped
+where Triton is missing.
+
+IREE 3.13.0 copies each part in a dispatch of its own, which reads and writes single elements.
+Source: fusion of concatenations and paddings, as in torch.compile.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
+from mlirfuse.kernels.pointwise import profitability
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
+from mlirfuse.structured.recognize import epilogues, gathers
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the last move of a chain."""
+    value = root.results[0]
+    users = ops.users(value)
+    if not triton_compiler.supports(ctx.target) or ops.in_region(root) or not users:
+        return None
+    if None in ops.shape(value) or not ops.shape(value) or _is_view(root):
+        return None
+    if len(users) == 1 and users[0].name in MOVEMENTS and users[0].block == root.block:
+        return None  # that one is the root
+    if any(u.name == "tensor.insert_slice" and u.operands[1] == value for u in users):
+        return None
+    if any(_takes_padding(u) for u in users):
+        return None
+    chain = epilogues.epilogue(root, ctx.target.max_operands)
+    refusal: NoMatch | None = None
+    for after in [chain, []] if chain else [[]]:
+        group = _with_producers([root, *after])
+        if all(op.name == "tensor.insert_slice" for op in group):
+            return None  # left to `concat_triton_kernel`
+        refusal = slices.check(
+            group, ctx.target.max_operands, on_demand=True
+        ) or profitability.refusal(group, ctx.target)
+        if refusal is None:
+            return Match(root, tuple(group))
+    return refusal
+
+
+def _is_view(op: ir.Operation) -> bool:
+    """Whether an op is a slice of adjacent elements, or one that its users read in place."""
+    if op.name != "tensor.extract_slice":
+        return False
+    boxes, source = ops.static_slice(op), ops.shape(op.operands[0])
+    users = ops.users(op.results[0])
+    if any(ops.is_elementwise(user) or user.name == ops.REGION for user in users):
+        return True
+    if boxes is None:
+        return ops.has_unit_strides(op)
+    partial = [n for n, (_, size) in enumerate(boxes) if size != source[n]]
+    # All dimensions before the last one that is not whole have one element.
+    return all(boxes[n][1] == 1 for n in range(partial[-1])) if partial else True
+
+
+def _takes_padding(op: ir.Operation) -> bool:
+    """Whether an op in no group reads a window of its operand."""
+    return fusable_neighbors.is_compute(op) or op.name.startswith("linalg.pooling")
+
+
+def _with_producers(users: list[ir.Operation]) -> list[ir.Operation]:
+    """The ops, with the elementwise ops and moves that only they use."""
+
+    def accepts(op: ir.Operation) -> bool:
+        if ops.in_region(op) or None in ops.shape(op.results[0]):
+            return False
+        if op.name in MOVEMENTS:
+            return True
+        if not ops.is_elementwise(op) or fusable_neighbors.is_epilogue_of_compute(op):
+            return False
+        return gathers.is_gather(op) or fusable_neighbors.has_scalar_body(op)
+
+    return slices.in_order([*slices.exclusive_producers(users, accepts), *users])
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Leaves parts that a group can write in place to it."""
+    parts = [
+        value
+        for op in match.ops
+        if op.name in ("tensor.pad", "tensor.concat", "tensor.insert_slice")
+        for value in (op.operands if op.name == "tensor.concat" else [op.operands[0]])
+    ]
+    if not parts:
+        return None
+    largest = max(parts, key=ops.num_elements)
+    owner = ops.defining_op(largest)
+    if owner is not None and owner.name == ops.REGION and len(ops.users(largest)) == 1:
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "the group that computes it writes in place")
+    return None
+
+
+PASS = passes.group_pass(
+    name="movement_fusion",
+    summary="Paddings, concatenations and slices with elementwise neighbors, for a kernel",
+    roots=("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.pad"),
+    match=match,
+    legal=legal,
+    computes_on_demand=True,
+)
