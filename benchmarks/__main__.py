@@ -1,6 +1,7 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks gpu`, `gpu_check` and `conformance` have switches of their own.
+`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance` and `breadth` have switches of their
+own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ GPU_CHECK = "gpu_check"
 
 CONFORMANCE = "conformance"
 
+BREADTH = "breadth"
+
+CPU = "cpu"
+
 _log = logging.getLogger("benchmarks")
 
 
@@ -39,9 +44,18 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.conformance import run as conformance
 
         return conformance.main(arguments[1:])
+    if arguments[:1] == [BREADTH]:
+        from benchmarks.breadth import run as breadth
+
+        return breadth.main(arguments[1:])
+    if arguments[:1] == [CPU]:
+        from benchmarks.cpu import measure as cpu
+
+        return cpu.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "suite", choices=[*dict.fromkeys((*SUITES, GPU, GPU_CHECK, CONFORMANCE)), "docs"]
+        "suite",
+        choices=[*dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH)), "docs"],
     )
     parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(

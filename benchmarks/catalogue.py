@@ -230,8 +230,11 @@ class _Trial:
 
     def outcomes(self, chosen: list[Example]) -> dict[str, str]:
         """Element types -> `yes`, the reason for a refusal, or `-`."""
-        target = self.compiler.target
-        if PASSES[self.name].feature == "kernels" and not triton_compiler.supports(target):
+        target, fusion = self.compiler.target, PASSES[self.name]
+        built = target.name in fusion.targets and (
+            target.cpu is not None or triton_compiler.supports(target)
+        )
+        if fusion.feature == "kernels" and not built:
             # Kernel passes record no decision there.
             refusal = f"{Reason.TARGET_UNSUPPORTED.code}: no kernels are built for {target}"
             return {e.types: refusal for e in chosen}
@@ -274,11 +277,11 @@ class _Trial:
                 break
         unfused = self.folder / "input.mlirbc"
         before = self.compiler.count(unfused, self.folder)
-        after = self.compiler.generate(
+        made = self.compiler.generate(
             grouped.path, self.folder / "out.vmfb", fused=True, data_tiling=grouped.hinted
         )
         return {
-            "dispatches": [before, after],
+            "dispatches": [before, made.dispatches],
             "bytes": [_traffic(unfused), _traffic(grouped.path)],
         }
 

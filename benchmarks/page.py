@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from benchmarks import results
+from benchmarks.breadth import report
+from benchmarks.cpu import record as cpu_record
+from benchmarks.cpu import report as cpu_report
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError
 
@@ -33,6 +37,10 @@ def render(folder: Path = results.FOLDER) -> str:
       MlirfuseError: a suite has no saved results.
     """
     parts = [_INTRODUCTION]
+    breadth = folder / report.FILE
+    if breadth.exists():
+        parts.append(report.markdown(json.loads(breadth.read_text("utf-8"))))
+    parts += filter(None, [cpu_report.markdown(cpu_record.load_all(folder))])
     for name, suite in SUITES.items():
         measured = results.load(name, folder)
         if measured.quick or not measured.complete:

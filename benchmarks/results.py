@@ -84,7 +84,7 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         kind = "json" if self.complete and not self.quick else "partial.json"
         path = folder / f"{self.suite}.{kind}"
-        path.write_text(json.dumps(_rounded(dataclasses.asdict(self)), indent=1) + "\n", "utf-8")
+        path.write_text(json.dumps(rounded(dataclasses.asdict(self)), indent=1) + "\n", "utf-8")
         return path
 
 
@@ -162,12 +162,12 @@ def _fields(cpuinfo: str) -> Mapping[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """The value with floats rounded to four significant digits: the rest is noise."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
+        return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_rounded(part) for part in value]
+        return [rounded(part) for part in value]
     return value

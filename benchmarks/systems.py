@@ -100,8 +100,13 @@ def prepare(module: torch.nn.Module, inputs: Inputs, *, target: str = "cpu") -> 
     )
 
 
+def with_data_tiling(target: Target) -> Target:
+    """The target with the best flags of stock IREE."""
+    return dataclasses.replace(target, flags=(*target.flags, BEST_STOCK_FLAG))
+
+
 def _stock_best(module: torch.nn.Module, inputs: Inputs, target: Target) -> Call:
-    tiled = dataclasses.replace(target, flags=(*target.flags, BEST_STOCK_FLAG))
+    tiled = with_data_tiling(target)
     return mlirfuse.compile(module, inputs, target=tiled, stock=True, cache=False)
 
 

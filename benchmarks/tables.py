@@ -29,10 +29,10 @@ class Table:
     rows: Sequence[Sequence[str]]
     words: int = 1
 
-    def markdown(self) -> str:
-        """The table as a section of a page."""
+    def markdown(self, level: int = 2) -> str:
+        """The table as a section of a page, with a heading of a level."""
         lines = [
-            f"## {self.title}\n",
+            f"{'#' * level} {self.title}\n",
             f"{self.text}\n",
             _line(self.header),
             _line(["---"] * self.words + ["---:"] * (len(self.header) - self.words)),

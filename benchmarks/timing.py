@@ -99,21 +99,30 @@ def interleave(
       clock: current time in seconds.
       sleep: pauses for a time in seconds.
     """
-    calls = {name: _warm(call, clock, sleep) for name, call in systems.items()}
+    calls = {name: warm(call, clock, sleep) for name, call in systems.items()}
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     names = list(systems)
     for turn in range(rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
             sleep(PAUSE_SECONDS)
-            systems[name]()
-            times = [_once(systems[name], clock) for _ in range(calls[name])]
-            seconds[name].append(statistics.median(times))
+            seconds[name].append(statistics.median(turn_times(systems[name], calls[name], clock)))
     return Samples(seconds)
 
 
-def _warm(
-    call: Callable[[], object], clock: Callable[[], float], sleep: Callable[[float], None]
+def turn_times(
+    call: Callable[[], object], calls: int, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """One untimed call, and the times of `calls` more in seconds."""
+    call()
+    return [_once(call, clock) for _ in range(calls)]
+
+
+def warm(
+    call: Callable[[], object],
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+    turn_seconds: float = TURN_SECONDS,
 ) -> int:
     """Calls a system until its time is stable; returns the number of timed calls of a turn."""
     sleep(PAUSE_SECONDS)
@@ -125,7 +134,7 @@ def _warm(
         best = min(best, now)
         if steady == 2:
             break
-    return max(1, min(MAX_TURN_CALLS, math.ceil(TURN_SECONDS / max(best, 1e-9))))
+    return max(1, min(MAX_TURN_CALLS, math.ceil(turn_seconds / max(best, 1e-9))))
 
 
 def _once(call: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -17,6 +17,7 @@ from typing import Any
 import mlirfuse
 from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Suite
+from benchmarks.messages import without_folders
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import ImportFailedError, MlirfuseError, Reason
@@ -37,8 +38,6 @@ _BROKEN = re.compile(
     r"LAUNCH_TIMEOUT|MISALIGNED_ADDRESS)"
 )
 """Errors after which a process has no use of its CUDA context."""
-
-_FOLDER = re.compile(r"(?<![\w.])(?:/[\w.+-]+)+/(?=[\w.+-])")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,5 +201,5 @@ def judged(cases: Sequence[Case], results: Sequence[Any], contained: bool) -> li
 def message(error: Exception) -> str:
     """The text of an error on one line, with the names of files alone, not their folders."""
     kind = "" if isinstance(error, MlirfuseError) else f"{type(error).__name__}: "
-    text = _FOLDER.sub("", " ".join(f"{kind}{error}".split()))
+    text = without_folders(f"{kind}{error}")
     return text if len(text) <= _MESSAGE_CHARS else f"{text[:_MESSAGE_CHARS]}..."

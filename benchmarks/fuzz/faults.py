@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import mlirfuse
-from mlirfuse.backend.cache import DIRECTORY_VARIABLE, Cache
 from mlirfuse.core import MlirfuseError
+from mlirfuse.support.disk_cache import DIRECTORY_VARIABLE, Cache
 
 KINDS = ("SIGKILL", "SIGINT", "SIGTERM", "no_room")
 

@@ -18,7 +18,6 @@ import datetime
 import json
 import logging
 import os
-import select as selectors
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from benchmarks import results, tables, timing
 from benchmarks.gpu import rows
 from benchmarks.gpu.rows import Row
 from benchmarks.gpu.systems import COPY, NEEDED, OURS, PROGRAM, STOCK, SYSTEMS
+from benchmarks.messages import json_lines
 from benchmarks.suites import gpu
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
@@ -220,17 +220,10 @@ def _lines(request: Mapping[str, Any], end: float) -> Iterator[dict[str, Any]]:
         assert process.stdout is not None
         process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
-        source, text = process.stdout.fileno(), b""
         try:
-            while True:
-                wait = min(patience, end - time.monotonic())
-                if wait <= 0 or not selectors.select([source], [], [], wait)[0]:
-                    return
-                data = os.read(source, 1 << 16)
-                if not data:
-                    return
-                *whole, text = (text + data).split(b"\n")
-                yield from map(json.loads, whole)
+            yield from json_lines(
+                process.stdout.fileno(), lambda: min(patience, end - time.monotonic())
+            )
         finally:
             process.kill()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -30,10 +30,18 @@ def added(chance: Chance) -> Work:
     return _attention(chance, "added")
 
 
-def _attention(chance: Chance, mask: str) -> Work:
+def of_f32(chance: Chance) -> Work:
+    """Any mask in f32."""
+    mask = chance.pick("", "", "causal", "boolean", "added")
+    return _attention(chance, mask, "f32", (16, 32, 40, 64, 80, 96, 128))
+
+
+def _attention(
+    chance: Chance, mask: str, dtype: str = "", head_sizes: Sequence[int] = HEAD_SIZES
+) -> Work:
     shared = chance.pick(1, 1, 2, 4)
     key_heads, batch = chance.pick(1, 2, 3, 4), chance.pick(1, 2, 3)
-    size = chance.pick(*HEAD_SIZES)
+    size = chance.pick(*head_sizes)
     tokens = chance.size(700, 2)
     keys = tokens if mask == "causal" or chance.likely(0.5) else chance.size(900, 2)
     heads = key_heads * shared
@@ -43,7 +51,7 @@ def _attention(chance: Chance, mask: str) -> Work:
     q, k = (batch, heads, tokens, size), (batch, key_heads, keys, size)
     description = f"{spelled(q)}, {key_heads} key heads, {keys} keys{f', {mask}' if mask else ''}"
     inputs = (Input(q), Input(k), Input(k), *given.get(mask, ()))
-    return Work(_program(mask, shared > 1), inputs, chance.dtype(), description)
+    return Work(_program(mask, shared > 1), inputs, dtype or chance.dtype(), description)
 
 
 def _program(mask: str, shared: bool) -> Any:
@@ -131,4 +139,5 @@ ATTENTIONS: Mapping[str, Form] = {
     "decode_attention": decode,
     "dynamic_attention": dynamic,
     "dynamic_causal_attention": dynamic_causal,
+    "attention_f32": of_f32,
 }

@@ -105,7 +105,7 @@ def _convolution(
         f"{spelled(image)} to {filters}, {taps[0]}x{taps[1]}, stride {stride},"
         f" padding {padding}, dilation {dilation}{''.join(f', {w}' for w in words)}"
     )
-    return Work(program, inputs, chance.dtype(), description, sizes)
+    return Work(program, inputs, chance.dtype(*FLOATS), description, sizes)
 
 
 def channels_first(chance: Chance) -> Work:
@@ -123,7 +123,75 @@ def channels_first(chance: Chance) -> Work:
         Input((filters, channels, size, size), "weight"),
         Input((filters,), "shift"),
     )
-    return Work(program, inputs, chance.dtype(), f"{spelled(shape)} to {filters}, {size}, {stride}")
+    text = f"{spelled(shape)} to {filters}, {size}, {stride}"
+    return Work(program, inputs, chance.dtype(*FLOATS), text)
+
+
+def grouped_convolution(chance: Chance) -> Work:
+    """Groups of any size, one channel each among them, in 1-D to 3-D and both layouts."""
+    rank = chance.pick(1, 2, 2, 3)
+    groups = chance.pick(2, 3, 8, chance.size(70))
+    inner = chance.pick(1, 1, 3, 8, 16, 17) if rank < 3 else chance.pick(2, 4, 8)
+    outer = chance.pick(1, 1, 2, 8, 16, 20) if rank < 3 else chance.pick(4, 8)
+    size, stride, dilation = chance.pick(1, 3, 3, 5), chance.pick(1, 1, 2), chance.pick(1, 1, 2)
+    # A window fits into the smallest image, and there are at least two output columns.
+    limit = {1: 400, 2: 40, 3: 14}[rank]
+    shape = [chance.size(limit, 11) for _ in range(rank)]
+    padding = chance.below(size)
+    images, last = chance.pick(1, 2, 5), chance.likely(0.4)
+    function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y = function(
+            x.movedim(-1, 1) if last else x, weight, bias, stride, padding, dilation, groups
+        )
+        y = F.relu(y)
+        return y.movedim(1, -1) if last else y
+
+    channels = groups * inner
+    image = (images, *shape, channels) if last else (images, channels, *shape)
+    inputs = (
+        Input(image),
+        Input((groups * outer, inner, *[size] * rank), "weight"),
+        Input((groups * outer,), "shift"),
+    )
+    text = (
+        f"{spelled(image)}, {groups} groups of {inner} to {outer}, {size}, stride {stride},"
+        f" padding {padding}, dilation {dilation}{', channels last' * last}"
+    )
+    return Work(program, inputs, chance.dtype(*FLOATS), text)
+
+
+def transposed_convolution(chance: Chance) -> Work:
+    """Any stride, dilation, padding and output padding, in 1-D to 3-D."""
+    rank = chance.pick(1, 2, 2, 3)
+    channels, filters = chance.pick(3, 16, 33, chance.size(70)), chance.pick(8, 21, 64)
+    groups = chance.pick(1, 1, 1, 2)
+    size, stride, dilation = (
+        chance.pick(2, 3, 4, 5),
+        chance.pick(1, 2, 2, 3, 4),
+        chance.pick(1, 1, 2),
+    )
+    padding, more = chance.below(size), chance.below(stride) if stride > 1 else 0
+    limit = {1: 200, 2: 24, 3: 8}[rank]
+    shape = [chance.size(limit, 6) for _ in range(rank)]
+    function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[rank]
+
+    def program(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y = function(x, weight, bias, stride, padding, more, groups, dilation)
+        return F.relu(y)
+
+    image = (chance.pick(1, 3), groups * channels, *shape)
+    inputs = (
+        Input(image),
+        Input((groups * channels, filters, *[size] * rank), "weight"),
+        Input((groups * filters,), "shift"),
+    )
+    text = (
+        f"{spelled(image)} to {filters}, transposed, {size}, {groups} groups, stride {stride},"
+        f" padding {padding} and {more}, dilation {dilation}"
+    )
+    return Work(program, inputs, chance.dtype(*FLOATS), text)
 
 
 def dynamic_convolution(chance: Chance) -> Work:
@@ -165,6 +233,13 @@ def _pooling(chance: Chance, images: int | str, sizes: tuple[Mapping[str, int], 
     return Work(program, (Input(shape),), dtype, description, sizes)
 
 
-CONVOLUTIONS = named(convolution, real_convolution, channels_first, dynamic_convolution)
+CONVOLUTIONS = named(
+    convolution,
+    real_convolution,
+    channels_first,
+    grouped_convolution,
+    transposed_convolution,
+    dynamic_convolution,
+)
 
 POOLINGS = named(pooling, dynamic_pooling)

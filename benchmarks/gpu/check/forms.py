@@ -8,17 +8,20 @@ from benchmarks.gpu.check.attention import ATTENTIONS
 from benchmarks.gpu.check.case import Case, Chance, Form
 from benchmarks.gpu.check.convolutions import CONVOLUTIONS, POOLINGS
 from benchmarks.gpu.check.matmuls import MATMULS
+from benchmarks.gpu.check.movements import MOVEMENTS, SCANS
+from benchmarks.gpu.check.reductions import REDUCTIONS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
 from mlirfuse.core import UsageError, nearest
 
 KERNELS: Mapping[str, Mapping[str, Form]] = {
-    "row_triton_kernel": ROW,
+    "row_triton_kernel": {**ROW, **REDUCTIONS},
     "matmul_triton_kernel": MATMULS,
     "conv_triton_kernel": CONVOLUTIONS,
     "pool_triton_kernel": POOLINGS,
     "attention_triton_kernel": ATTENTIONS,
     "concat_triton_kernel": CONCAT,
-    "elementwise_triton_kernel": ELEMENTWISE,
+    "elementwise_triton_kernel": {**ELEMENTWISE, **MOVEMENTS},
+    "scan_triton_kernel": SCANS,
 }
 """Pass -> its forms."""
 

@@ -25,6 +25,53 @@ def linear(chance: Chance) -> Work:
     return _linear(chance, chance.size(700), chance.size(900, 2), chance.size(1100, 2))
 
 
+FUNCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "mish": F.mish,
+    "ELU": F.elu,
+    "softplus": F.softplus,
+    "hard swish": F.hardswish,
+    "atan": torch.atan,
+    "asinh": torch.asinh,
+    "cos": torch.cos,
+    "expm1": lambda x: torch.expm1(x * 0.5),
+    "log1p": lambda x: torch.log1p(x * x),
+    "power": lambda x: torch.pow(x.abs() + 0.1, 1.7),
+    "cube": lambda x: x**3,
+}
+"""Functions of `arith` and `math` beside those of `ACTIVATIONS`."""
+
+
+def functions(chance: Chance) -> Work:
+    """One of `FUNCTIONS` in the epilogue."""
+    name = chance.pick(*FUNCTIONS)
+    m, n, k = chance.size(500), chance.size(700, 2), chance.size(900, 2)
+
+    def program(x: Tensor, weight: Tensor) -> Tensor:
+        return FUNCTIONS[name](F.linear(x, weight))
+
+    inputs = (Input((m, k)), Input((n, k), "weight"))
+    return Work(program, inputs, chance.dtype("f16", "bf16", "f32"), f"{m}x{n}x{k}, {name}")
+
+
+def of_f32(chance: Chance) -> Work:
+    """Random sizes in f32, few rows and long K among them; the highest precision."""
+    m = chance.pick(1, 5, 16, *[chance.size(700)] * 4)
+    k = chance.pick(chance.size(1100, 2), chance.size(1100, 2), chance.size(20000, 2))
+    return _linear(chance, m, chance.size(900, 2), k, "f32")
+
+
+def layouts_of_f32(chance: Chance) -> Work:
+    return _layouts(chance, "f32")
+
+
+def batched_f32(chance: Chance) -> Work:
+    return _batched(chance, "f32")
+
+
+def gated_f32(chance: Chance) -> Work:
+    return _gated(chance, "f32")
+
+
 def few_rows(chance: Chance) -> Work:
     m = chance.pick(1, 1, 2, 3, 5, 7, 15, 16)
     return _linear(chance, m, chance.size(4100, 2), chance.size(4100, 2))
@@ -48,7 +95,7 @@ def real_linear(chance: Chance) -> Work:
     return _linear(chance, *(min(size, 64) if chance.small else size for size in sizes))
 
 
-def _linear(chance: Chance, m: int, n: int, k: int) -> Work:
+def _linear(chance: Chance, m: int, n: int, k: int, dtype: str = "") -> Work:
     bias, residual = chance.likely(0.6), chance.likely(0.4)
     activation = chance.pick(*ACTIVATIONS)
 
@@ -66,10 +113,14 @@ def _linear(chance: Chance, m: int, n: int, k: int) -> Work:
     )
     words = ["bias"] * bias + [activation] * bool(activation) + ["residual"] * residual
     description = ", ".join([f"{m}x{n}x{k}", *words])
-    return Work(program, inputs, chance.dtype(), description)
+    return Work(program, inputs, dtype or chance.dtype(), description)
 
 
 def layouts(chance: Chance) -> Work:
+    return _layouts(chance, chance.dtype())
+
+
+def _layouts(chance: Chance, dtype: str) -> Work:
     """Each operand K-contiguous or not."""
     m, n, k = chance.size(500), chance.size(500, 2), chance.size(700, 2)
     left, right = chance.likely(0.5), chance.likely(0.5)
@@ -80,10 +131,14 @@ def layouts(chance: Chance) -> Work:
     a = (k, m) if left else (m, k)
     b = (n, k) if right else (k, n)
     inputs = (Input(a), Input(b, "shift"))
-    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k} of {spelled(a, b)}")
+    return Work(program, inputs, dtype, f"{m}x{n}x{k} of {spelled(a, b)}")
 
 
 def batched(chance: Chance) -> Work:
+    return _batched(chance, chance.dtype())
+
+
+def _batched(chance: Chance, dtype: str) -> Work:
     batch, m, n = chance.size(33), chance.size(300), chance.size(300, 2)
     k = chance.size(300, 2)
     swapped = chance.likely(0.5)
@@ -93,7 +148,7 @@ def batched(chance: Chance) -> Work:
 
     b = (batch, n, k) if swapped else (batch, k, n)
     inputs = (Input((batch, m, k)), Input(b))
-    return Work(program, inputs, chance.dtype(), f"{batch}x{m}x{n}x{k}")
+    return Work(program, inputs, dtype, f"{batch}x{m}x{n}x{k}")
 
 
 def vector(chance: Chance) -> Work:
@@ -108,6 +163,10 @@ def vector(chance: Chance) -> Work:
 
 
 def gated(chance: Chance) -> Work:
+    return _gated(chance, chance.dtype())
+
+
+def _gated(chance: Chance, dtype: str) -> Work:
     m = chance.pick(1, 7, 16, *[chance.size(600)] * 3)
     n, k = chance.size(1500, 2), chance.size(1100, 2)
     gelu = chance.likely(0.3)
@@ -118,7 +177,7 @@ def gated(chance: Chance) -> Work:
 
     weight = Input((n, k), "weight")
     inputs = (Input((m, k)), weight, weight)
-    return Work(program, inputs, chance.dtype(), f"{m}x{n}x{k}{' GELU' * gelu}")
+    return Work(program, inputs, dtype, f"{m}x{n}x{k}{' GELU' * gelu}")
 
 
 def split(chance: Chance) -> Work:
@@ -288,4 +347,9 @@ MATMULS = named(
     weights_i4,
     dynamic_linear,
     dynamic_weights,
+    functions,
+    of_f32,
+    layouts_of_f32,
+    batched_f32,
+    gated_f32,
 )

@@ -154,6 +154,9 @@ def torch_type(element: Any) -> torch.dtype:
         "SINT_8": torch.int8,
         "INT_32": torch.int32,
         "SINT_32": torch.int32,
+        "INT_64": torch.int64,
+        "SINT_64": torch.int64,
+        "BOOL_8": torch.bool,
     }
     codes = {int(getattr(rt.HalElementType, name)): dtype for name, dtype in known.items()}
     return codes[int(element)]

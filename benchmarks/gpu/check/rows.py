@@ -61,15 +61,11 @@ def _kind(chance: Chance) -> Any:
 
 def softmax(chance: Chance) -> Work:
     shape, kind = shape_of(chance, rows=4), _kind(chance)
-    dtype = chance.dtype(*FLOATS)
-    # A softmax in f32 is one op, which forms no group: IREE compiles it.
-    scaled = dtype == "f32"
 
     def program(x: Tensor) -> Tensor:
-        return F.softmax(x * 0.5 if scaled else x, -1)
+        return F.softmax(x, -1)
 
-    description = f"{spelled(shape)} {kind}{', scaled' if scaled else ''}"
-    return Work(program, (Input(shape, kind),), dtype, description)
+    return Work(program, (Input(shape, kind),), chance.dtype(*FLOATS), f"{spelled(shape)} {kind}")
 
 
 def masked_softmax(chance: Chance) -> Work:

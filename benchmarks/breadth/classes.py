@@ -1,0 +1,26 @@
+"""The classes of programs, each with its share of the programs."""
+
+from __future__ import annotations
+
+from benchmarks.breadth import contractions, drawing, elementwise, movement
+from benchmarks.breadth.drawing import Program
+
+CLASSES = (
+    ("pointwise", 2.0, elementwise.pointwise),
+    ("reduction", 2.5, elementwise.reduction),
+    ("norm", 2.0, elementwise.norm),
+    ("loss", 1.0, elementwise.loss),
+    ("scan", 1.0, elementwise.scan),
+    ("matmul", 3.0, contractions.matmul),
+    ("convolution", 3.0, contractions.convolution),
+    ("attention", 2.0, contractions.attention),
+    ("movement", 2.0, movement.movement),
+    ("image", 1.0, movement.image),
+    ("block", 1.5, movement.block),
+)
+"""Name, weight and function of each class."""
+
+
+def draw(seed: int, index: int) -> Program:
+    """The program of a seed and an index."""
+    return drawing.draw(seed, index, CLASSES)

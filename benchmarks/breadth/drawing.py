@@ -1,0 +1,163 @@
+"""Programs of a seed: the same in each process that asks for them.
+
+program = draw(seed=7, index=12)
+program.call(*program.tensors("cuda"))
+
+Each program has one class of `CLASSES`, with sizes that are log-uniform and often odd.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+
+_SHARES = {"f16": 0.4, "bf16": 0.2, "f32": 0.4}
+"""Share of the programs of each element type."""
+
+Call = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a program.
+
+    Attributes:
+      shape: its sizes.
+      kind: `normal`, `uniform` (0 to 1), `weight` (normal over the root of `bound`), or `index`.
+      bound: number of terms of a weight's sums; upper limit of an index.
+      order: order of its axes in memory; empty for row-major.
+    """
+
+    shape: tuple[int, ...]
+    kind: str = "normal"
+    bound: int = 0
+    order: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drawn:
+    """A function on tensors and its arguments, without an element type.
+
+    Attributes:
+      text: the function, as a reader would write it.
+      call: the function.
+      arguments: its arguments.
+      flops: operations of its contractions.
+    """
+
+    text: str
+    call: Call
+    arguments: tuple[Argument, ...]
+    flops: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A program of a seed.
+
+    Attributes:
+      name: seed and index.
+      family: its class.
+      dtype: key of `DTYPES`.
+      drawn: the function and its arguments.
+    """
+
+    name: str
+    family: str
+    dtype: str
+    drawn: Drawn
+
+    @property
+    def text(self) -> str:
+        """The function with the shapes of its arguments."""
+        shapes = ", ".join("x".join(map(str, a.shape)) or "scalar" for a in self.drawn.arguments)
+        return f"{self.drawn.text} on {shapes}"
+
+    def call(self, *tensors: torch.Tensor) -> Any:
+        """Runs it in PyTorch."""
+        return self.drawn.call(*tensors)
+
+    def tensors(self, device: str) -> list[torch.Tensor]:
+        """Its arguments, from a seed derived from its name."""
+        generator = torch.Generator(device).manual_seed(random.Random(self.name).getrandbits(32))
+        return [_made(a, DTYPES[self.dtype], generator, device) for a in self.drawn.arguments]
+
+
+def _made(
+    argument: Argument, dtype: torch.dtype, generator: torch.Generator, device: str
+) -> torch.Tensor:
+    order = argument.order or tuple(range(len(argument.shape)))
+    stored = tuple(argument.shape[dim] for dim in order)
+    if argument.kind == "index":
+        found = torch.randint(argument.bound, stored, generator=generator, device=device)
+    elif argument.kind == "uniform":
+        found = torch.rand(stored, generator=generator, device=device).to(dtype)
+    else:
+        scale = 1 / math.sqrt(argument.bound) if argument.kind == "weight" else 1.0
+        found = (torch.randn(stored, generator=generator, device=device) * scale).to(dtype)
+    return found.permute([order.index(dim) for dim in range(len(order))])
+
+
+class Draw:
+    """Random numbers of one program."""
+
+    def __init__(self, name: str) -> None:
+        self.random = random.Random(name)
+
+    def chance(self, share: float) -> bool:
+        """True with this probability."""
+        return self.random.random() < share
+
+    def one(self, *choices: Any) -> Any:
+        """One of the choices."""
+        return self.random.choice(choices)
+
+    def size(self, low: int, high: int) -> int:
+        """A log-uniform size; a multiple of 8, of 64 or a power of two in half of the draws."""
+        exact = math.exp(self.random.uniform(math.log(low), math.log(high)))
+        multiple = self.one(1, 1, 8, 64, 0)
+        if not multiple:
+            return int(2 ** round(math.log2(exact)))
+        return max(low, round(exact / multiple) * multiple)
+
+    def shape(self, rank: int, elements: float) -> tuple[int, ...]:
+        """Sizes with about this product."""
+        left, sizes = elements, []
+        for more in range(rank - 1, 0, -1):
+            size = self.size(2, max(3, int(left ** (1.5 / (more + 1)))))
+            sizes.append(size)
+            left = max(1.0, left / size)
+        multiple = self.one(1, 1, 8, 64)
+        sizes.append(max(1, round(left / multiple) * multiple))
+        self.random.shuffle(sizes)
+        return tuple(sizes)
+
+    def elements(self, low: int = 18, high: int = 27) -> float:
+        """A log-uniform number of elements between powers of two."""
+        return float(2 ** self.random.uniform(low, high))
+
+    def order(self, rank: int, share: float = 0.2) -> tuple[int, ...]:
+        """An order of axes in memory, mostly row-major."""
+        if rank < 2 or not self.chance(share):
+            return ()
+        return tuple(self.random.sample(range(rank), rank))
+
+
+Family = Callable[[Draw], Drawn]
+
+
+def draw(seed: int, index: int, classes: Sequence[tuple[str, float, Family]]) -> Program:
+    """The program of an index."""
+    name = f"{seed}-{index}"
+    made = Draw(name)
+    dtype = made.random.choices([*_SHARES], [*_SHARES.values()])[0]
+    weights = [weight for _, weight, _ in classes]
+    family, _, function = made.random.choices(classes, weights)[0]
+    return Program(name, family, dtype, function(made))

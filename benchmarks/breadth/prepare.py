@@ -1,0 +1,100 @@
+"""Compiles programs of a seed for their measurement: `python -m benchmarks.breadth.prepare`.
+
+It reads `{"seed", "folder", "target"}` and then indices from standard input, a line each, and
+writes a line of JSON for each program: our program is in the folder, torch.compile's in its cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import mlirfuse
+from benchmarks.breadth.classes import draw
+from benchmarks.breadth.drawing import DTYPES, Program
+from benchmarks.gpu.worker import one_line
+from benchmarks.messages import without_folders
+from mlirfuse.core import Reason
+
+TIMEOUT = 120.0
+"""Seconds for one step of the compiler."""
+
+
+class Module(torch.nn.Module):  # type: ignore[misc]
+    """A program as PyTorch exports it."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """Runs the program."""
+        return self.program.drawn.call(*tensors)
+
+
+def main() -> int:
+    """Compiles until standard input ends."""
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    logging.disable(logging.CRITICAL)
+    request = json.loads(sys.stdin.readline())
+    for line in sys.stdin:
+        program = draw(request["seed"], int(line))
+        fields = {"index": int(line), **ours(program, Path(request["folder"]), request["target"])}
+        if torch.cuda.is_available():
+            fields |= warmed(program)
+        lines.write(json.dumps(fields) + "\n")
+    return 0
+
+
+def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
+    """Compiles a program with the default flags, into `NAME.vmfb`."""
+    arguments = [
+        torch.empty(a.shape, dtype=torch.int64 if a.kind == "index" else DTYPES[program.dtype])
+        for a in program.drawn.arguments
+    ]
+    began = time.perf_counter()
+    try:
+        module = mlirfuse.compile(
+            Module(program), tuple(arguments), target=target, timeout=TIMEOUT, cache=False
+        )
+        module.save(folder / f"{program.name}.vmfb")
+    except Exception as error:  # The report shows failures of any type.
+        return {"said": without_folders(one_line(error))}
+    report = module.report
+    return {
+        "compile_s": time.perf_counter() - began,
+        "coverage": report.coverage,
+        "left": report.left,
+        "fell_back": [
+            without_folders(f"{d.pass_name}: {d.detail}")[:200]
+            for d in report.decisions
+            if d.reason is Reason.FELL_BACK
+        ],
+        "notes": [without_folders(note)[:200] for note in report.notes],
+    }
+
+
+def warmed(program: Program) -> dict[str, Any]:
+    """Fills torch.compile's cache."""
+    began = time.perf_counter()
+    with contextlib.suppress(Exception), torch.inference_mode():
+        torch._dynamo.reset()
+        torch.compile(Module(program), dynamic=False)(*program.tensors("cuda"))
+        torch.cuda.synchronize()
+    gc.collect()
+    torch.cuda.empty_cache()
+    return {"torch_compile_s": time.perf_counter() - began}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

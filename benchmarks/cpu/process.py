@@ -1,0 +1,107 @@
+"""Processes of systems: all but one are stopped at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.messages import json_lines
+from mlirfuse.support import watchdog
+
+BURST_PATIENCE = 120.0
+"""Seconds after which a burst of calls counts as hung."""
+
+
+ENDING_SECONDS = 5.0
+"""Seconds that a process takes to end after its last line."""
+
+
+class Process:
+    """A process of `worker`, in a process group that is stopped between bursts.
+
+    Threads of the systems wait for each other by spinning; a stopped process takes no core from
+    the system whose turn it is.
+    """
+
+    def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.cpu.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        self._end, self._late = 0.0, False
+        assert self._process.stdout is not None
+        self._lines = json_lines(
+            self._process.stdout.fileno(), lambda: self._end - time.monotonic()
+        )
+        self._send(json.dumps(request))
+
+    @property
+    def group(self) -> int:
+        """Its process group."""
+        return self._process.pid
+
+    def line(self, seconds: float) -> dict[str, Any] | None:
+        """The next line; None where the process ended or took longer."""
+        self._end = time.monotonic() + seconds
+        found = next(self._lines, None)
+        self._late = found is None and time.monotonic() >= self._end
+        return found
+
+    def burst(self) -> list[float] | None:
+        """The seconds of some calls; None where the process ended or hung."""
+        self.signal(signal.SIGCONT)
+        self._send("")
+        found = self.line(BURST_PATIENCE)
+        self.signal(signal.SIGSTOP)
+        return None if found is None else found["seconds"]
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and those that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.group, number)
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+
+    def end(self) -> str:
+        """Ends the process; returns the reason why it gave no answer."""
+        if not self._late:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(ENDING_SECONDS)
+        code = self._process.poll()
+        self.close()
+        return "no answer in time" if code is None else f"its process ended with {code}"
+
+    def close(self) -> None:
+        """Ends the process and what it started."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+@contextlib.contextmanager
+def started(request: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[Process]:
+    """A process that ends with the block, and with this process however it ends."""
+    process = Process(request, environment)
+    with watchdog.watched(process.group):
+        try:
+            yield process
+        finally:
+            process.close()
