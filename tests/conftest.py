@@ -53,7 +53,7 @@ def kernels(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def _shared_kernels(kernels):
     """Each kernel is built once a run, in a fork of a process that has imported Triton."""
-    kernel_builds.share(kernels, kernel_builds.start)
+    kernel_builds.share(kernels)
 
 
 @pytest.fixture(scope="session")

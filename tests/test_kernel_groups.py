@@ -19,7 +19,7 @@ REFUSAL = NoMatch(Reason.TARGET_UNSUPPORTED, "triton is not installed")
 FOR_KERNELS = sorted(
     name
     for name, fusion in PASSES.items()
-    if fusion.feature == "kernels" and not name.endswith("_triton_kernel")
+    if fusion.feature == "kernels" and not name.endswith(("_triton_kernel", "_vector_kernel"))
 )
 
 

@@ -1,5 +1,5 @@
 // The left operand is read by columns.
-// mlirfuse-opt examples/reasons/indexing_map.mlir --target=cpu:x86-64-v4
+// mlirfuse-opt examples/reasons/indexing_map.mlir --target=cpu:x86-64-v4 --disable-feature=kernels
 #km = affine_map<(m, n, k) -> (k, m)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>

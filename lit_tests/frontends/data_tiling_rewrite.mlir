@@ -1,4 +1,4 @@
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=data_tiling_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=data_tiling_rewrite --target=cpu:znver4 | FileCheck %s
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/data_tiling_rewrite.mlir
 
 // From torch, x: f32[?, 16], w: f32[32, 16]

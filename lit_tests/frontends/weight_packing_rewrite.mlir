@@ -1,4 +1,4 @@
-// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v4 --pipeline=weight_packing_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v4 --pipeline=weight_packing_rewrite --disable-feature=kernels | FileCheck %s
 // By: python lit_tests/frontends/Inputs/write.py lit_tests/frontends/weight_packing_rewrite.mlir
 
 // From jax, x: f32[16, 8]

@@ -1,5 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=attention_triton_kernel | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=attention_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=attention_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 
 // Two query heads read each head of k and v; the mask is computed from the indices.
 // WHY-LABEL: @causal
@@ -76,18 +76,15 @@ util.func public @causal_bf16(%q: tensor<2x4x2x128x64xbf16>, %k: tensor<2x4x128x
 
 // -----
 
-// WHY-LABEL: @no_kernel_f32
-// WHY: element_type
-// WHY: attention_triton_kernel
-// WHY: attention in f32
-// CHECK-LABEL: @no_kernel_f32
-// CHECK-NOT: hal.dispatch.extern
+// CHECK-LABEL: @attention_of_f32
+// CHECK-SAME: %[[Q:.*]]: tensor<2x128x64xf32>, %[[K:.*]]: tensor<2x128x64xf32>, %[[V:.*]]: tensor<2x128x64xf32>
+// CHECK: hal.dispatch.extern "attention_kernel"(%[[Q]], %[[K]], %[[V]])
 #q = affine_map<(b, m, n, d, k) -> (b, m, d)>
 #k = affine_map<(b, m, n, d, k) -> (b, k, d)>
 #v = affine_map<(b, m, n, d, k) -> (b, k, n)>
 #scale = affine_map<(b, m, n, d, k) -> ()>
 #out = affine_map<(b, m, n, d, k) -> (b, m, n)>
-util.func public @no_kernel_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf32>, %v: tensor<2x128x64xf32>) -> tensor<2x128x64xf32> {
+util.func public @attention_of_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf32>, %v: tensor<2x128x64xf32>) -> tensor<2x128x64xf32> {
   %scale = arith.constant 0.125 : f32
   %y = flow.dispatch.region -> (tensor<2x128x64xf32>) {
     %empty = tensor.empty() : tensor<2x128x64xf32>
@@ -98,6 +95,32 @@ util.func public @no_kernel_f32(%q: tensor<2x128x64xf32>, %k: tensor<2x128x64xf3
     flow.return %o : tensor<2x128x64xf32>
   }
   util.return %y : tensor<2x128x64xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_f64
+// WHY: element_type
+// WHY: attention_triton_kernel
+// WHY: attention in f64
+// CHECK-LABEL: @no_kernel_f64
+// CHECK-NOT: hal.dispatch.extern
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#scale = affine_map<(b, m, n, d, k) -> ()>
+#out = affine_map<(b, m, n, d, k) -> (b, m, n)>
+util.func public @no_kernel_f64(%q: tensor<2x128x64xf64>, %k: tensor<2x128x64xf64>, %v: tensor<2x128x64xf64>) -> tensor<2x128x64xf64> {
+  %scale = arith.constant 0.125 : f64
+  %y = flow.dispatch.region -> (tensor<2x128x64xf64>) {
+    %empty = tensor.empty() : tensor<2x128x64xf64>
+    %o = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #scale, #out]> ins(%q, %k, %v, %scale : tensor<2x128x64xf64>, tensor<2x128x64xf64>, tensor<2x128x64xf64>, f64) outs(%empty : tensor<2x128x64xf64>) {
+    ^bb0(%s: f32):
+      iree_linalg_ext.yield %s : f32
+    } -> tensor<2x128x64xf64>
+    flow.return %o : tensor<2x128x64xf64>
+  }
+  util.return %y : tensor<2x128x64xf64>
 }
 
 // -----

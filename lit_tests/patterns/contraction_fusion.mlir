@@ -1,5 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=contraction_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: mlirfuse.pass = "contraction_fusion"
 
@@ -151,16 +151,31 @@ func.func @reshape_in_a_group(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>) -> te
 
 // -----
 
-// There is no kernel for matmuls of f32.
-// CHECK-LABEL: @no_fusion_f32
-// CHECK-NOT: flow.dispatch.region
-// CHECK: return
-func.func @no_fusion_f32(%a: tensor<32x64xf32>, %b: tensor<64x48xf32>) -> tensor<32x48xf32> {
+// CHECK-LABEL: @alone_in_f32
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[C:.*]] = linalg.matmul
+// CHECK-NEXT: flow.return %[[C]]
+// CHECK: return %[[Y]]
+func.func @alone_in_f32(%a: tensor<32x64xf32>, %b: tensor<64x48xf32>) -> tensor<32x48xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<32x48xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x48xf32>) -> tensor<32x48xf32>
   %c = linalg.matmul ins(%a, %b : tensor<32x64xf32>, tensor<64x48xf32>) outs(%f : tensor<32x48xf32>) -> tensor<32x48xf32>
   return %c : tensor<32x48xf32>
+}
+
+// -----
+
+// There is no kernel for matmuls of i16.
+// CHECK-LABEL: @no_fusion_i16
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+func.func @no_fusion_i16(%a: tensor<32x64xi16>, %b: tensor<64x48xi16>) -> tensor<32x48xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<32x48xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<32x48xi32>) -> tensor<32x48xi32>
+  %c = linalg.matmul ins(%a, %b : tensor<32x64xi16>, tensor<64x48xi16>) outs(%f : tensor<32x48xi32>) -> tensor<32x48xi32>
+  return %c : tensor<32x48xi32>
 }
 
 // -----

@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=conv_triton_kernel --disable-pass=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --disable-feature=kernels --pipeline=conv_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
 
 // The kernel reads the image before padding, and adds the bias to the accumulators in registers.
 // FEATURE: conv_triton_kernel
@@ -76,38 +76,58 @@ util.func public @window_of_one_bf16(%w: tensor<24x16xbf16>, %x: tensor<2x16x12x
 
 // -----
 
-// WHY-LABEL: @no_kernel_f32
+// WHY-LABEL: @no_kernel_f64
 // WHY: conv_triton_kernel
-// WHY-NEXT: a convolution of f32 to f32
-// CHECK-LABEL: @no_kernel_f32
+// WHY-NEXT: a convolution of f64 to f64
+// CHECK-LABEL: @no_kernel_f64
 // CHECK-NOT: hal.dispatch.extern
 #x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
 #w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
 #y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
-util.func public @no_kernel_f32(%x: tensor<2x12x10x16xf32>, %w: tensor<3x16x24xf32>, %s: tensor<2x10x10x24xf32>) -> tensor<2x10x10x24xf32> {
-  %y = flow.dispatch.region -> (tensor<2x10x10x24xf32>) {
-    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf32>, tensor<3x16x24xf32>) outs(%s : tensor<2x10x10x24xf32>) {
-    ^bb0(%i: f32, %j: f32, %o: f32):
-      %m = arith.mulf %i, %j : f32
-      %t = arith.addf %o, %m : f32
-      linalg.yield %t : f32
-    } -> tensor<2x10x10x24xf32>
-    flow.return %c : tensor<2x10x10x24xf32>
+util.func public @no_kernel_f64(%x: tensor<2x12x10x16xf64>, %w: tensor<3x16x24xf64>, %s: tensor<2x10x10x24xf64>) -> tensor<2x10x10x24xf64> {
+  %y = flow.dispatch.region -> (tensor<2x10x10x24xf64>) {
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf64>, tensor<3x16x24xf64>) outs(%s : tensor<2x10x10x24xf64>) {
+    ^bb0(%i: f64, %j: f64, %o: f64):
+      %m = arith.mulf %i, %j : f64
+      %t = arith.addf %o, %m : f64
+      linalg.yield %t : f64
+    } -> tensor<2x10x10x24xf64>
+    flow.return %c : tensor<2x10x10x24xf64>
   }
-  util.return %y : tensor<2x10x10x24xf32>
+  util.return %y : tensor<2x10x10x24xf64>
 }
 
 // -----
 
-// WHY-LABEL: @no_kernel_groups
+// WHY-LABEL: @no_kernel_filter_of_each_position
 // WHY: conv_triton_kernel
-// WHY-NEXT: the kernel cannot compute a grouped convolution
-// CHECK-LABEL: @no_kernel_groups
+// WHY-NEXT: the kernel cannot compute a filter of each output position
+// CHECK-LABEL: @no_kernel_filter_of_each_position
 // CHECK-NOT: hal.dispatch.extern
+#x = affine_map<(b, h, w, c, i) -> (b, h + i, w, c)>
+#w = affine_map<(b, h, w, c, i) -> (i, h, c)>
+#y = affine_map<(b, h, w, c, i) -> (b, h, w, c)>
+util.func public @no_kernel_filter_of_each_position(%x: tensor<2x12x10x16xf16>, %w: tensor<3x10x16xf16>, %s: tensor<2x10x10x16xf16>) -> tensor<2x10x10x16xf16> {
+  %y = flow.dispatch.region -> (tensor<2x10x10x16xf16>) {
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf16>, tensor<3x10x16xf16>) outs(%s : tensor<2x10x10x16xf16>) {
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %m = arith.mulf %i, %j : f16
+      %t = arith.addf %o, %m : f16
+      linalg.yield %t : f16
+    } -> tensor<2x10x10x16xf16>
+    flow.return %c : tensor<2x10x10x16xf16>
+  }
+  util.return %y : tensor<2x10x10x16xf16>
+}
+
+// -----
+
+// CHECK-LABEL: @depthwise
+// CHECK: hal.dispatch.extern "conv_kernel"(%arg0, %arg1, %arg2)
 #x = affine_map<(b, h, w, c, i) -> (b, h + i, w, c)>
 #w = affine_map<(b, h, w, c, i) -> (i, c)>
 #y = affine_map<(b, h, w, c, i) -> (b, h, w, c)>
-util.func public @no_kernel_groups(%x: tensor<2x12x10x16xf16>, %w: tensor<3x16xf16>, %s: tensor<2x10x10x16xf16>) -> tensor<2x10x10x16xf16> {
+util.func public @depthwise(%x: tensor<2x12x10x16xf16>, %w: tensor<3x16xf16>, %s: tensor<2x10x10x16xf16>) -> tensor<2x10x10x16xf16> {
   %y = flow.dispatch.region -> (tensor<2x10x10x16xf16>) {
     %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf16>, tensor<3x16xf16>) outs(%s : tensor<2x10x10x16xf16>) {
     ^bb0(%i: f16, %j: f16, %o: f16):

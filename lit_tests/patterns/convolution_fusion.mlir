@@ -1,5 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=convolution_fusion | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=convolution_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=convolution_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=convolution_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: flow.dispatch.region
 
@@ -98,19 +98,58 @@ func.func @factor_read_elsewhere_bf16(%x: tensor<2x11x9x16xbf16>, %w: tensor<16x
 
 // -----
 
-// There is no kernel for convolutions of f32.
-// CHECK-LABEL: @no_fusion_f32
-// CHECK-NOT: flow.dispatch.region
-// CHECK: return
+// A bias that permutes the result, and a ReLU after it.
+// CHECK-LABEL: @channels_first_bias_and_relu_f32
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%arg0, %arg1 :
+// CHECK: %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]], %arg2 :
+// CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%[[D]] :
+// CHECK: flow.return %[[E]]
 #x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
 #w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
 #y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
-func.func @no_fusion_f32(%x: tensor<2x12x10x16xf32>, %w: tensor<3x16x24xf32>, %s: tensor<2x10x10x24xf32>) -> tensor<2x10x10x24xf32> {
-  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf32>, tensor<3x16x24xf32>) outs(%s : tensor<2x10x10x24xf32>) {
+#last = affine_map<(b, f, h, w) -> (b, h, w, f)>
+#f = affine_map<(b, f, h, w) -> (f)>
+#id = affine_map<(b, f, h, w) -> (b, f, h, w)>
+func.func @channels_first_bias_and_relu_f32(%x: tensor<2x12x10x16xf32>, %w: tensor<3x16x24xf32>, %v: tensor<24xf32>) -> tensor<2x24x10x10xf32> {
+  %zero = arith.constant 0.0 : f32
+  %s = tensor.empty() : tensor<2x10x10x24xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%s : tensor<2x10x10x24xf32>) -> tensor<2x10x10x24xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf32>, tensor<3x16x24xf32>) outs(%z : tensor<2x10x10x24xf32>) {
   ^bb0(%i: f32, %j: f32, %o: f32):
     %m = arith.mulf %i, %j : f32
     %t = arith.addf %o, %m : f32
     linalg.yield %t : f32
   } -> tensor<2x10x10x24xf32>
-  return %c : tensor<2x10x10x24xf32>
+  %e = tensor.empty() : tensor<2x24x10x10xf32>
+  %d = linalg.generic {indexing_maps = [#last, #f, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%c, %v : tensor<2x10x10x24xf32>, tensor<24xf32>) outs(%e : tensor<2x24x10x10xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %t = arith.addf %i, %j : f32
+    linalg.yield %t : f32
+  } -> tensor<2x24x10x10xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%d : tensor<2x24x10x10xf32>) outs(%e : tensor<2x24x10x10xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.maximumf %i, %zero : f32
+    linalg.yield %t : f32
+  } -> tensor<2x24x10x10xf32>
+  return %y : tensor<2x24x10x10xf32>
+}
+
+// -----
+
+// There is no kernel for convolutions of f64.
+// CHECK-LABEL: @no_fusion_f64
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+#x = affine_map<(b, h, w, f, i, c) -> (b, h + i, w, c)>
+#w = affine_map<(b, h, w, f, i, c) -> (i, c, f)>
+#y = affine_map<(b, h, w, f, i, c) -> (b, h, w, f)>
+func.func @no_fusion_f64(%x: tensor<2x12x10x16xf64>, %w: tensor<3x16x24xf64>, %s: tensor<2x10x10x24xf64>) -> tensor<2x10x10x24xf64> {
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x12x10x16xf64>, tensor<3x16x24xf64>) outs(%s : tensor<2x10x10x24xf64>) {
+  ^bb0(%i: f64, %j: f64, %o: f64):
+    %m = arith.mulf %i, %j : f64
+    %t = arith.addf %o, %m : f64
+    linalg.yield %t : f64
+  } -> tensor<2x10x10x24xf64>
+  return %c : tensor<2x10x10x24xf64>
 }

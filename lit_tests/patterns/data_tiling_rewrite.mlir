@@ -1,4 +1,6 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cpu:znver4 | FileCheck %s --check-prefix=BF16
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cpu:x86-64-v3 | FileCheck %s --check-prefix=WIDENED
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_elem_biasadd_fusion,data_tiling_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
 // OFF-NOT: iree.opt.data_tiling
 // OFF-NOT: iree_tensor_ext.compute_barrier.start
@@ -157,4 +159,19 @@ func.func @no_rewrite_dynamic_k_of_computed(%x: tensor<4x?xf32>, %w: tensor<?x16
   %y = linalg.matmul ins(%a, %w : tensor<4x?xf32>, tensor<?x16xf32>) outs(%f : tensor<4x16xf32>) -> tensor<4x16xf32>
   %z = linalg.matmul ins(%x, %w : tensor<4x?xf32>, tensor<?x16xf32>) outs(%f : tensor<4x16xf32>) -> tensor<4x16xf32>
   return %y, %z : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
+// -----
+
+// IREE's microkernel for bf16 needs AVX512-BF16.
+// BF16-LABEL: @no_rewrite_bf16
+// BF16: linalg.matmul {iree.opt.data_tiling}
+// WIDENED-LABEL: @no_rewrite_bf16
+// WIDENED: linalg.matmul ins(
+func.func @no_rewrite_bf16(%x: tensor<48x64xbf16>, %w: tensor<64x32xbf16>) -> tensor<48x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48x32xf32>) -> tensor<48x32xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<48x64xbf16>, tensor<64x32xbf16>) outs(%f : tensor<48x32xf32>) -> tensor<48x32xf32>
+  return %y : tensor<48x32xf32>
 }

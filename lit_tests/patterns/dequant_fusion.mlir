@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --enable-feature=kernels | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_90 --disable-feature=kernels | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion --target=cuda:sm_80 --enable-feature=kernels | FileCheck %s --check-prefix=OFF
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --pipeline=dequant_fusion,dequant_matmul_fusion,contraction_fusion --target=cuda:sm_90 --enable-feature=kernels | FileCheck %s --check-prefix=BOTH %}
 // OFF-NOT: flow.dispatch.region
@@ -162,11 +162,10 @@ func.func @no_fusion_weight_of_f16(%x: tensor<512x512xf16>, %w: tensor<512x512xf
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// No kernel would write it out.
-// CHECK-LABEL: @no_fusion_small_weight
-// CHECK-NOT: flow.dispatch.region
-// WHY: no kernel was measured near 1024 elements
-func.func @no_fusion_small_weight(%x: tensor<512x64xf16>, %w: tensor<16x64xi8>, %s: tensor<16xf16>) -> tensor<512x16xf32> {
+// However small the weight is.
+// CHECK-LABEL: @small_weight
+// CHECK: flow.dispatch.region
+func.func @small_weight(%x: tensor<512x64xf16>, %w: tensor<16x64xi8>, %s: tensor<16xf16>) -> tensor<512x16xf32> {
   %cst = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<16x64xf16>
   %d = linalg.generic {indexing_maps = [#n, #b, #n], iterator_types = ["parallel", "parallel"]} ins(%w, %s : tensor<16x64xi8>, tensor<16xf16>) outs(%e : tensor<16x64xf16>) {
@@ -215,10 +214,12 @@ func.func @no_fusion_read_elsewhere(%x: tensor<512x512xf16>, %w: tensor<512x512x
 #wt = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
 
-// A matmul of f32 has no kernel.
-// CHECK-LABEL: @no_fusion_f32
-// CHECK-NOT: flow.dispatch.region
-func.func @no_fusion_f32(%x: tensor<512x512xf32>, %w: tensor<512x512xi8>, %s: tensor<512xf32>) -> tensor<512x512xf32> {
+// A matmul of f32 has a kernel too.
+// CHECK-LABEL: @matmul_f32
+// CHECK: flow.dispatch.region
+// CHECK: arith.sitofp
+// CHECK: linalg.matmul
+func.func @matmul_f32(%x: tensor<512x512xf32>, %w: tensor<512x512xi8>, %s: tensor<512xf32>) -> tensor<512x512xf32> {
   %cst = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<512x512xf32>
   %d = linalg.generic {indexing_maps = [#n, #b, #n], iterator_types = ["parallel", "parallel"]} ins(%w, %s : tensor<512x512xi8>, tensor<512xf32>) outs(%e : tensor<512x512xf32>) {

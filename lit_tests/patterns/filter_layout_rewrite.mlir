@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=filter_layout_rewrite | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=DEFAULT %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --enable-pass=filter_layout_rewrite --pipeline=filter_layout_rewrite | FileCheck %s --check-prefix=OFF
 // DEFAULT: filter_layout_rewrite
 // OFF-NOT: util.global.load
@@ -104,10 +104,42 @@ func.func @pixels_alone(%x: tensor<2x6x5x16xf16>) -> tensor<2x6x5x24xf32> {
 
 // -----
 
-// An argument would be transposed in each call; of an image with channels first nothing is known.
-// The last two are as they should be, of many channels and of few.
+// An argument is transposed in the program, if its output channels are not innermost.
+// CHECK: #[[READ:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d3, d1, d2)>
+// CHECK-LABEL: @argument
+// CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf32>, %[[A:.*]]: tensor<8x16x3x3xf32>, %[[B:.*]]: tensor<3x3x16x8xf32>
+// CHECK: %[[T:.*]] = linalg.generic {indexing_maps = [#[[READ]], {{.*}} ins(%[[A]] : {{.*}} outs({{.*}} : tensor<8x3x3x16xf32>)
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[T]] :
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[B]] :
+#x = affine_map<(b, h, w, f, i, j, c) -> (b, h + i, w + j, c)>
+#fcij = affine_map<(b, h, w, f, i, j, c) -> (f, c, i, j)>
+#ijcf = affine_map<(b, h, w, f, i, j, c) -> (i, j, c, f)>
+#y = affine_map<(b, h, w, f, i, j, c) -> (b, h, w, f)>
+func.func @argument(%x: tensor<1x4x4x16xf32>, %a: tensor<8x16x3x3xf32>, %b: tensor<3x3x16x8xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x2x2x8xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32>
+  %0 = linalg.generic {indexing_maps = [#x, #fcij, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %a : tensor<1x4x4x16xf32>, tensor<8x16x3x3xf32>) outs(%s : tensor<1x2x2x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %t: f32):
+    %g = arith.mulf %i, %j : f32
+    %u = arith.addf %t, %g : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x2x8xf32>
+  %1 = linalg.generic {indexing_maps = [#x, #ijcf, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %b : tensor<1x4x4x16xf32>, tensor<3x3x16x8xf32>) outs(%s : tensor<1x2x2x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %t: f32):
+    %g = arith.mulf %i, %j : f32
+    %u = arith.addf %t, %g : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x2x8xf32>
+  return %0, %1 : tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>
+}
+
+// -----
+
+// Of an image with channels first nothing is known. The last two are as they should be, of many
+// channels and of few.
 // CHECK-LABEL: @no_rewrite
-// CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf16>, %[[Y:.*]]: tensor<1x16x4x4xf16>, %[[Z:.*]]: tensor<1x4x4x4xf16>, %[[A:.*]]: tensor<8x16x3x3xf16>
+// CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf16>, %[[Y:.*]]: tensor<1x16x4x4xf16>, %[[Z:.*]]: tensor<1x4x4x4xf16>, %[[A:.*]]: tensor<8x3x3x16xf16>
 // CHECK-DAG: %[[W:.*]] = arith.constant dense<2.000000e+00> : tensor<8x16x3x3xf16>
 // CHECK-DAG: %[[M:.*]] = arith.constant dense<3.000000e+00> : tensor<8x3x3x16xf16>
 // CHECK-DAG: %[[F:.*]] = arith.constant dense<4.000000e+00> : tensor<3x3x4x8xf16>
@@ -121,14 +153,14 @@ func.func @pixels_alone(%x: tensor<2x6x5x16xf16>) -> tensor<2x6x5x24xf32> {
 #fijc = affine_map<(b, h, w, f, i, j, c) -> (f, i, j, c)>
 #ijcf = affine_map<(b, h, w, f, i, j, c) -> (i, j, c, f)>
 #y = affine_map<(b, h, w, f, i, j, c) -> (b, h, w, f)>
-func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x16x4x4xf16>, %z: tensor<1x4x4x4xf16>, %a: tensor<8x16x3x3xf16>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) {
+func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x16x4x4xf16>, %z: tensor<1x4x4x4xf16>, %a: tensor<8x3x3x16xf16>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) {
   %w = arith.constant dense<2.0> : tensor<8x16x3x3xf16>
   %m = arith.constant dense<3.0> : tensor<8x3x3x16xf16>
   %f = arith.constant dense<4.0> : tensor<3x3x4x8xf16>
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x2x2x8xf32>
   %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32>
-  %0 = linalg.generic {indexing_maps = [#last, #fcij, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %a : tensor<1x4x4x16xf16>, tensor<8x16x3x3xf16>) outs(%s : tensor<1x2x2x8xf32>) {
+  %0 = linalg.generic {indexing_maps = [#last, #fijc, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %a : tensor<1x4x4x16xf16>, tensor<8x3x3x16xf16>) outs(%s : tensor<1x2x2x8xf32>) {
   ^bb0(%i: f16, %j: f16, %t: f32):
     %p = arith.extf %i : f16 to f32
     %q = arith.extf %j : f16 to f32

@@ -1,9 +1,9 @@
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --enable-pass=FlashAttentionFusionV2 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
-// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
+// RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s --check-prefix=KERNEL %}
 // CPU-LABEL: @torch_sdpa_f16
 // CPU: groups (0)
@@ -596,10 +596,9 @@ func.func @broadcast_of_the_result_stays_out(%q: tensor<4x16x8xf32>, %k: tensor<
 // OPTION: flow.dispatch.region -> (tensor<4x16x8xf32>)
 // OPTION: iree_linalg_ext.attention
 // OPTION-SAME: ins(%[[Q]], %[[K]], %[[V]],
-// No kernel takes f32.
 // KERNEL-LABEL: @dynamic_keys(
-// KERNEL-NOT: flow.dispatch.region
-// KERNEL: return
+// KERNEL: flow.dispatch.region -> (tensor<4x16x8xf32>)
+// KERNEL: iree_linalg_ext.attention
 func.func @dynamic_keys(%q: tensor<4x16x8xf32>, %k: tensor<4x8x?xf32>, %v: tensor<4x?x8xf32>, %n: index) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty(%n) : tensor<4x16x?xf32>
@@ -1190,4 +1189,22 @@ func.func @no_fusion_diagonal_of_q(%q: tensor<4x16x16x8xf32>, %k: tensor<4x8x24x
   %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
   return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+// Heads that no kernel has room for are two contractions and a softmax, with a kernel each.
+// KERNEL-LABEL: @large_heads(
+// KERNEL-NOT: flow.dispatch.region
+// KERNEL: return
+func.func @large_heads(%q: tensor<4x16x512xf16>, %k: tensor<4x512x32xf16>, %v: tensor<4x32x512xf16>) -> tensor<4x16x512xf16> {
+  %zero = arith.constant 0.0 : f16
+  %se = tensor.empty() : tensor<4x16x32xf16>
+  %sf = linalg.fill ins(%zero : f16) outs(%se : tensor<4x16x32xf16>) -> tensor<4x16x32xf16>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x512xf16>, tensor<4x512x32xf16>) outs(%sf : tensor<4x16x32xf16>) -> tensor<4x16x32xf16>
+  %p = linalg.softmax dimension(2) ins(%qk : tensor<4x16x32xf16>) outs(%se : tensor<4x16x32xf16>) -> tensor<4x16x32xf16>
+  %oe = tensor.empty() : tensor<4x16x512xf16>
+  %of = linalg.fill ins(%zero : f16) outs(%oe : tensor<4x16x512xf16>) -> tensor<4x16x512xf16>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x32xf16>, tensor<4x32x512xf16>) outs(%of : tensor<4x16x512xf16>) -> tensor<4x16x512xf16>
+  return %o : tensor<4x16x512xf16>
 }

@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_elementwise_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=lone_elementwise_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: mlirfuse.pass = "lone_elementwise_fusion"
 
@@ -84,7 +84,7 @@ func.func @read_by_a_group_f32(%x: tensor<8192x4096xf32>) -> tensor<8192x4096xf3
 // IREE makes one dispatch of both.
 // WHY-LABEL: @no_fusion_sum_of_rows
 // WHY: lone_elementwise_fusion
-// WHY: linalg.generic {{.*}} is in no group
+// WHY: IREE fuses it with a contraction or a reduction in no group
 // CHECK-LABEL: @no_fusion_sum_of_rows
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -132,7 +132,7 @@ func.func @packed_parts(%x: tensor<?x3x768xf16>, %b: index) -> (tensor<3x?x768xf
 // A matmul is read through a reshape.
 // WHY-LABEL: @no_fusion_after_a_matmul
 // WHY: lone_elementwise_fusion
-// WHY: linalg.matmul {{.*}} is in no group
+// WHY: IREE fuses it with a contraction or a reduction in no group
 // CHECK-LABEL: @no_fusion_after_a_matmul
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
@@ -151,13 +151,13 @@ func.func @no_fusion_after_a_matmul(%a: tensor<4096x64xf16>, %b: tensor<64x16384
 
 // -----
 
-// Where it is read, a mask of one row is computed again.
-// CHECK-LABEL: @no_fusion_broadcast
-// CHECK-NOT: flow.dispatch.region
-// CHECK: return
+// A copy that writes more than it reads.
+// CHECK-LABEL: @broadcast
+// CHECK: flow.dispatch.region
+// CHECK: linalg.generic
 #id = affine_map<(r, c) -> (r, c)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_fusion_broadcast(%x: tensor<4096xf16>) -> tensor<16384x4096xf16> {
+func.func @broadcast(%x: tensor<4096xf16>) -> tensor<16384x4096xf16> {
   %e = tensor.empty() : tensor<16384x4096xf16>
   %y = linalg.generic {indexing_maps = [#last, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4096xf16>) outs(%e : tensor<16384x4096xf16>) {
   ^bb0(%i: f16, %o: f16):
@@ -169,19 +169,28 @@ func.func @no_fusion_broadcast(%x: tensor<4096xf16>) -> tensor<16384x4096xf16> {
 
 // -----
 
-// WHY-LABEL: @no_fusion_small
-// WHY: lone_elementwise_fusion
-// WHY: no kernel was measured near 64 elements
-// CHECK-LABEL: @no_fusion_small
-// CHECK-NOT: flow.dispatch.region
-// CHECK: return
-#flat = affine_map<(n) -> (n)>
-func.func @no_fusion_small(%x: tensor<64xf16>) -> tensor<64xf16> {
-  %e = tensor.empty() : tensor<64xf16>
-  %y = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%x : tensor<64xf16>) outs(%e : tensor<64xf16>) {
+// However small; a transposing copy that only it reads joins it.
+// WHY-LABEL: function @with_a_transposed_operand
+// WHY: lone_elementwise_fusion match 0: 2 ops
+// CHECK-LABEL: @with_a_transposed_operand
+// CHECK-SAME: %[[X:.*]]: tensor<8x64xf16>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[T]] :
+// CHECK: flow.return %[[S]]
+// CHECK: return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+func.func @with_a_transposed_operand(%x: tensor<8x64xf16>) -> tensor<64x8xf16> {
+  %e = tensor.empty() : tensor<64x8xf16>
+  %t = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x64xf16>) outs(%e : tensor<64x8xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    linalg.yield %i : f16
+  } -> tensor<64x8xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<64x8xf16>) outs(%e : tensor<64x8xf16>) {
   ^bb0(%i: f16, %o: f16):
     %r = math.absf %i : f16
     linalg.yield %r : f16
-  } -> tensor<64xf16>
-  return %y : tensor<64xf16>
+  } -> tensor<64x8xf16>
+  return %y : tensor<64x8xf16>
 }

@@ -1,9 +1,9 @@
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --horizontal=off | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --disable-feature=kernels | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --disable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --disable-feature=kernels --horizontal=off | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=vulkan | FileCheck %s --check-prefix=VULKAN
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu:x86-64-v4 --enable-pass=matmul_horizontal_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=PACKED
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=cpu:x86-64-v4 --enable-pass=matmul_horizontal_fusion --disable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=PACKED
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=matmul_horizontal_fusion --target=rocm --enable-feature=kernels --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=KERNELS
 // OFF-NOT: mlirfuse.pass
 

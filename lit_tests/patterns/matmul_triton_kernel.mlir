@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --enable-feature=kernels --pipeline=matmul_triton_kernel --disable-pass=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --pipeline=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_80 --disable-feature=kernels --pipeline=matmul_triton_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=FEATURE
 
 // The right operand is transposed in memory; the bias is added to the accumulators in registers.
 // FEATURE: matmul_triton_kernel
@@ -67,12 +67,11 @@ util.func public @matmul_and_bias_bf16(%a: tensor<200x96xbf16>, %b: tensor<72x96
 
 // -----
 
-// WHY-LABEL: @no_kernel_f32
-// WHY: matmul_triton_kernel
-// WHY-NEXT: a matmul of f32 to f32
-// CHECK-LABEL: @no_kernel_f32
-// CHECK-NOT: hal.dispatch.extern
-util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
+// CHECK-LABEL: @matmul_of_f32
+// CHECK-SAME: %[[A:.*]]: tensor<64x64xf32>, %[[B:.*]]: tensor<64x64xf32>
+// CHECK: %[[Y:.*]] = hal.dispatch.extern "matmul_kernel"(%[[A]], %[[B]]) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+// CHECK: util.return %[[Y]]
+util.func public @matmul_of_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %zero = arith.constant 0.0 : f32
   %y = flow.dispatch.region -> (tensor<64x64xf32>) {
     %sums = tensor.empty() : tensor<64x64xf32>
@@ -81,6 +80,24 @@ util.func public @no_kernel_f32(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) ->
     flow.return %total : tensor<64x64xf32>
   }
   util.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_i16
+// WHY: matmul_triton_kernel
+// WHY-NEXT: a matmul of i16 to i32
+// CHECK-LABEL: @no_kernel_i16
+// CHECK-NOT: hal.dispatch.extern
+util.func public @no_kernel_i16(%a: tensor<64x64xi16>, %b: tensor<64x64xi16>) -> tensor<64x64xi32> {
+  %zero = arith.constant 0 : i32
+  %y = flow.dispatch.region -> (tensor<64x64xi32>) {
+    %sums = tensor.empty() : tensor<64x64xi32>
+    %start = linalg.fill ins(%zero : i32) outs(%sums : tensor<64x64xi32>) -> tensor<64x64xi32>
+    %total = linalg.matmul ins(%a, %b : tensor<64x64xi16>, tensor<64x64xi16>) outs(%start : tensor<64x64xi32>) -> tensor<64x64xi32>
+    flow.return %total : tensor<64x64xi32>
+  }
+  util.return %y : tensor<64x64xi32>
 }
 
 // -----

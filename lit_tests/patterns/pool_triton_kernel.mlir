@@ -1,5 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=pooling_fusion,pool_triton_kernel | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=pooling_fusion,pool_triton_kernel | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=pooling_fusion,pool_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
 // The kernel reads the image before padding.

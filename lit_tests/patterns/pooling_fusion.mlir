@@ -1,5 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=pooling_fusion | FileCheck %s %}
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=pooling_fusion | FileCheck %s --check-prefix=OFF
 // OFF-NOT: flow.dispatch.region
 
@@ -132,4 +132,73 @@ func.func @no_fusion_of_integers(%x: tensor<2x8x16xi8>, %s: tensor<2x6x16xi8>) -
     linalg.yield %t : i8
   } -> tensor<2x6x16xi8>
   return %c : tensor<2x6x16xi8>
+}
+
+// -----
+
+// The cast of the image to f32 is fused.
+// CHECK-LABEL: @cast_image
+// CHECK: flow.dispatch.region
+// CHECK: %[[F:.*]] = linalg.generic {{.*}} ins(%arg0 :
+// CHECK: %[[P:.*]] = tensor.pad %[[F]]
+// CHECK: linalg.generic {{.*}} ins(%[[P]],
+#x = affine_map<(b, h, c, i) -> (b, h + i, c)>
+#k = affine_map<(b, h, c, i) -> (i)>
+#y = affine_map<(b, h, c, i) -> (b, h, c)>
+#id = affine_map<(b, h, c) -> (b, h, c)>
+func.func @cast_image(%x: tensor<2x8x16xf16>) -> tensor<2x8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %edge = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x8x16xf16>) outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<2x8x16xf32>
+  %p = tensor.pad %f low[0, 1, 0] high[0, 1, 0] {
+  ^bb0(%i: index, %j: index, %l: index):
+    tensor.yield %edge : f32
+  } : tensor<2x8x16xf32> to tensor<2x10x16xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %k = tensor.empty() : tensor<3xf32>
+  %c = linalg.generic {indexing_maps = [#x, #k, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%p, %k : tensor<2x10x16xf32>, tensor<3xf32>) outs(%s : tensor<2x8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.addf %o, %a : f32
+    linalg.yield %t : f32
+  } -> tensor<2x8x16xf32>
+  return %c : tensor<2x8x16xf32>
+}
+
+// -----
+
+// The padded value is none of f16.
+// CHECK-LABEL: @cast_of_another_padding
+// CHECK: %[[F:.*]] = linalg.generic {{.*}} ins(%arg0 :
+// CHECK: flow.dispatch.region
+// CHECK: tensor.pad %[[F]]
+#x = affine_map<(b, h, c, i) -> (b, h + i, c)>
+#k = affine_map<(b, h, c, i) -> (i)>
+#y = affine_map<(b, h, c, i) -> (b, h, c)>
+#id = affine_map<(b, h, c) -> (b, h, c)>
+func.func @cast_of_another_padding(%x: tensor<2x8x16xf16>) -> tensor<2x8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %edge = arith.constant 1.0e30 : f32
+  %e = tensor.empty() : tensor<2x8x16xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x8x16xf16>) outs(%e : tensor<2x8x16xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<2x8x16xf32>
+  %p = tensor.pad %f low[0, 1, 0] high[0, 1, 0] {
+  ^bb0(%i: index, %j: index, %l: index):
+    tensor.yield %edge : f32
+  } : tensor<2x8x16xf32> to tensor<2x10x16xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %k = tensor.empty() : tensor<3xf32>
+  %c = linalg.generic {indexing_maps = [#x, #k, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%p, %k : tensor<2x10x16xf32>, tensor<3xf32>) outs(%s : tensor<2x8x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.addf %o, %a : f32
+    linalg.yield %t : f32
+  } -> tensor<2x8x16xf32>
+  return %c : tensor<2x8x16xf32>
 }

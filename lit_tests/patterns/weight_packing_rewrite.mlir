@@ -1,14 +1,18 @@
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v4 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v4 --explain=json -o %t | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cpu:x86-64-v3 | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cpu:x86-64-v4 | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cpu:x86-64-v4 --explain=json -o %t | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cpu:x86-64-v2 | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cpu:x86-64-v3 | FileCheck %s --check-prefix=AVX2
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cpu:neoverse-n1 | FileCheck %s --check-prefix=NEON
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=weight_packing_rewrite --disable-feature=kernels --target=cuda:sm_80 | FileCheck %s --check-prefix=OFF
+// AVX2: distribution = [24, 4, 16, 0], vector_common_parallel = [6, 1, 16, 0], vector_reduction = [0, 0, 0, 1]
+// NEON: distribution = [24, 4, 8, 0], vector_common_parallel = [12, 1, 8, 0], vector_reduction = [0, 0, 0, 1]
 // OFF-NOT: compilation_info
 // OFF-NOT: tensor.collapse_shape
 
 // A linear layer of PyTorch: the weight is stored by columns, the bias follows.
 // CHECK-DAG: #[[PACK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
 // CHECK-DAG: #[[RHS:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d3, d2)>
-// CHECK-DAG: lowering_config<distribution = [24, 2, 32, 0], vector_common_parallel = [8, 1, 32, 0], vector_reduction = [0, 0, 0, 1]>
+// CHECK-DAG: lowering_config<distribution = [24, 2, 32, 0], vector_common_parallel = [12, 1, 32, 0], vector_reduction = [0, 0, 0, 1]>
 // CHECK: util.global private @packed_weight : tensor<2x16x32xf32>
 // CHECK: %[[K:.*]] = arith.constant dense<2.000000e+00> : tensor<64x16xf32>
 // CHECK: %[[W:.*]] = tensor.expand_shape %[[K]] {{.*}} output_shape [2, 32, 16]

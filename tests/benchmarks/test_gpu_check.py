@@ -32,8 +32,8 @@ def image(tmp_path_factory):
     return path
 
 
-def test_every_kernel_has_forms():
-    kernels = {name for name in PASSES if name.endswith("_kernel")}
+def test_every_triton_kernel_has_forms():
+    kernels = {name for name in PASSES if name.endswith("_triton_kernel")}
     assert set(forms.KERNELS) == kernels
     assert sum(map(len, forms.KERNELS.values())) == len(forms.FORMS)
 
@@ -55,7 +55,11 @@ def test_the_choices_of_a_seed_are_stable():
     assert forms.case("weights_i4_2", 0).work.description == "1x1212x128 of 1212x128"
 
 
-@pytest.mark.parametrize("name", CASES)
+ADDED_IN_HALVES = ("transposed_convolution",)
+"""Forms of which PyTorch's CPU code adds the taps in the type of the case."""
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(ADDED_IN_HALVES)])
 def test_narrow_types_stay_within_the_tolerance(name):
     """PyTorch's own result in the type of the case passes for the program's."""
     case = few_calls(forms.case(name, 0, small=True))

@@ -184,6 +184,7 @@ def test_shapes_and_factors(dtype):
             F.adaptive_max_pool2d(x.view(1, 1, 4, 4), (3, 4), return_indices=True),
             F.avg_pool2d(x.view(1, 1, 4, 4), 2, divisor_override=-2),
             F.conv_transpose2d(x.view(1, 4, 2, 2), w, stride=2, padding=1, groups=4),
+            F.conv3d(x.view(1, 4, 2, 2, 1), w[..., None], padding=(1, 1, 0), groups=4),
             torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
         )
 

@@ -1,6 +1,7 @@
 """Convolutions with a batch norm and a residual: as text, in float64, and their plans."""
 
 import dataclasses
+import re
 
 import numpy as np
 from iree.compiler import ir
@@ -89,7 +90,7 @@ def conv_text(c, kind="f16", value="0.0"):
         if c.low + c.high
         else ""
     )
-    return f"""
+    text = f"""
 #x = affine_map<({loops}) -> ({at})>
 #w = affine_map<({loops}) -> ({", ".join(c.filter)})>
 #y = affine_map<({loops}) -> ({", ".join(out_axes)})>
@@ -148,6 +149,21 @@ func.func @main(%x: {image}, %w: {weight}, %mean: {vector}, %var: {vector}, %r: 
   return %y : {narrow}
 }}
 """
+    return text if kind != "f32" else without_casts(text)
+
+
+def without_casts(text):
+    """The text without casts from f32 to f32, in bodies of one op."""
+    lines, known = [], {}
+    for line in text.splitlines():
+        if line.lstrip().startswith("^bb0"):
+            known = {}
+        cast = re.fullmatch(r"\s*(%\w+) = arith\.(?:extf|truncf) (%\w+) : f32 to f32", line)
+        if cast is not None:
+            known[cast[1]] = known.get(cast[2], cast[2])
+        else:
+            lines.append(re.sub(r"%\w+", lambda name, k=known: k.get(name[0], name[0]), line))
+    return "\n".join(lines)
 
 
 def reference(c, x, w, mean, var, residual):
@@ -173,8 +189,7 @@ def reference(c, x, w, mean, var, residual):
         return np.where(y <= 0, 0.0, y)
 
 
-def arrays_of(c, batch=2):
-    kind = "f16"
+def arrays_of(c, batch=2, kind="f16"):
     return [
         draw(c.shape(c.image, batch), kind, 1),
         draw(c.shape(c.filter), kind, 2, 1 / np.sqrt(c.in_channels * c.taps[0] * c.taps[1])),

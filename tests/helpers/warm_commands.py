@@ -1,9 +1,9 @@
 """Starts Python commands as forks of a process that has imported them already.
 
-A start of `mlirfuse-opt` imports for a second and works for a tenth of one; a build of a kernel
-imports Triton for two. A `Process` is a `subprocess.Popen` whose child, instead of `exec`, goes on
-with the command's entry point: it has its own streams, directory, environment and exit code, and
-may die without harm to others. Commands that were not imported are started as usual.
+A start of `mlirfuse-opt` imports for a second and works for a tenth of one. A `Process` is a
+`subprocess.Popen` whose child, instead of `exec`, goes on with the command's entry point: it has
+its own streams, directory, environment and exit code, and may die without harm to others. Commands
+that were not imported are started as usual.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 COMMANDS = {
     "mlirfuse-opt": "mlirfuse.tools.opt",
     "filecheck": "filecheck.main",
-    "triton_worker": "mlirfuse.kernels.triton_worker",
 }
 """Command -> module of its `main`."""
 

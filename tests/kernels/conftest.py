@@ -2,6 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers import device_functions
+
 
 @pytest.fixture(scope="module")
 def interpreter():
@@ -9,4 +11,6 @@ def interpreter():
     torch = pytest.importorskip("torch")
     from mlirfuse.kernels import triton_worker
 
-    return SimpleNamespace(load=triton_worker.load, torch=torch)
+    with pytest.MonkeyPatch.context() as patch:
+        device_functions.install(patch)
+        yield SimpleNamespace(load=triton_worker.load, torch=torch)

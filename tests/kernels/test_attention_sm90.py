@@ -6,7 +6,7 @@ import pytest
 from iree.compiler import ir
 
 from helpers.attention_text import write
-from helpers.kernel_runner import KERNEL_PASSES, needs_triton
+from helpers.kernel_runner import APART, KERNEL_PASSES, needs_triton
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.attention.family import ATTENTION
@@ -30,7 +30,7 @@ PORTABLE = "attention.online_softmax_step("
 def planned(extents, mask="", dtype="f16", target=HOPPER, config=None):
     """The plan of an attention, while its context lives."""
     text, _ = write("main", extents, dtype=dtype, mask=mask)
-    options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+    options = FusionOptions(enable_feature=("kernels",), disable_pass=(*KERNEL_PASSES, *APART))
     grouped, _ = engine.run(ir.Module.parse(text), target=target, options=options)
     (region,) = kernel_search.regions(grouped)
     return ATTENTION.plan(region, target, config)

@@ -20,16 +20,16 @@ CASES = [
     Conv(2, 9, 7, 24, 20, low=1, high=1),
     Conv(1, 12, 9, 17, 33, taps=(3, 2), stride=2, low=1, high=2),
     Conv(1, 17, 13, 3, 24, taps=(7, 7), stride=2, low=3, high=3),
-    Conv(2, 11, 10, 64, 8, dilation=2, low=2, high=2),
+    Conv(2, 11, 10, 64, 8, dilation=2, low=2, high=2, filter="fijc"),
     Conv(3, 5, 5, 40, 70, taps=(1, 1), filter="cf"),
     Conv(2, 9, 9, 16, 16, taps=(1, 1), stride=2, filter="cf"),
     Conv(None, 6, 5, 70, 20, low=0, high=1),
     Conv(2, 9, 7, 24, 20, low=1, high=1, image="bchw", filter="fcij"),
     Conv(1, 17, 13, 3, 24, taps=(7, 7), stride=2, low=3, image="bchw", filter="fcij"),
     Conv(3, 5, 5, 40, 70, taps=(1, 1), image="bchw", filter="fc"),
-    Conv(1, 6, 7, 1, 5, low=1, high=1, filter="fijc"),
+    Conv(1, 6, 7, 1, 5, low=1, high=1),
     Conv(1, 17, 14, 3, 24, taps=(7, 7), stride=2, low=3, high=3),
-    Conv(None, 9, 10, 3, 8, stride=2, high=1, filter="fijc"),
+    Conv(None, 9, 10, 3, 8, stride=2, high=1),
     Conv(2, 8, 6, 5, 8, taps=(2, 2), stride=2, dilation=1),
 ]
 
@@ -38,11 +38,12 @@ CASES = [
 @pytest.mark.parametrize(
     "case", CASES, ids=lambda c: f"{c.image} {c.batch}x{c.in_channels} {c.taps}"
 )
-def test_convolution(interpreter, case):
-    """In f16 alone: Triton's interpreter multiplies the bits of bf16 as whole numbers."""
-    arrays = arrays_of(case)
-    (found,) = run(interpreter, conv_text(case), "convolution", arrays, [case.result(2)])
-    close(found, reference(case, *arrays), "f16")
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_convolution(interpreter, case, kind):
+    """Not in bf16: Triton's interpreter multiplies its bits as whole numbers."""
+    arrays = arrays_of(case, kind=kind)
+    (found,) = run(interpreter, conv_text(case, kind), "convolution", arrays, [case.result(2)])
+    close(found, reference(case, *arrays), kind)
 
 
 @needs_triton
@@ -101,7 +102,7 @@ def test_the_region_holds_the_padding_and_the_scales():
 @needs_triton
 @pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
 def test_convolution_builds(arch):
-    _, plan = plan_of(conv_text(Conv(2, 16, 16, 64, 64, low=1, high=1), "bf16"))
+    _, plan = plan_of(conv_text(Conv(2, 16, 16, 64, 64, low=1, high=1, filter="fijc"), "bf16"))
     kernel = triton_compiler.build(plan.program, arch)
     assert b"conv_kernel" in kernel.code
     assert kernel.shared_memory > 0
@@ -132,8 +133,8 @@ def test_accumulators_that_start_from_a_tensor(interpreter):
     close(found, expected, "f16")
 
 
-@pytest.mark.parametrize("feature", [(), ("kernels",)])
-def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature):
+@pytest.mark.parametrize("wanted", [False, True])
+def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, wanted):
     """In IREE the first convolution reads the argument as it is; the second reads its result."""
     weight = "tensor<8x8x3x3xf16>"
     image, between, out = (f"tensor<2x8x{n}x{n}xf16>" for n in (10, 8, 6))
@@ -146,7 +147,7 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
         f" -> {out}\n"
         f"return %d : {out}\n}}\n"
     )
-    options = FusionOptions(enable_feature=feature)
+    options = FusionOptions(disable_feature=() if wanted else ("kernels",))
     Compiler(kernel_runner.TARGET, options).normalize(source, output, input_type="none")
     with ir.Context():
         module = ir.Module.parse(output.read_bytes())
@@ -158,4 +159,4 @@ def test_kernels_have_convolutions_imported_with_channels_last(tmp_path, feature
             if convolutions.is_convolution(view.operation)
         ]
         channels_last = second.image_dims[-1] == ((second.channel_loop, 1),)
-    assert channels_last == bool(feature)
+    assert channels_last == wanted

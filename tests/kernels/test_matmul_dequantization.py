@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from helpers.kernel_runner import KERNEL_PASSES, TARGET, close, draw, needs_triton, planned, run
+from helpers.kernel_runner import (
+    APART,
+    KERNEL_PASSES,
+    TARGET,
+    close,
+    draw,
+    needs_triton,
+    planned,
+    run,
+)
 from helpers.weights_text import Weights
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
@@ -132,7 +141,7 @@ def test_blocks_of_a_replaced_persistent_configuration_divide_groups():
     """A persistent configuration becomes one of one tile per CTA, and then its block changes."""
     found = MatmulConfig(128, 128, 64, 4, 3, consumer_warpgroups=2)
     with ir.Context():
-        options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
+        options = FusionOptions(disable_pass=(*KERNEL_PASSES, *APART))
         module = ir.Module.parse(Weights(256, 256, 256, group_size=32).text())
         grouped, _ = engine.run(module, target=TARGET, options=options)
         (region,) = kernel_search.regions(grouped)

@@ -198,3 +198,43 @@ def test_a_padding_of_a_dynamic_dimension_is_not_fused(monkeypatch):
         _, plans = planned(text, "pooling")
         assert isinstance(plans[0], NoMatch)
         assert plans[0].reason is Reason.STRUCTURE
+
+
+@needs_triton
+def test_image_of_f16_that_is_cast_before_its_padding(interpreter):
+    text = """
+#x = affine_map<(b, h, c, i) -> (b, h * 2 + i, c)>
+#k = affine_map<(b, h, c, i) -> (i)>
+#y = affine_map<(b, h, c, i) -> (b, h, c)>
+#id = affine_map<(b, h, c) -> (b, h, c)>
+func.func @main(%x: tensor<2x9x17xf16>) -> tensor<2x5x17xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x9x17xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x9x17xf16>) outs(%e : tensor<2x9x17xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %t = arith.extf %a : f16 to f32
+    linalg.yield %t : f32
+  } -> tensor<2x9x17xf32>
+  %p = tensor.pad %f low[0, 1, 0] high[0, 1, 0] {
+  ^bb0(%i: index, %j: index, %l: index):
+    tensor.yield %zero : f32
+  } : tensor<2x9x17xf32> to tensor<2x11x17xf32>
+  %h = tensor.empty() : tensor<2x5x17xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%h : tensor<2x5x17xf32>) -> tensor<2x5x17xf32>
+  %k = tensor.empty() : tensor<3xf32>
+  %c = linalg.generic {indexing_maps = [#x, #k, #y],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%p, %k : tensor<2x11x17xf32>, tensor<3xf32>) outs(%s : tensor<2x5x17xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.addf %o, %a : f32
+    linalg.yield %t : f32
+  } -> tensor<2x5x17xf32>
+  return %c : tensor<2x5x17xf32>
+}
+"""
+    x = draw((2, 9, 17), "f16", 1)
+    (found,) = run(interpreter, text, "pooling", [x], [(2, 5, 17)])
+    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (0, 0)))
+    close(found, sum(padded[:, i : i + 9 : 2] for i in range(3)), "f32")

@@ -75,8 +75,10 @@ def test_every_measured_configuration_has_its_kernel():
 OTHERS = (
     MatmulProblem(128, 80, 64, 1, a_k_contiguous=False),
     MatmulProblem(128, 80, 64, 1, operand_bits=8),
+    MatmulProblem(128, 80, 64, 1, operand_bits=32),
     MatmulProblem(128, 80, 64, 1, prologue=True),
     AttentionProblem(64, 96, 32, 4, mask="general"),
+    AttentionProblem(64, 96, 32, 4, operand_bits=32),
     ConvolutionProblem(49, 8, 16, 9, channels_last=False, k_contiguous=False),
     ConcatProblem(4096, 3, 8),
     PoolingProblem(100, 64, "3x3"),
@@ -94,6 +96,7 @@ def test_other_problems_have_a_module(problem):
     "problem",
     [
         MatmulProblem(16, 16, 16, 64, prologue=True, accumulators=2),
+        MatmulProblem(16, 16, 16, 1, operand_bits=64),
         ConvolutionProblem(49, 8, 16, 4),
         PointwiseProblem(1024, result_bits=8),
         PoolingProblem(10, 4, "3"),

@@ -20,6 +20,7 @@ from mlirfuse.kernels.reduction import heuristics
 from mlirfuse.kernels.reduction.distribution import distribute
 from mlirfuse.kernels.reduction.family import REDUCTION
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+from mlirfuse.structured.ir import ops
 
 
 @pytest.fixture
@@ -100,13 +101,12 @@ def test_clusters_are_hoppers_alone(share, target):
 @pytest.mark.parametrize(
     ("target", "most"), [("cuda:sm_90", 262144), ("cuda:sm_80", 32768), ("rocm:gfx942", 32768)]
 )
-def test_no_kernel_for_longer_rows(share, target, most):
+def test_longer_rows_are_not_held_in_registers(share, target, most):
     share(None, targets.parse(target))
     plan = plan_of(softmax_text((2, most), "f16"))
     assert plan.program.cluster_size == most // 32768
     plan = plan_of(softmax_text((2, most + 1), "f16"))
-    assert plan.reason is Reason.NOT_PROFITABLE
-    assert f"more than {most} in registers" in plan.detail
+    assert [step.program.entry for step in plan.kernels()] == ["reduction_kernel"] * 3
 
 
 @needs_triton
@@ -209,10 +209,12 @@ def test_quantization_to_i8(text, byte):
     assert byte is None or f", {byte})" in source
 
 
-def test_no_kernel_for_unsigned_bytes():
-    plan = plan_of(byte_text(0.0, 127.0, cast="arith.fptoui"))
-    assert plan.reason is Reason.STRUCTURE
-    assert "arith.fptoui" in plan.detail
+def test_unsigned_bytes():
+    """The conversion is in the group of the reduction."""
+    with ir.Context():
+        _, plans = planned(byte_text(0.0, 127.0, cast="arith.fptoui"), "rows")
+        kinds = [[ops.element_type(v) for v in plan.results] for plan in plans if plan is not None]
+    assert kinds == [["i8"]]
 
 
 def weighted_text():

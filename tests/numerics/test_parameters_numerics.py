@@ -102,7 +102,10 @@ def batch(*, elsewhere):
     return Batch(
         cases=cases,
         pipeline=",".join(name for fires in FIRES.values() for name in fires),
-        switches={"enable_pass": ("matmul_horizontal_fusion",)},
+        switches={
+            "enable_pass": ("matmul_horizontal_fusion",),
+            "disable_feature": ("kernels",),
+        },
         parameters=arrays if elsewhere else {},
     )
 

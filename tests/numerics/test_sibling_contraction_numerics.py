@@ -9,7 +9,8 @@ from helpers.harness import FLOATS, Batch
 from mlirfuse import targets
 
 PASSES = "inference_swiglu_fusion,inference_matmul_split_fusion,matmul_horizontal_fusion"
-SWITCHES = {"enable_pass": PASSES}
+# For kernels no weights are concatenated.
+SWITCHES = {"enable_pass": PASSES, "disable_feature": ("kernels",)}
 PIPELINE = f"matmul_elem_relu_fusion,{PASSES}"
 
 ANY_SHAPE = {kind: (1, 1, 1) for kind in FLOATS}

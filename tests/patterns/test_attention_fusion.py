@@ -275,7 +275,7 @@ def test_each_attention_belongs_to_one_pass():
 @pytest.mark.parametrize(("dynamic", "fused"), [((M,), True), ((K,), False), ((M, K), False)])
 def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
     text, _ = write("main", SMALL, mask="boolean", dynamic=dynamic)
-    _, report = run(text, "rocm")
+    _, report = run(text, "rocm", disable_feature=("kernels",))
     assert [d.reason for d in report.decisions] == [None if fused else Reason.NOT_PROFITABLE]
     _, report = run(text, "rocm", pipeline=f"{V1}{{dynamic-keys=true}}")
     assert report.counts() == {V1: 1}
@@ -296,11 +296,11 @@ def test_a_dynamic_number_of_keys_needs_the_option(dynamic, fused):
 )
 def test_slow_sizes_need_the_option(loops, detail):
     text, _ = write("main", loops, mask="boolean")
-    _, report = run(text, "cuda")
+    _, report = run(text, "cuda", disable_feature=("kernels",))
     (decision,) = report.decisions
     assert decision.reason is (Reason.NOT_PROFITABLE if detail else None)
     assert detail in decision.detail
-    for allowed in ({"pipeline": f"{V1}{{any-size=true}}"}, {"enable_feature": ("kernels",)}):
+    for allowed in ({"pipeline": f"{V1}{{any-size=true}}"}, {}):
         assert run(text, "cuda", **allowed)[1].counts() == {V1: 1}
     assert run(text, "rocm")[1].counts() == {V1: 1}
 

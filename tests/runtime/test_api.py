@@ -102,7 +102,9 @@ def test_compile():
     program = mlirfuse.compile(PROGRAM, count_stock=True)
     np.testing.assert_allclose(program(X), np.tanh(X).sum(1), rtol=1e-5)
     assert program.report.counts() == {PASS: 1}
-    assert program.report.dispatches == {"stock": 1, "fused": 1}
+    assert program.report.dispatches == {"stock": 1, "fused": 1, "kernels": 0}
+    assert program.report.coverage == (0, 1)
+    assert len(program.report.left) == 1
     assert PASS in program.explain()
     assert str(program.inputs[0]) == "8x16xf32"
 
@@ -151,7 +153,7 @@ def test_a_torch_model_is_found_in_the_cache(torch_model):
 
     inputs = (torch.randn(4, 16), torch.tensor(3.0))
     mlirfuse.compile(torch_model, inputs)
-    cache = Path(mlirfuse.backend.cache.Cache.open().directory)
+    cache = Path(mlirfuse.support.disk_cache.Cache.open().directory)
     before = sorted(cache.iterdir())
     mlirfuse.compile(torch_model, inputs)
     assert sorted(cache.iterdir()) == before
@@ -159,7 +161,7 @@ def test_a_torch_model_is_found_in_the_cache(torch_model):
 
 def test_text_is_found_in_the_cache():
     mlirfuse.compile(PROGRAM)
-    cache = Path(mlirfuse.backend.cache.Cache.open().directory)
+    cache = Path(mlirfuse.support.disk_cache.Cache.open().directory)
     before = sorted(cache.iterdir())
     report = mlirfuse.compile(PROGRAM).report
     assert sorted(cache.iterdir()) == before

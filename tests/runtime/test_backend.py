@@ -11,7 +11,7 @@ import pytest
 
 import mlirfuse
 from mlirfuse import targets
-from mlirfuse.backend import compiler
+from mlirfuse.backend import compiler, statistics
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.options import FusionOptions
@@ -214,18 +214,39 @@ def compile_with(text, tmp_path, *, spec="cpu", fused=True, **switches):
 
 
 def test_counts_the_dispatches_of_a_call(tmp_path):
-    work, count = compile_with(CONSTANT_MATMUL, tmp_path, fused=False)
-    assert count == 1
+    work, found = compile_with(CONSTANT_MATMUL, tmp_path, fused=False)
+    assert (found.dispatches, found.kernels, len(found.left)) == (1, 0, 1)
     assert work.count(tmp_path / "go.mlirbc", tmp_path) == 1
 
 
 def test_packing_weights_is_no_dispatch_of_a_call(tmp_path):
     """With data tiling the program packs %x, multiplies, unpacks; %w is packed once, at loading."""
-    _, count = compile_with(CONSTANT_MATMUL, tmp_path)
+    _, found = compile_with(CONSTANT_MATMUL, tmp_path)
     names = (tmp_path / "out.csv").read_text()
     assert "util.initializer" in names
     total = names.count('"dispatch"')
-    assert 1 <= count < total
+    assert 1 <= found.dispatches < total
+
+
+STATISTICS = """
+; builtin.module > util.initializer > stream.cmd.execute
+"Depth","Command","Symbol","Length","Invocations","Workload","Operands","Resources"
+0,"dispatch","@_initializer_0_dispatch_0::@_initializer_0_dispatch_0_pack",,1,"",0,1
+
+; builtin.module > util.func @main > stream.cmd.execute
+"Depth","Command","Symbol","Length","Invocations","Workload","Operands","Resources"
+0,"dispatch","@extern_dispatch::@cuda_nvptx_fb::@row_kernel",,1,"",0,2
+1,"copy",,16,1,"",0,2
+1,"dispatch","@main_dispatch_0::@main_dispatch_0_scan_64x512xf32",,1,"",0,2
+"""
+
+
+def test_kernels_among_the_dispatches(tmp_path):
+    path = tmp_path / "statistics.csv"
+    path.write_text(STATISTICS)
+    found = statistics.read(path)
+    assert (found.dispatches, found.kernels) == (2, 1)
+    assert found.left == ("main_dispatch_0_scan_64x512xf32",)
 
 
 def test_data_tiling_is_for_fused_programs_only():
@@ -237,7 +258,7 @@ def test_data_tiling_is_for_fused_programs_only():
     assert flag not in off.flags(fused=True)
 
 
-@pytest.mark.parametrize("spec", ["cpu:foo", "cpu:cortex-a76"])
+@pytest.mark.parametrize("spec", ["cpu:foo", "cpu:aarch64:foo", "cpu:x86_64:cortex-a76"])
 def test_a_cpu_that_llvm_does_not_know(tmp_path, spec):
     with pytest.raises(UsageError, match=rf"unknown target '{spec}': LLVM knows no CPU .*x86-64"):
         compile_with(PROGRAM, tmp_path, spec=spec)

@@ -13,10 +13,11 @@ import pytest
 import mlirfuse
 from mlirfuse import targets
 from mlirfuse.backend import cache
-from mlirfuse.backend.cache import Cache, parse_size
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.support import disk_cache
+from mlirfuse.support.disk_cache import Cache, parse_size
 
 PROGRAM = """
 #all = affine_map<(i, j) -> (i, j)>
@@ -41,8 +42,8 @@ X = np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)
 @pytest.fixture(autouse=True)
 def directory(tmp_path, monkeypatch):
     """A cache of this test's own."""
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.delenv(cache.SIZE_VARIABLE, raising=False)
+    monkeypatch.setenv(disk_cache.DIRECTORY_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(disk_cache.SIZE_VARIABLE, raising=False)
     return tmp_path / "cache"
 
 
@@ -234,7 +235,7 @@ def test_a_program_larger_than_the_cache_is_not_stored(tmp_path, directory):
 
 
 def test_a_cache_without_room_still_compiles(model, monkeypatch, directory):
-    monkeypatch.setenv(cache.SIZE_VARIABLE, "0")
+    monkeypatch.setenv(disk_cache.SIZE_VARIABLE, "0")
     np.testing.assert_allclose(mlirfuse.compile(model)(X), expected(), rtol=1e-5)
     assert programs(directory) == []
 
@@ -245,7 +246,7 @@ def test_files_of_dead_processes_are_removed(tmp_path, directory):
     for folder in (old, new):
         folder.mkdir(parents=True)
         (folder / "program").write_text("half")
-    past = time.time() - cache.STALE_SECONDS - 60
+    past = time.time() - disk_cache.STALE_SECONDS - 60
     os.utime(old, (past, past))
     fill(store, tmp_path, "a", 10)
     assert not old.exists()
@@ -262,13 +263,13 @@ def test_sizes(text, size):
 
 @pytest.mark.parametrize("text", ["ten", "-1", "1.5G", "G", "1X"])
 def test_a_bad_size(model, monkeypatch, text):
-    monkeypatch.setenv(cache.SIZE_VARIABLE, text)
+    monkeypatch.setenv(disk_cache.SIZE_VARIABLE, text)
     with pytest.raises(UsageError, match=r"MLIRFUSE_CACHE_SIZE: '.*' is not a size; write bytes"):
         mlirfuse.compile(model)
 
 
 def test_the_directory_without_the_variable(monkeypatch):
-    monkeypatch.delenv(cache.DIRECTORY_VARIABLE)
+    monkeypatch.delenv(disk_cache.DIRECTORY_VARIABLE)
     assert Cache.open().directory.name == "mlirfuse"
     assert Cache.open().size == 10 << 30
 
@@ -278,14 +279,14 @@ def test_the_directory_without_the_variable(monkeypatch):
 
 def test_a_directory_that_cannot_be_made_is_one_warning(model, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(cache.DIRECTORY_VARIABLE, str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv(disk_cache.DIRECTORY_VARIABLE, str(tmp_path / "file" / "cache"))
     with caplog.at_level(logging.WARNING, "mlirfuse"):
         for _ in range(2):
             np.testing.assert_allclose(mlirfuse.compile(model)(X), expected(), rtol=1e-5)
     (record,) = caplog.records
     message = record.getMessage()
     assert message.startswith(f"compile cache {tmp_path / 'file' / 'cache'} is not used: ")
-    assert cache.DIRECTORY_VARIABLE in message
+    assert disk_cache.DIRECTORY_VARIABLE in message
     assert "\n" not in message
 
 
@@ -293,7 +294,7 @@ def test_a_full_disk_is_a_warning(tmp_path, directory, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.shutil, "copyfile", full)
+    monkeypatch.setattr(disk_cache.shutil, "copyfile", full)
     with caplog.at_level(logging.WARNING, "mlirfuse"):
         fill(Cache(directory, 1 << 20), tmp_path, "a", 10)
     assert "No space left on device" in caplog.text
@@ -307,7 +308,7 @@ def test_an_entry_of_a_read_only_directory_is_used(model, generated, directory, 
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cache.os, "utime", refuse)
+    monkeypatch.setattr(disk_cache.os, "utime", refuse)
     mlirfuse.compile(model)
     assert len(generated) == 1
 
@@ -373,7 +374,7 @@ def test_threads_that_compile_the_same_compile_it_once(model, generated):
 
 def test_a_holder_that_died_does_not_block_others(directory):
     code = (
-        "import os; from mlirfuse.backend.cache import Cache;"
+        "import os; from mlirfuse.support.disk_cache import Cache;"
         "Cache.open().building('k').__enter__(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -213,13 +213,14 @@ def test_a_function_is_left_unfused_before_the_program_is(monkeypatch, mute, tmp
 
 def test_data_tiling_is_left_out_where_it_fails(monkeypatch):
     monkeypatch.setattr(data_tiling_rewrite, "_mask_user", lambda value: None)
-    program = compiled(MASKED_MATMUL)
+    program = compiled(MASKED_MATMUL, disable_feature="kernels")
     assert [name for name, _ in fell_back(program)] == ["data_tiling_rewrite"]
 
 
 def test_one_of_several_tilings_is_left_out(monkeypatch):
     monkeypatch.setattr(data_tiling_rewrite, "_mask_user", lambda value: None)
-    program = compiled(with_plain_matmuls(MASKED_MATMUL), function="main")
+    text = with_plain_matmuls(MASKED_MATMUL)
+    program = compiled(text, function="main", disable_feature="kernels")
     ((name, number),) = fell_back(program)
     (decision,) = [d for d in program.report.decisions if d.pass_name == name and d.match == number]
     assert (name, decision.function) == ("data_tiling_rewrite", "main")
@@ -262,7 +263,7 @@ def test_a_model_that_stock_iree_refuses(monkeypatch, compiles):
 
     monkeypatch.setattr(Compiler, "generate", refuse)
     with pytest.raises(CompileFailedError) as caught:
-        compiled()
+        compiled(disable_feature="kernels")  # for which channels are moved, and not in a second try
     message = str(caught.value)
     assert message == "stock IREE cannot compile this model either: refused: m.mlir:3:5: 'x.y' op"
     assert compiles == [True, False]
@@ -291,7 +292,7 @@ def test_every_target_has_the_feature(target):
 @pytest.mark.parametrize("target", ["cuda:sm_90", "rocm:gfx942", "vulkan:ampere"])
 def test_one_rewrite_is_undone_on_a_gpu(monkeypatch, target):
     planted.plant(monkeypatch, planted.uncompilable, 1)
-    report = compiled(planted.model(2), target=target).report
+    report = compiled(planted.model(2), target=target, disable_feature=["kernels"]).report
     assert report.counts() == {planted.GROUPS: 1}
     (undone,) = (d for d in report.decisions if d.reason is Reason.FELL_BACK)
     source = planted.model(2).splitlines()
@@ -299,3 +300,14 @@ def test_one_rewrite_is_undone_on_a_gpu(monkeypatch, target):
         "%s1",
         "%y1",
     }
+
+
+def test_order_of_channels():
+    """IREE refuses the convolution of one pixel with channels last, which kernels ask for."""
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Conv1d(4, 4, 3, padding=1)
+    program = mlirfuse.compile(
+        layer, (torch.zeros(1, 4, 1),), target="cuda:sm_90", enable_feature=["kernels"]
+    )
+    assert any(note.startswith("convolutions keep the order") for note in program.report.notes)
+    assert not fell_back(program)

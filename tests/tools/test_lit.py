@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers import kernel_builds
+from mlirfuse.kernels import build_server
 
 ROOT = Path(__file__).parents[2] / "lit_tests"
 FILES = sorted(
@@ -72,7 +73,7 @@ def outcomes(request, tmp_path_factory, kernels):
     ]
     builder = {"MLIRFUSE_TEST_KERNELS": os.fspath(kernels)}
     if importlib.util.find_spec("triton"):
-        builder["MLIRFUSE_TEST_BUILDER"] = kernel_builds.start()
+        builder["MLIRFUSE_TEST_BUILDER"] = build_server.socket_path()
     scratch = tmp_path_factory.mktemp("lit")
     return lit(ROOT, *chosen, cold=COLD, scratch=scratch, builder=builder)
 

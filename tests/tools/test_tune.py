@@ -87,10 +87,10 @@ def called_once(programs):
 
 def test_calibrate_measures_every_rate_of_the_model(monkeypatch, capsys):
     monkeypatch.setattr(calibrate, "COPY_ELEMENTS", 1 << 20)
-    monkeypatch.setattr(calibrate, "VECTOR_ELEMENTS", 1 << 16)
+    monkeypatch.setattr(calibrate, "VECTOR_ELEMENTS", {"cpu": 1 << 16})
     monkeypatch.setattr(calibrate, "MATMUL_SIZES", {"cpu": 256})
     monkeypatch.setattr(calibrate, "_best", called_once)
-    assert main(["--calibrate", "--verbose"]) == 0
+    assert main(["--calibrate"]) == 0
     printed = capsys.readouterr()
     kept = json.loads(rates.path().read_text())["cpu"]["rates"]
     matmuls = {f"matmul_rate.{kind}" for kind in calibrate.MATMUL_TYPES}

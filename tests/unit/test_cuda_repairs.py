@@ -237,3 +237,19 @@ def test_angles_are_reduced_after_the_passes():
             module = ir.Module.parse(text)
             assert codegen_repairs.repair_grouped(module, parse(target)) == reduced
             assert ("math.roundeven" in str(module)) == reduced
+
+
+def test_elements_of_slices(tmp_path):
+    """Rows of a slice, in an order, as columns: the whole tensor is read."""
+
+    def model(x, i):
+        return x[1:4, 2:7][i].T, x[::2, 3][i], x[1:][2, 1:][jnp.newaxis, i]
+
+    x = np.arange(48, dtype=np.float32).reshape(6, 8)
+    i = np.array([2, 0, 1], np.int32)
+    text, results = repaired(model, (x, i), tmp_path)
+    extracted = re.findall(r"tensor.extract (%\w+)", text)
+    assert extracted
+    assert not any(re.search(rf"{name} = tensor.extract_slice", text) for name in extracted)
+    for got, expected in zip(results, model(jnp.asarray(x), i), strict=True):
+        np.testing.assert_array_equal(got, expected)

@@ -293,7 +293,10 @@ def test_the_context_of_a_pass(toy):
     run(pairs(1), "toy_fusion{least=3 eager=false}", single_op_groups=True)
     (ctx,) = seen
     assert ctx.options == Settings(least=3, eager=False)
-    assert (ctx.target, ctx.single_op_groups) == (CPU, True)
+    assert (ctx.target, ctx.single_op_groups) == (
+        dataclasses.replace(CPU, vector_kernels=True),
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -220,15 +220,23 @@ def test_a_location_of_three_layers_is_not_replicable():
 
 
 @pytest.mark.parametrize("source", [text(), parameters(text())], ids=["constants", "parameters"])
-def test_each_layer_keeps_its_weights_and_lines(source):
-    grouped, report = run(ir.Module.parse(source), FusionOptions())
-    assert "weight_packing_rewrite" in report.counts()
+@pytest.mark.parametrize(
+    ("switches", "packing", "name"),
+    [
+        ({}, "matmul_vector_kernel", "packed_filter"),
+        ({"disable_feature": ("kernels",)}, "weight_packing_rewrite", "packed_weight"),
+    ],
+    ids=["kernels", "without_kernels"],
+)
+def test_each_layer_keeps_its_weights_and_lines(source, switches, packing, name):
+    grouped, report = run(ir.Module.parse(source), FusionOptions(**switches))
+    assert packing in report.counts()
     shown = printed(grouped)
     assert shorten.ops.INTERNAL_NAME_PREFIX not in shown
     packed = re.findall(r"\bweight(\d)\b", shown)
     assert packed == [str(n) for n in range(COUNT)]
-    read = re.findall(r"global.load immutable @(packed_weight\w*)", shown)
-    assert read == ["packed_weight", *(f"packed_weight_{n}" for n in range(COUNT - 1))]
+    read = re.findall(rf"global.load immutable @({name}\w*)", shown)
+    assert read == [name, *(f"{name}_{n}" for n in range(COUNT - 1))]
     norms = [d.ops for d in report.decisions if d.taken and d.pass_name == "rms_norm_fusion"]
     assert norms == [("layer0/square:3:1", "layer0/norm:4:1")]
     added = [d.ops for d in report.decisions if d.taken and d.pass_name == "add_rms_norm_fusion"]

@@ -55,6 +55,10 @@ TARGETS = {
 }
 """A CPU is named: the counts must not depend on the one that the tests run on."""
 
+OPTIONS = FusionOptions(disable_feature=("kernels",))
+"""The groups are on record, on every target alike; `python -m benchmarks breadth` and `models`
+count the kernels that CUDA and ROCm have in them."""
+
 
 def build(name):
     """The model with random weights and its inputs, the same at every call."""
@@ -104,7 +108,7 @@ def with_parameters(name, folder):
 
 def counted(path, target):
     """Rewrites of each pass that fires on a target, and dispatches of a call."""
-    options = FusionOptions()
+    options = OPTIONS
     with open_model(path, target=target, options=options) as work:
         module, report = api.fuse(work.normalized, target=target, options=options)
         grouped = Path(work.folder, "grouped.mlirbc")
@@ -115,7 +119,7 @@ def counted(path, target):
 
 def fired(name):
     """Rewrites of each pass, for the passes that fire, on every target."""
-    options = FusionOptions()
+    options = OPTIONS
     with open_model(imported(name)[0], target=TARGETS["cpu"], options=options) as work:
         return {
             target: api.fuse(work.normalized, target=spelling, options=options)[1].counts()
@@ -128,7 +132,7 @@ def compiled(name, target):
     report = mlirfuse.compile(
         imported(name)[0],
         target=TARGETS[target],
-        options=FusionOptions(),
+        options=OPTIONS,
         count_stock=True,
         cache=False,
     ).report
@@ -142,7 +146,7 @@ def error(name):
     It is relative to the largest magnitude of the framework's result.
     """
     model, inputs = build(name)
-    program = mlirfuse.compile(imported(name)[0], options=FusionOptions(), cache=False)
+    program = mlirfuse.compile(imported(name)[0], options=OPTIONS, cache=False)
     with torch.inference_mode():
         want = torch.as_tensor(model(*inputs)).double()
         got = torch.as_tensor(program(*inputs))

@@ -1,0 +1,104 @@
+"""Programs of a seed, the comparison of their results, and the summary."""
+
+import random
+
+import pytest
+import torch
+
+from benchmarks.breadth import measure, report
+from benchmarks.breadth.classes import CLASSES, draw
+from benchmarks.breadth.drawing import DTYPES, Draw
+
+MAX_BYTES = 8 << 30
+
+
+def meta(program):
+    return [
+        torch.empty(
+            a.shape,
+            dtype=torch.int64 if a.kind == "index" else DTYPES[program.dtype],
+            device="meta",
+        )
+        for a in program.drawn.arguments
+    ]
+
+
+def test_a_seed_gives_the_same_programs():
+    state = random.getstate()
+    texts = [draw(5, n).text for n in range(40)]
+    assert random.getstate() == state
+    assert texts == [draw(5, n).text for n in range(40)]
+    assert texts != [draw(6, n).text for n in range(40)]
+    assert len(set(texts)) == 40
+
+
+@pytest.mark.parametrize("family", [name for name, _, _ in CLASSES])
+def test_programs_of_each_class_run(family):
+    """PyTorch takes them, and they are of sizes that a GPU holds."""
+    found = [program for n in range(150) if (program := draw(2, n)).family == family]
+    assert found
+    for program in found:
+        tensors = meta(program)
+        results = measure.flat(program.call(*tensors))
+        assert all(isinstance(result, torch.Tensor) for result in results), program.text
+        assert sum(t.nbytes for t in (*tensors, *results)) < MAX_BYTES, program.text
+
+
+def test_arguments_in_another_order_in_memory():
+    programs = [draw(1, n) for n in range(60)]
+    permuted = [p for p in programs for a in p.drawn.arguments if a.order and len(a.shape) == 2]
+    assert permuted
+    sizes = Draw("sizes")
+    assert all(16 <= sizes.size(16, 4096) <= 4096 for _ in range(200))
+
+
+def check(ours, eager, exact, dtype="f32"):
+    return measure.compared([ours], [eager], [exact.double()], dtype)
+
+
+def test_results_are_compared_with_float64():
+    exact = torch.linspace(-1, 1, 100)
+    assert "wrong" not in check(exact + 1e-6, exact, exact)
+    assert "wrong" in check(exact + 1e-3, exact, exact)
+    assert "wrong" not in check(exact + 1e-3, exact + 5e-4, exact), "eager is as far off"
+    assert "wrong" in check(exact[:50], exact, exact)
+    assert "wrong" in check(exact.half(), exact, exact)
+    ours, huge = exact.clone(), exact.clone()
+    ours[3] = torch.nan
+    assert "wrong" in check(ours, exact, exact)
+    huge[3] = torch.inf
+    assert "wrong" not in check(ours, huge, exact), "an element that eager cannot represent"
+
+
+def test_indices_may_differ_where_few_do():
+    eager = torch.arange(1000)
+    ours = eager.clone()
+    ours[:5] += 1
+    assert "wrong" not in check(ours, eager, eager)
+    ours[:50] += 1
+    assert "wrong" in check(ours, eager, eager)
+
+
+def entry(name, ours, others, **more):
+    times = {"ours": ours, "eager": others[0], "compile": others[1]}
+    common = {"class": "norm", "dtype": "f16", "text": "softmax(x)", "flops": 0.0, "bytes": 1e6}
+    return {"name": name, **common, "ms": times, **more}
+
+
+def test_summary(tmp_path):
+    programs = [
+        entry("1-0", 1.0, (2.0, 4.0), coverage=[1, 2]),
+        entry("1-1", 4.0, (2.0, 8.0), coverage=[3, 3]),
+        entry("1-2", 1.0, (9.0, 9.0), wrong="error 1"),
+        {**entry("1-3", 1.0, (1.0, 1.0)), "ms": {"eager": 1.0}, "said": "it refused"},
+    ]
+    record = {"seed": 1, "device": "X", "rates": {"copy": 1e12}, "programs": programs}
+    text = report.text(record)
+    assert "1.00 of 2, 50% at 0.9 or more, 0 under 0.5" in text
+    assert "Kernels: 4 of 5 dispatches." in text
+    assert "Wrong: 1." in text
+    assert "it refused" in text
+    assert report.ratio(programs[1]) == 0.5
+    for seed in (1, 2):
+        report.save({**record, "seed": seed}, tmp_path)
+    assert (tmp_path / report.FILE).read_text().count('"seed"') == 2

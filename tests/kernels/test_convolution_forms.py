@@ -1,0 +1,78 @@
+"""Kernels of grouped, depthwise and transposed convolutions, run by Triton's interpreter."""
+
+import pytest
+
+from helpers.conv_text import plan_of
+from helpers.grouped_conv_text import Form, form_reference, form_text
+from helpers.kernel_runner import close, draw, needs_triton, run
+from mlirfuse import targets
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels import triton_compiler
+
+DEPTHWISE = [
+    Form((9, 11), (3, 3), groups=24),
+    Form((9, 11), (3, 3), groups=24, last=True),
+    Form((70,), (5,), groups=7, stride=2, low=2),
+    Form((70,), (4,), groups=9, dilation=3, last=True, batch=1),
+    Form((5, 6, 7), (3, 3, 3), groups=5, high=2),
+    Form((5, 6, 4), (2, 3, 1), groups=40, last=True, stride=2),
+    Form((8, 8), (3, 2), groups=6, outer=2),
+    Form((8, 8), (3, 3), groups=6, outer=3, last=True, stride=2),
+    Form((9, 9), (13, 11), groups=2, low=6, high=5, batch=1),
+    Form((8, 8), (3, 3), groups=6, inner=3, outer=2),
+]
+GROUPED = [
+    Form((9, 11), (3, 3), groups=3, inner=16, outer=20),
+    Form((9, 11), (3, 3), groups=3, inner=17, outer=5, last=True),
+    Form((9, 11), (3, 3), groups=4, inner=4, outer=8, stride=2),
+    Form((33,), (5,), groups=2, inner=8, outer=33, dilation=2, low=4, high=4),
+    Form((4, 5, 6), (3, 3, 3), groups=2, inner=8, outer=4, batch=1),
+]
+TRANSPOSED = [
+    Form((7, 6), (4, 4), inner=20, outer=18, spread=2, low=2, high=2),
+    Form((7, 6), (3, 3), inner=20, outer=18, spread=2, low=1, high=2, last=True),
+    Form((9,), (4,), inner=17, outer=5, spread=3, dilation=2, low=5, high=6),
+    Form((9,), (5,), inner=3, outer=5, spread=2, dilation=2, low=3, high=3),
+    Form((9,), (4,), inner=40, outer=5, spread=4, dilation=6, low=7, high=9),
+    Form((3, 4, 5), (3, 2, 4), inner=16, outer=8, spread=2, low=3, high=2),
+    Form((5, 5), (2, 2), inner=16, outer=8, spread=3, low=1, high=4),
+    Form((5, 5), (4, 4), groups=3, inner=8, outer=5, spread=2, low=2, high=2),
+    Form((7, 6), (4, 4), groups=20, spread=2, low=2, high=2),
+    Form((7, 6), (3, 5), groups=20, spread=3, low=2, high=3, last=True),
+    Form((30,), (4,), groups=6, spread=2, dilation=2, low=4, high=4),
+    Form((19, 40), (3, 3), groups=2, spread=2, low=1, high=2, batch=1),
+]
+
+FORMS = {"depthwise": DEPTHWISE, "grouped": GROUPED, "transposed": TRANSPOSED}
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        (pytest.param(form, kind, id=f"{name}{number}-{kind}"))
+        for name, forms in FORMS.items()
+        for number, form in enumerate(forms)
+        for kind in (("f32",) if number else ("f32", "f16"))
+    ],
+)
+def test_form(interpreter, form, kind):
+    fan_in = (form.inner or 1) ** 0.5
+    arrays = [
+        draw(form.shape(form.image_axes, form.image), kind, 1),
+        draw(form.shape(form.filter_axes), kind, 2, 1 / fan_in),
+        draw(form.shape(form.bias_axes), kind, 3),
+    ]
+    result = form.shape(form.out_axes)
+    (found,) = run(interpreter, form_text(form, kind), "convolution", arrays, [result])
+    close(found, form_reference(form, *arrays), kind)
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["cuda:sm_80", "cuda:sm_90", "rocm:gfx942"])
+@pytest.mark.parametrize("form", [forms[0] for forms in FORMS.values()], ids=FORMS)
+def test_form_builds(form, name):
+    target = targets.parse(name)
+    plan = plan_of(form_text(form, "f32"), None, target)
+    assert not isinstance(plan, NoMatch), plan
+    assert b"conv_kernel" in triton_compiler.build(plan.program, target.arch).code

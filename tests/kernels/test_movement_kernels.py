@@ -1,0 +1,152 @@
+"""Kernels of paddings, concatenations, slices and flips, run by Triton's interpreter on the CPU."""
+
+import numpy as np
+import pytest
+
+from helpers.kernel_runner import close, draw, needs_triton, run
+
+HEADER = """
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+"""
+
+
+def function(arguments, result, body):
+    return (
+        f"{HEADER}func.func @main({arguments}) -> {result} {{\n{body}\n  return %y : {result}\n}}\n"
+    )
+
+
+def unary(name, source, kind, op, reads="#id"):
+    """A generic that applies an op to the elements of a tensor of type `kind`."""
+    return f"""
+  %e{name[1:]} = tensor.empty() : {kind}
+  {name} = linalg.generic {{indexing_maps = [{reads}, #id],
+      iterator_types = ["parallel", "parallel"]}}
+      ins({source}) outs(%e{name[1:]} : {kind}) {{
+  ^bb0(%i: f16, %o: f16):
+    %n = {op} %i : f16
+    linalg.yield %n : f16
+  }} -> {kind}"""
+
+
+def tensor(*shape):
+    return f"tensor<{'x'.join(map(str, shape))}xf16>"
+
+
+@needs_triton
+@pytest.mark.parametrize("sizes", [(5, 3, 40), (1, 1, 1), (7, 64, 17)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_concatenation_of_computed_parts(interpreter, sizes, axis):
+    """|cat(sin(x), z[:, 1::2] or z[1::2])| along either axis."""
+    rows, a, b = sizes
+    first, second = ((rows, a), (rows, b)) if axis else ((a, rows), (b, rows))
+    whole = (rows, a + b) if axis else (a + b, rows)
+    given = (rows, 2 * b + 1) if axis else (2 * b + 1, rows)
+    starts = [
+        f"[{0 if axis else 1}, {1 if axis else 0}]",
+        f"[{1 if axis else 2}, {2 if axis else 1}]",
+    ]
+    start = f"[0, {a}]" if axis else f"[{a}, 0]"
+    body = (
+        unary("%s", f"%x : {tensor(*first)}", tensor(*first), "math.sin")
+        + f"""
+  %t = tensor.extract_slice %z{starts[0]} [{second[0]}, {second[1]}] {starts[1]}
+      : {tensor(*given)} to {tensor(*second)}
+  %w = tensor.empty() : {tensor(*whole)}
+  %p = tensor.insert_slice %s into %w[0, 0] [{first[0]}, {first[1]}] [1, 1]
+      : {tensor(*first)} into {tensor(*whole)}
+  %q = tensor.insert_slice %t into %p{start} [{second[0]}, {second[1]}] [1, 1]
+      : {tensor(*second)} into {tensor(*whole)}"""
+        + unary("%y", f"%q : {tensor(*whole)}", tensor(*whole), "math.absf")
+    )
+    text = function(f"%x: {tensor(*first)}, %z: {tensor(*given)}", tensor(*whole), body)
+    arrays = [draw(first, "f16", 1), draw(given, "f16", 2)]
+    (found,) = run(interpreter, text, "elementwise", arrays, [whole])
+    taken = arrays[1][:, 1::2] if axis else arrays[1][1::2]
+    parts = [np.sin(arrays[0].astype(np.float64)), taken.astype(np.float64)]
+    close(found, np.abs(np.concatenate(parts, axis)), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("shape", "low", "high"), [((5, 40), (1, 2), (0, 3)), ((3, 1), (0, 1), (2, 0))]
+)
+@pytest.mark.parametrize("reads", ["#id", "#turned"])
+def test_padding_of_a_computed_tensor(interpreter, shape, low, high, reads):
+    """exp(x) or its transpose, with 0.5 around it."""
+    given = shape if reads == "#id" else shape[::-1]
+    whole = tuple(n + a + b for n, a, b in zip(shape, low, high, strict=True))
+    body = (
+        unary("%s", f"%x : {tensor(*given)}", tensor(*shape), "math.exp", reads)
+        + f"""
+  %half = arith.constant 0.5 : f16
+  %y = tensor.pad %s low[{low[0]}, {low[1]}] high[{high[0]}, {high[1]}] {{
+  ^bb0(%i: index, %j: index):
+    tensor.yield %half : f16
+  }} : {tensor(*shape)} to {tensor(*whole)}"""
+    )
+    text = function(f"%x: {tensor(*given)}", tensor(*whole), body)
+    x = draw(given, "f16")
+    (found,) = run(interpreter, text, "elementwise", [x], [whole])
+    inner = np.exp((x if reads == "#id" else x.T).astype(np.float64))
+    pads = list(zip(low, high, strict=True))
+    close(found, np.pad(inner, pads, constant_values=0.5), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(5, 40), (3, 1031)])
+def test_flip_of_a_concatenation(interpreter, shape):
+    """roll(x, 1) as a concatenation of two slices, read backwards."""
+    rows, columns = shape
+    kind = tensor(*shape)
+    body = f"""
+  %last = arith.constant {columns - 1} : index
+  %a = tensor.extract_slice %x[0, {columns - 1}] [{rows}, 1] [1, 1] : {kind} to {tensor(rows, 1)}
+  %b = tensor.extract_slice %x[0, 0] [{rows}, {columns - 1}] [1, 1]
+      : {kind} to {tensor(rows, columns - 1)}
+  %c = tensor.concat dim(1) %a, %b : ({tensor(rows, 1)}, {tensor(rows, columns - 1)}) -> {kind}
+  %e = tensor.empty() : {kind}
+  %y = linalg.generic {{indexing_maps = [#id], iterator_types = ["parallel", "parallel"]}}
+      outs(%e : {kind}) {{
+  ^bb0(%o: f16):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %n = tensor.extract %c[%i, %k] : {kind}
+    linalg.yield %n : f16
+  }} -> {kind}"""
+    region = body.replace("  %a =", f"  %y = flow.dispatch.region -> ({kind}) {{\n  %a =", 1)
+    region = region.replace("  %y = linalg", "  %g = linalg") + f"\n  flow.return %g : {kind}\n  }}"
+    x = draw(shape, "f16")
+    (found,) = run(interpreter, function(f"%x: {kind}", kind, region), "elementwise", [x], [shape])
+    close(found, np.roll(x, 1, 1)[:, ::-1].astype(np.float64), "f16")
+
+
+@needs_triton
+def test_a_slice_and_a_gather_of_a_computed_tensor(interpreter):
+    kind, part = tensor(6, 40), tensor(4, 7)
+    body = (
+        f"  %y = flow.dispatch.region -> ({part}) {{"
+        + unary("%s", f"%x : {kind}", kind, "math.exp")
+        + f"""
+  %t = tensor.extract_slice %s[1, 3] [4, 7] [1, 5] : {kind} to {part}
+  %e = tensor.empty() : {part}
+  %g = linalg.generic {{indexing_maps = [affine_map<(r, c) -> (r)>, #id, #id],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%ids, %t : tensor<4xi32>, {part}) outs(%e : {part}) {{
+  ^bb0(%i: i32, %v: f16, %o: f16):
+    %row = arith.index_cast %i : i32 to index
+    %c = linalg.index 1 : index
+    %w = tensor.extract %s[%row, %c] : {kind}
+    %n = arith.addf %v, %w : f16
+    linalg.yield %n : f16
+  }} -> {part}
+  flow.return %g : {part}
+  }}"""
+    )
+    text = function(f"%x: {kind}, %ids: tensor<4xi32>", part, body)
+    x, ids = draw((6, 40), "f16"), np.array([5, 0, 3, 3], np.int32)
+    (found,) = run(interpreter, text, "elementwise", [x, ids], [(4, 7)])
+    exact = np.exp(x.astype(np.float64))
+    close(found, exact[1:5, 3:38:5] + exact[ids, :7], "f16")

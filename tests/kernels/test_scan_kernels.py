@@ -1,0 +1,242 @@
+"""Kernels of scans against float64, run by Triton's interpreter on the CPU."""
+
+import math
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.scan import heuristics
+from mlirfuse.kernels.scan.family import SCAN
+from mlirfuse.kernels.scan.problem import ScanProblem
+from mlirfuse.tuning import kernel_search
+
+BODIES = {
+    "add": "%r = arith.addf %a, %b : f32",
+    "mul": "%r = arith.mulf %a, %b : f32",
+    "max": "%r = arith.maximumf %a, %b : f32",
+    "logaddexp": """%t = arith.maximumf %a, %b : f32
+    %d = arith.subf %a, %b : f32
+    %m = math.absf %d : f32
+    %n = arith.negf %m : f32
+    %e = math.exp %n : f32
+    %one = arith.constant 1.0 : f32
+    %s = arith.addf %e, %one : f32
+    %l = math.log %s : f32
+    %r = arith.addf %t, %l : f32""",
+}
+EXACT = {
+    "add": np.cumsum,
+    "mul": np.cumprod,
+    "max": np.maximum.accumulate,
+    "logaddexp": np.logaddexp.accumulate,
+}
+
+
+def flip(name, source, kind, element, shape, axis):
+    """A copy of a tensor that is reversed along an axis."""
+    rank = len(shape)
+    maps = ", ".join(f"d{n}" for n in range(rank))
+    indices = [f"%i{n}" for n in range(rank)]
+    lines = [f"    %i{n} = linalg.index {n} : index" for n in range(rank)]
+    lines += [f"    %l = arith.constant {shape[axis] - 1} : index"]
+    lines += [f"    %k = arith.subi %l, %i{axis} : index"]
+    indices[axis] = "%k"
+    iterators = ", ".join(['"parallel"'] * rank)
+    body = "\n".join(lines)
+    return f"""
+  {name}e = tensor.empty() : {kind}
+  {name} = linalg.generic {{indexing_maps = [affine_map<({maps}) -> ({maps})>],
+      iterator_types = [{iterators}]}} outs({name}e : {kind}) {{
+  ^bb0(%o: {element}):
+{body}
+    %v = tensor.extract {source}[{", ".join(indices)}] : {kind}
+    linalg.yield %v : {element}
+  }} -> {kind}"""
+
+
+def cast(name, source, given, wanted, rank, op):
+    maps = ", ".join(f"d{n}" for n in range(rank))
+    (first, second) = (kind[kind.rindex("x") + 1 : -1] for kind in (given, wanted))
+    iterators = ", ".join(['"parallel"'] * rank)
+    same = f"affine_map<({maps}) -> ({maps})>"
+    return f"""
+  {name}e = tensor.empty() : {wanted}
+  {name} = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{iterators}]}}
+      ins({source} : {given}) outs({name}e : {wanted}) {{
+  ^bb0(%i: {first}, %o: {second}):
+    %v = {op} %i : {first} to {second}
+    linalg.yield %v : {second}
+  }} -> {wanted}"""
+
+
+def scan_text(shape, axis, combine="add", dtype="f16", before=False, after=False, exclusive=False):
+    """A scan of f32 between casts from and to `dtype`, with flips of its operand and its result."""
+    sizes = "x".join(map(str, shape))
+    rest = "x".join(str(n) for d, n in enumerate(shape) if d != axis)
+    narrow, wide = f"tensor<{sizes}x{dtype}>", f"tensor<{sizes}xf32>"
+    total = f"tensor<{rest}{'x' if rest else ''}f32>"
+    lines, value = "", "%x"
+    if before:
+        lines += flip("%f", value, narrow, dtype, shape, axis)
+        value = "%f"
+    if dtype != "f32":
+        lines += cast("%c", value, narrow, wide, len(shape), "arith.extf")
+        value = "%c"
+    lines += f"""
+  %se = tensor.empty() : {wide}
+  %te = tensor.empty() : {total}
+  %zero = arith.constant 0.0 : f32
+  %init = linalg.fill ins(%zero : f32) outs(%te : {total}) -> {total}
+  %s:2 = iree_linalg_ext.scan {{operandSegmentSizes = array<i32: 1, 2>}}
+      dimension({axis}) inclusive({"false" if exclusive else "true"})
+      ins({value} : {wide}) outs(%se, %init : {wide}, {total}) {{
+  ^bb0(%a: f32, %b: f32):
+    {BODIES[combine]}
+    iree_linalg_ext.yield %r : f32
+  }} -> {wide}, {total}"""
+    value = "%s#0"
+    if dtype != "f32":
+        lines += cast("%d", value, wide, narrow, len(shape), "arith.truncf")
+        value = "%d"
+    if after:
+        lines += flip("%g", value, narrow, dtype, shape, axis)
+        value = "%g"
+    head = f"func.func @main(%x: {narrow}) -> {narrow} {{"
+    return f"{head}\n{lines}\n  return {value} : {narrow}\n}}\n"
+
+
+def expected(x, axis, combine="add", before=False, after=False, exclusive=False):
+    wide = x.astype(np.float64)
+    wide = np.flip(wide, axis) if before else wide
+    found = EXACT[combine](wide, axis=axis)
+    if exclusive:
+        found = np.roll(found, 1, axis)
+        found[(slice(None),) * axis + (0,)] = 0.0
+    return np.flip(found, axis) if after else found
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((5, 40), 1), ((3, 1031), 1), ((40, 5), 0), ((2, 130, 3), 1), ((300,), 0), ((1, 1), 1)],
+)
+def test_sums(interpreter, shape, axis, dtype):
+    x = draw(shape, dtype)
+    (found,) = run(interpreter, scan_text(shape, axis, dtype=dtype), "scan", [x], [shape])
+    close(found, expected(x, axis), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("combine", ["mul", "max", "logaddexp"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 70), 1), ((70, 3), 0)])
+def test_other_combiners(interpreter, shape, axis, combine):
+    x = draw(shape, "f32", spread=0.9) + np.float32(combine == "mul")
+    (found,) = run(interpreter, scan_text(shape, axis, combine, "f32"), "scan", [x], [shape])
+    close(found, expected(x, axis, combine), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 131), 1), ((37, 5), 0)])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_flips(interpreter, shape, axis, before, after, exclusive):
+    x = draw(shape, "f16")
+    text = scan_text(shape, axis, before=before, after=after, exclusive=exclusive)
+    (found,) = run(interpreter, text, "scan", [x], [shape])
+    close(found, expected(x, axis, "add", before, after, exclusive), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((2, 17000), 1), ((4200, 3), 0), ((2, 2100, 5), 1)])
+def test_segments(interpreter, shape, axis, after):
+    """Few and long scans: the totals of segments come first."""
+    x = draw(shape, "f32")
+    x[(slice(None),) * axis + (shape[axis] // 2,)] += 100.0
+    text = scan_text(shape, axis, dtype="f32", after=after)
+    with ir.Context():
+        _, (plan,) = planned(text, "scan")
+        assert len(plan.kernels()) == 2
+    (found,) = run(interpreter, text, "scan", [x], [shape])
+    close(found, expected(x, axis, after=after), "f32")
+
+
+@needs_triton
+def test_infinities_stay_where_they_are(interpreter):
+    x = draw((4, 600), "f32")
+    x[0, 500], x[1, 30], x[2, 0] = np.inf, -np.inf, np.nan
+    (found,) = run(interpreter, scan_text(x.shape, 1, dtype="f32"), "scan", [x], [x.shape])
+    assert np.isinf(found[0, 500:]).all()
+    assert np.isfinite(found[0, :500]).all()
+    assert np.isneginf(found[1, 30:]).all()
+    assert np.isnan(found[2]).all()
+
+
+def test_tiles_fill_the_device():
+    sms = TARGET.gpu.num_sms
+    long = heuristics.default_config(ScanProblem(2, 1 << 20), TARGET)
+    assert 2 * long.segments >= sms
+    many = heuristics.default_config(ScanProblem(65536, 3000), TARGET)
+    assert many.segments == 1
+    columns = math.ceil(3000 / many.block_columns) * many.block_columns
+    assert columns <= 1.07 * 3000
+    short = heuristics.default_config(ScanProblem(65536, 64), TARGET)
+    assert short.block_lanes * short.block_columns == heuristics.TILE_ELEMENTS
+
+
+TOTAL = """
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %t = tensor.empty() : tensor<4xf32>
+  %y = flow.dispatch.region -> (tensor<4xf32>) {
+    %s:2 = iree_linalg_ext.scan {operandSegmentSizes = array<i32: 1, 2>}
+        dimension(1) inclusive(true)
+        ins(%x : tensor<4x8xf32>) outs(%e, %t : tensor<4x8xf32>, tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %r = arith.addf %a, %b : f32
+      iree_linalg_ext.yield %r : f32
+    } -> tensor<4x8xf32>, tensor<4xf32>
+    flow.return %s#1 : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+"""
+
+
+def test_no_kernel_for_the_total():
+    with ir.Context():
+        module = ir.Module.parse(TOTAL)
+        (region,) = kernel_search.regions(module)
+        plan = SCAN.plan(region, TARGET)
+    assert isinstance(plan, NoMatch)
+    assert "the total of a scan" in plan.detail
+
+
+@needs_triton
+@pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
+def test_object_code(arch):
+    with ir.Context():
+        _, (plan,) = planned(scan_text((8, 40), 1), "scan")
+        kernel = triton_compiler.build(plan.program, arch)
+    assert kernel.code
+
+
+@needs_triton
+@pytest.mark.parametrize("element", ["i32", "i64"])
+def test_segments_of_integers(interpreter, element):
+    """Their totals are integers: in f32 a sum above 2^24 would be rounded."""
+    shape = (2, 17000)
+    x = np.random.default_rng(0).integers(0, 1 << 20, shape).astype(f"int{element[1:]}")
+    x %= 1 << 14
+    text = scan_text(shape, 1, dtype="f32").replace("arith.addf", "arith.addi")
+    text = text.replace("f32", element).replace("arith.constant 0.0", "arith.constant 0")
+    with ir.Context():
+        _, (plan,) = planned(text, "scan")
+        assert len(plan.kernels()) == 2
+    (found,) = run(interpreter, text, "scan", [x], [shape])
+    np.testing.assert_array_equal(np.asarray(found), np.cumsum(x, 1))
