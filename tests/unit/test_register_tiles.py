@@ -44,6 +44,23 @@ def test_large_products_hide_the_latency_of_multiply_adds(device):
     assert tile.rows * tile.vectors >= needed
 
 
+@pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+def test_rows_of_a_tile_do_not_evict_each_other(device):
+    """Rows at a distance of a page are in one set of the first data cache."""
+    ways = device.l1_bytes // register_tiles.CACHE_WAY_BYTES
+    for row_bytes, sets in ((4096, 1), (8192, 1), (2048, 2), (3072, 4)):
+        assert register_tiles.max_cached_rows(row_bytes, device) == ways * sets
+        tile = register_tiles.choose(960, 48, 1024, device, row_bytes=row_bytes)
+        assert tile.rows <= ways * sets
+
+
+def test_far_rows_have_lower_and_wider_tiles():
+    """On AVX-512 the tile for near rows has more of them than a first cache of 8 ways has lines."""
+    device = dataclasses.replace(AVX512, fma_ports=1, load_ports=1)
+    near, far = (register_tiles.choose(128, 176, 1024, device, row_bytes=n) for n in (4, 4096))
+    assert near.rows > 8 >= far.rows
+
+
 def test_more_registers_are_used():
     few, many = (
         register_tiles.choose(960, 48, 64, dataclasses.replace(SSE2, num_registers=n))

@@ -173,6 +173,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         -(-tiled.extents[-1] // device.lanes),
         tiled.taps * found.in_channels,
         device,
+        row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
     )
     columns = tile.vectors * device.lanes
     tiles = -(-found.out_channels // columns)

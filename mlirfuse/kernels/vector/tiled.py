@@ -83,6 +83,11 @@ class Tiled:
         return len(self.extents) - 2
 
     @property
+    def pixel_step(self) -> int:
+        """The distance in the image of adjacent pixels of a register tile; 0 for a single one."""
+        return next((w.stride * w.step for w in self.windows if w.axis == self.x), 0)
+
+    @property
     def columns(self) -> int:
         """Channels of the result, in a group."""
         return self.extents[-1]
