@@ -1,13 +1,13 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v1 --enable-pass=FlashAttentionFusionV1 | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline='flash_attention_fusion_v1{any-size=true}' | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v1 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --pipeline=flash_attention_fusion_v2 | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v1 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
+// RUN: %mlirfuse-opt %s --split-input-file --disable-feature=kernels --pipeline=flash_attention_fusion_v1 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v1 --enable-pass=flash_attention_fusion_v1 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
 // OFF-NOT: flow.dispatch.region
 // CPU-LABEL: @torch_sdpa_boolean_mask
 // CPU: groups (0)
-// CPU: target_off
+// CPU: kernels are off
 // VULKAN-LABEL: @torch_sdpa_boolean_mask
 // VULKAN: groups (0)
 // VULKAN: target_unsupported

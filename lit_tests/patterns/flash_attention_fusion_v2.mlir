@@ -1,13 +1,13 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --enable-pass=FlashAttentionFusionV2 | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline='flash_attention_fusion_v2{any-size=true}' | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
+// RUN: %mlirfuse-opt %s --split-input-file --disable-feature=kernels --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline='flash_attention_fusion_v2{dynamic-keys=true}' | FileCheck %s --check-prefix=OPTION
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s --check-prefix=KERNEL %}
 // CPU-LABEL: @torch_sdpa_f16
 // CPU: groups (0)
-// CPU: target_off
+// CPU: kernels are off
 // VULKAN-LABEL: @torch_sdpa_f16
 // VULKAN: groups (0)
 // VULKAN: target_unsupported

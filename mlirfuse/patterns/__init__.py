@@ -14,6 +14,7 @@ _NAMES = (
     "add_rms_norm_fusion",
     "add_rms_norm_quant_fusion",
     "attention_triton_kernel",
+    "attention_vector_kernel",
     "axis_reduction_fusion",
     "batch_matmul_transpose_fusion",
     "batch_norm_activation_fusion",

@@ -21,12 +21,12 @@ from iree.compiler import ir
 from mlirfuse.builders.attention_builder import fuse_attention
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels.attention.family import needs_provider
+from mlirfuse.kernels.vector.attention import profitable
 from mlirfuse.structured.recognize.attention import may_end_attention
 from mlirfuse.structured.recognize.attention_matches import (
     Options,
     legal_attention,
     match_attention,
-    profitable_attention,
 )
 from mlirfuse.structured.recognize.contractions import ROOTS
 
@@ -43,13 +43,13 @@ PASS = FusionPass(
     where=may_end_attention,
     match=match,
     legal=legal_attention,
-    profitable=profitable_attention,
+    profitable=profitable,
     prepare=needs_provider,
     rewrite=fuse_attention,
     numerics=Numerics.REASSOCIATING,
     options=Options,
     # As for flash_attention_fusion_v2.
-    targets=frozenset({"cuda", "rocm"}),
+    targets=frozenset({"cpu", "cuda", "rocm"}),
     aliases=(
         "masked_attention_fusion",
         "FlashAttentionFusionV1",

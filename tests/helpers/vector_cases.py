@@ -279,6 +279,8 @@ EPILOGUES: dict[str, tuple[Callable[[Function, Tensor], Tensor], Callable]] = {
         lambda y: (np.abs(y) + 1) ** 0.75,
     ),
     "sin": (lambda f, y: f.apply("math.sin", y), np.sin),
+    "cube": (lambda f, y: f.apply("math.fpowi", y, 3), lambda y: y**3),
+    "inverse_square": (lambda f, y: f.apply("math.fpowi", y, -2), lambda y: y**-2.0),
     "floor": (lambda f, y: f.apply("math.floor", y), np.floor),
 }
 """Name -> an activation, and the same in numpy."""

@@ -1,5 +1,8 @@
 """Programs of the attention passes agree with the unfused program and float64."""
 
+import dataclasses
+import functools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,9 +11,10 @@ from helpers.attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
 from helpers.harness import FLOATS, Batch, Case, section
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
-ALL = f"{V1}{{dynamic-keys=true}},{V2}{{dynamic-keys=true}}"
-# The passes are off on the CPU by default, where they do not pay.
-ON = {"enable_pass": (V1, V2)}
+# On a CPU the passes form groups for a kernel only, unless sizes do not matter.
+_ANY = "{dynamic-keys=true any-size=true}"
+ALL = f"{V1}{_ANY},{V2}{_ANY}"
+KERNEL = "attention_vector_kernel"
 
 ULPS = 8.0
 """Two contractions, an exponential and a division; exp2 in place of exp."""
@@ -245,9 +249,31 @@ CASES = {case.name: case for case in cases()}
 
 @pytest.fixture(scope="module")
 def outcomes():
-    return Batch(cases=list(CASES.values()), pipeline=ALL, switches=ON).run()
+    return Batch(cases=list(CASES.values()), pipeline=ALL).run()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_attention(name, outcomes):
     outcomes[name].check()
+
+
+VECTORS = {
+    name: dataclasses.replace(case, fires={**case.fires, KERNEL: 1})
+    for name, case in CASES.items()
+    if "dynamic" not in name
+}
+"""The cases of static sizes, which a kernel in the vector dialect computes."""
+
+TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
+
+
+@functools.cache
+def kernels(target: str):
+    made = [*VECTORS.values()]
+    return Batch(cases=made, pipeline=f"{V1},{V2},{KERNEL}", target=target).run()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", VECTORS)
+def test_kernel(name, target):
+    kernels(target)[name].check()

@@ -49,7 +49,13 @@ class VectorKernel:
 def memref(kind: ir.Type) -> str:
     """The type of a tensor's elements in memory, in one dimension."""
     shaped = ir.RankedTensorType(kind)
-    return f"memref<{math.prod(shaped.shape)}x{shaped.element_type}>"
+    return f"memref<{math.prod(shaped.shape)}x{element_in_memory(shaped)}>"
+
+
+def element_in_memory(kind: ir.RankedTensorType) -> str:
+    """The type of a tensor's elements in memory, where a boolean is a byte."""
+    element = str(kind.element_type)
+    return "i8" if element == "i1" else element
 
 
 def replace(

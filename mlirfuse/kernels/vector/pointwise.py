@@ -8,17 +8,18 @@ body.store("%y0", kind, sum, offset, position)
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.vector.executable import memref
+from mlirfuse.kernels.vector.executable import element_in_memory, memref
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
 
-ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"})
-"""Element types of tensors that kernels read and write."""
+ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"})
+"""Element types of tensors that kernels read and write; a boolean is a byte in memory."""
 
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
@@ -45,13 +46,15 @@ class Pointwise:
     Attributes:
       writer: the lines of the kernel.
       lanes: elements of a vector.
+      gathers: whether a tensor may be read whose elements for adjacent lanes are not adjacent.
       operands: tensors from outside that the kernel reads, each with the name of its buffer; a
         string stands for one that is made when the kernel replaces the region.
     """
 
-    def __init__(self, writer: Writer, lanes: int) -> None:
+    def __init__(self, writer: Writer, lanes: int, *, gathers: bool = False) -> None:
         self.writer = writer
         self.lanes = lanes
+        self.gathers = gathers
         self.operands: dict[ir.Value | str, str] = {}
         self._made: dict[str, ir.Type] = {}
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
@@ -120,7 +123,7 @@ class Pointwise:
             if loop is None:
                 raise Unsupported("a result that is not indexed by its loops")
             loops[loop] = axis
-        if len(loops) != len(ops.iterator_types(op)) or ops.reads_index(op):
+        if len(loops) != len(ops.iterator_types(op)):
             raise Unsupported(ops.described(op))
         block = ops.body(op)
         values: dict[ir.Value, str] = {}
@@ -131,15 +134,49 @@ class Pointwise:
             values[argument] = self.vector(operand, read, position)
         *computed, end = [o.operation for o in block.operations]
         for inner in computed:
-            self._apply(inner, values)
-        return self._inner(end.operands[number], values)
+            if inner.name == "linalg.index":
+                axis = loops[inner.attributes["dim"].value]
+                values[inner.results[0]] = self._index(axis, position)
+            else:
+                self.apply(inner, values)
+        return self.scalar(end.operands[number], values)
 
-    def _apply(self, op: ir.Operation, values: dict[ir.Value, str]) -> None:
+    def _index(self, axis: int | None, position: Position) -> str:
+        """The indices of an axis in all lanes."""
+        kind = self.vector_type("index")
+        if axis is None:
+            return self.splat("0", "index")
+        start = self.writer.index(position.index[axis])
+        held = self.writer.value(f"vector.broadcast {start} : index to {kind}")
+        if axis != len(position.index) - 1:
+            return held
+        steps = self.lane_numbers()
+        return self.writer.value(f"arith.addi {held}, {steps} : {kind}")
+
+    def lane_numbers(self) -> str:
+        """The numbers of the lanes, from 0."""
+        numbers = ", ".join(map(str, range(self.lanes)))
+        return self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
+
+    def apply(self, op: ir.Operation, values: dict[ir.Value, str]) -> None:
+        """Writes a scalar op of a body on vectors.
+
+        Args:
+          op: an op of `arith` or `math` with one result.
+          values: scalar of the body -> its vector; the op's result is added.
+
+        Raises:
+          Unsupported: another op.
+        """
         if op.name == "arith.constant":
             return
         if not op.name.startswith(("arith.", "math.")) or len(op.results) != 1:
             raise Unsupported(op.name)
-        operands = [self._inner(v, values) for v in op.operands]
+        if op.name == "math.fpowi" and (exponent := literal(op.operands[1])) is not None:
+            base = self.scalar(op.operands[0], values)
+            values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))
+            return
+        operands = [self.scalar(v, values) for v in op.operands]
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
         held = f" <{{{attributes}}}>" if attributes else ""
@@ -148,7 +185,28 @@ class Pointwise:
             f" -> {self.vector_type(str(op.results[0].type))}"
         )
 
-    def _inner(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
+    def _power(self, base: str, exponent: int, element: str) -> str:
+        """An integral power by squaring, of which LLVM makes a call for each lane."""
+        kind, one = self.vector_type(element), self.splat("1.0", element)
+        total, square, left = "", base, abs(exponent)
+        while left:
+            if left & 1:
+                total = self._multiplied(total, square, kind) if total else square
+            left >>= 1
+            square = self._multiplied(square, square, kind) if left else square
+        if exponent < 0:
+            return self.writer.value(f"arith.divf {one}, {total} : {kind}")
+        return total or one
+
+    def _multiplied(self, one: str, other: str, kind: str) -> str:
+        return self.writer.value(f"arith.mulf {one}, {other} : {kind}")
+
+    def scalar(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
+        """The vector of a scalar of a body, or of a constant.
+
+        Raises:
+          Unsupported: a scalar from outside.
+        """
         if value in values:
             return values[value]
         held = literal(value)
@@ -168,36 +226,74 @@ class Pointwise:
 
     def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside: contiguous, or one element in all of them."""
-        buffer, element = self.buffer(value), ops.element_type(value)
+        buffer = self.buffer(value)
         channel = len(position.index) - 1
         along = [d for d, axis in enumerate(axes) if axis == channel and ops.shape(value)[d] != 1]
         at = self.offset(value.type, axes, position.index)
         if not along:
-            scalar = self.writer.value(
-                f"memref.load {buffer}[{self.writer.index(at)}] : {memref(value.type)}"
-            )
-            kind = self.vector_type(element)
-            return self.writer.value(f"vector.broadcast {scalar} : {element} to {kind}")
-        if along != [len(axes) - 1]:
+            return self._in_all_lanes(buffer, value.type, at)
+        if len(along) > 1:
+            raise Unsupported("an operand that is indexed twice by its lanes")
+        step = math.prod(size or 0 for size in ops.shape(value)[along[0] + 1 :])
+        if step == 1:
+            return self.load(buffer, value.type, at, position.mask)
+        return self._gathered(buffer, value.type, at, step, position.mask)
+
+    def _in_all_lanes(self, buffer: str, kind: ir.Type, at: Linear) -> str:
+        element = str(ir.RankedTensorType(kind).element_type)
+        scalar = self.writer.value(
+            f"memref.load {buffer}[{self.writer.index(at)}] : {memref(kind)}"
+        )
+        if element == "i1":
+            scalar = self.writer.value(f"arith.trunci {scalar} : i8 to i1")
+        vector = self.vector_type(element)
+        return self.writer.value(f"vector.broadcast {scalar} : {element} to {vector}")
+
+    def _gathered(self, buffer: str, kind: ir.Type, at: Linear, step: int, mask: str) -> str:
+        """Loads elements at a distance."""
+        if not self.gathers:
             raise Unsupported("an operand whose channels are not contiguous")
-        return self.load(buffer, value.type, at, position.mask)
+        vector, indices = self._stored(kind), self.vector_type("index")
+        numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
+        offsets = self.writer.constant(f"dense<[{numbers}]>", indices)
+        lanes = self.vector_type("i1")
+        active = mask or self.writer.constant("dense<true>", lanes)
+        zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
+        loaded = self.writer.value(
+            f"vector.gather {buffer}[{self.writer.index(at)}] [{offsets}], {active}, {zero} :"
+            f" {memref(kind)}, {indices}, {lanes}, {vector} into {vector}"
+        )
+        return self._from_memory(loaded, kind)
+
+    def _stored(self, kind: ir.Type) -> str:
+        """The type of a vector of a tensor's elements as they are in memory."""
+        return self.vector_type(element_in_memory(ir.RankedTensorType(kind)))
+
+    def _from_memory(self, vector: str, kind: ir.Type) -> str:
+        if str(ir.RankedTensorType(kind).element_type) != "i1":
+            return vector
+        return self.writer.value(
+            f"arith.trunci {vector} : {self.vector_type('i8')} to {self.vector_type('i1')}"
+        )
 
     def load(self, buffer: str, kind: ir.Type, at: Linear, mask: str = "") -> str:
         """Loads contiguous elements."""
-        element = str(ir.RankedTensorType(kind).element_type)
-        vector = self.vector_type(element)
+        vector = self._stored(kind)
         if not mask:
             text = f"vector.load {buffer}[{self.writer.index(at)}] : {memref(kind)}, {vector}"
-            return self.writer.value(text)
-        zero = self.splat("0.0" if "f" in element else "0", element)
-        return self.writer.value(
+            return self._from_memory(self.writer.value(text), kind)
+        zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
+        loaded = self.writer.value(
             f"vector.maskedload {buffer}[{self.writer.index(at)}], {mask}, {zero} : "
             f"{memref(kind)}, {self.vector_type('i1')}, {vector} into {vector}"
         )
+        return self._from_memory(loaded, kind)
 
     def store(self, buffer: str, kind: ir.Type, vector: str, at: Linear, mask: str = "") -> None:
         """Stores contiguous elements."""
-        held = self.vector_type(str(ir.RankedTensorType(kind).element_type))
+        held = self._stored(kind)
+        if str(ir.RankedTensorType(kind).element_type) == "i1":
+            vector = self.writer.value(f"arith.extui {vector} : {self.vector_type('i1')} to {held}")
         place = f"{buffer}[{self.writer.index(at)}]"
         if mask:
             lanes = self.vector_type("i1")
@@ -223,6 +319,10 @@ def literal(value: ir.Value) -> str | None:
     elif ops.ranked(value) is not None:
         return None
     return str(number).split(" : ")[0]
+
+
+def _zero(kind: ir.Type) -> str:
+    return "0.0" if "f" in str(ir.RankedTensorType(kind).element_type) else "0"
 
 
 def _element(value: ir.Value) -> str:

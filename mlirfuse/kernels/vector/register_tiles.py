@@ -18,8 +18,8 @@ CACHE_LINE = 64
 """Bytes of a line of the cache, on x86 and on most ARM."""
 
 CACHE_WAY_BYTES = 4096
-"""Bytes of one way of the first data cache: a page on x86, whose caches are indexed by the offset in
-a page. Where a way is larger, as on ARM, there are fewer: the lines that a stride fits are alike."""
+"""Bytes of one way of the first data cache: a page on x86, whose caches are indexed by the offset
+in a page. Where a way is larger, as on ARM, there are fewer of them for a stride of this size."""
 
 L2_BYTES_PER_CYCLE = 32
 """Bytes that one core reads from its second cache in a cycle: Zen 2 to 4 and Intel since Haswell,
@@ -76,6 +76,18 @@ def max_cached_rows(row_bytes: int, device: CpuDevice) -> int:
     """
     ways = device.l1_bytes // CACHE_WAY_BYTES
     return max(1, ways * (CACHE_WAY_BYTES // math.gcd(CACHE_WAY_BYTES, row_bytes)))
+
+
+def max_rows(vectors: int, device: CpuDevice, *, row_bytes: int) -> int:
+    """The most rows of a tile that registers and the first cache hold.
+
+    Args:
+      vectors: vectors of columns of the tile.
+      device: the CPU.
+      row_bytes: distance of adjacent rows in memory.
+    """
+    most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, vectors, device)), default=1)
+    return min(most, max_cached_rows(row_bytes, device))
 
 
 def choose(

@@ -1,0 +1,115 @@
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=attention_vector_kernel | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --disable-feature=kernels --pipeline=attention_vector_kernel | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=attention_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// OFF-NOT: hal.executable.source
+
+// 17 queries are two vectors of eight and a vector with one query; the mask compares indices.
+// CHECK: vector.constant_mask [1] : vector<8xi1>
+// CHECK: arith.cmpi sge, {{.*}} : vector<8xindex>
+// CHECK: math.exp {{.*}} : vector<8xf32>
+// CHECK-LABEL: @causal
+// CHECK-SAME: %[[Q:.*]]: tensor<2x17x24xf32>, %[[K:.*]]: tensor<2x40x24xf32>, %[[V:.*]]: tensor<2x40x16xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@attention_{{.*}}(%[[Q]], %[[K]], %[[V]])
+// CHECK: return %[[Y]]
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#s = affine_map<(b, m, n, d, k) -> ()>
+#m = affine_map<(b, m, n, d, k) -> (m, k)>
+#o = affine_map<(b, m, n, d, k) -> (b, m, n)>
+#i = affine_map<(m, k) -> (m, k)>
+func.func @causal(%q: tensor<2x17x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>) -> tensor<2x17x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %r = flow.dispatch.region -> (tensor<2x17x16xf32>) {
+    %e = tensor.empty() : tensor<17x40xi1>
+    %mask = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<17x40xi1>) {
+    ^bb0(%unused: i1):
+      %row = linalg.index 0 : index
+      %key = linalg.index 1 : index
+      %kept = arith.cmpi sge, %row, %key : index
+      linalg.yield %kept : i1
+    } -> tensor<17x40xi1>
+    %init = tensor.empty() : tensor<2x17x16xf32>
+    %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #m, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x17x24xf32>, tensor<2x40x24xf32>, tensor<2x40x16xf32>, f32, tensor<17x40xi1>) outs(%init : tensor<2x17x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+    } -> tensor<2x17x16xf32>
+    flow.return %a : tensor<2x17x16xf32>
+  }
+  return %r : tensor<2x17x16xf32>
+}
+
+// -----
+
+// A mask in memory whose queries are not its last dimension is gathered; a boolean is a byte.
+// CHECK: vector.gather {{.*}} memref<680xi8>, vector<8xindex>, vector<8xi1>, vector<8xi8>
+// CHECK-LABEL: @mask_in_memory
+// CHECK: flow.dispatch @vector_kernel_
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#s = affine_map<(b, m, n, d, k) -> ()>
+#m = affine_map<(b, m, n, d, k) -> (m, k)>
+#o = affine_map<(b, m, n, d, k) -> (b, m, n)>
+func.func @mask_in_memory(%q: tensor<2x17x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>, %mask: tensor<17x40xi1>) -> tensor<2x17x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %r = flow.dispatch.region -> (tensor<2x17x16xf32>) {
+    %init = tensor.empty() : tensor<2x17x16xf32>
+    %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #m, #o]> ins(%q, %k, %v, %scale, %mask : tensor<2x17x24xf32>, tensor<2x40x24xf32>, tensor<2x40x16xf32>, f32, tensor<17x40xi1>) outs(%init : tensor<2x17x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+    } -> tensor<2x17x16xf32>
+    flow.return %a : tensor<2x17x16xf32>
+  }
+  return %r : tensor<2x17x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_few_queries
+// WHY: attention_vector_kernel
+// WHY-NEXT: 3 queries of heads of 24
+// CHECK-LABEL: @no_kernel_few_queries
+// CHECK-NOT: flow.dispatch @
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#s = affine_map<(b, m, n, d, k) -> ()>
+#o = affine_map<(b, m, n, d, k) -> (b, m, n)>
+func.func @no_kernel_few_queries(%q: tensor<2x3x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>) -> tensor<2x3x16xf32> {
+  %scale = arith.constant 0.25 : f32
+  %r = flow.dispatch.region -> (tensor<2x3x16xf32>) {
+    %init = tensor.empty() : tensor<2x3x16xf32>
+    %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x3x24xf32>, tensor<2x40x24xf32>, tensor<2x40x16xf32>, f32) outs(%init : tensor<2x3x16xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+    } -> tensor<2x3x16xf32>
+    flow.return %a : tensor<2x3x16xf32>
+  }
+  return %r : tensor<2x3x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_values_last
+// WHY: attention_vector_kernel
+// WHY-NEXT: the kernel cannot compute a result whose last dimension is not the values'
+// CHECK-LABEL: @no_kernel_values_last
+// CHECK-NOT: flow.dispatch @
+#q = affine_map<(b, m, n, d, k) -> (b, m, d)>
+#k = affine_map<(b, m, n, d, k) -> (b, k, d)>
+#v = affine_map<(b, m, n, d, k) -> (b, k, n)>
+#s = affine_map<(b, m, n, d, k) -> ()>
+#o = affine_map<(b, m, n, d, k) -> (b, n, m)>
+func.func @no_kernel_values_last(%q: tensor<2x17x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>) -> tensor<2x16x17xf32> {
+  %scale = arith.constant 0.25 : f32
+  %r = flow.dispatch.region -> (tensor<2x16x17xf32>) {
+    %init = tensor.empty() : tensor<2x16x17xf32>
+    %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<2x17x24xf32>, tensor<2x40x24xf32>, tensor<2x40x16xf32>, f32) outs(%init : tensor<2x16x17xf32>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+    } -> tensor<2x16x17xf32>
+    flow.return %a : tensor<2x16x17xf32>
+  }
+  return %r : tensor<2x16x17xf32>
+}

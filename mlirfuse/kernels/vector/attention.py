@@ -1,0 +1,151 @@
+"""Attention whose queries are the lanes of vectors: the problem, and how it is blocked.
+
+The scores of a block of keys are on the stack, transposed, so that the maxima and sums of the
+softmax are elementwise ops on vectors. Blocks of keys have an online softmax.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
+from mlirfuse.kernels.attention import analysis
+from mlirfuse.kernels.attention.analysis import AttentionAnalysis
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.tile_writer import attempted
+from mlirfuse.kernels.vector import attention_kernel, executable
+from mlirfuse.kernels.vector.attention_kernel import AttentionTile, Problem
+from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.geometry import result_axes
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.attention import Attention
+from mlirfuse.structured.recognize.attention_matches import profitable_attention
+from mlirfuse.targets.base import CpuDevice, Target
+
+STACK_BYTES = 28 << 10
+"""Bytes of the stack for queries, scores and accumulators, of the 32 KiB that IREE allows a
+dispatch; the epilogue may need the rest."""
+
+MIN_KEY_BLOCK = 16
+"""Keys of a block, from which its maxima and the scaling of the accumulators cost little."""
+
+QUERY_VECTORS = 2
+"""Vectors of queries of a tile: an element of a key is loaded once for both."""
+
+
+def choose_tile(
+    queries: int, keys: int, qk_head: int, v_head: int, device: CpuDevice
+) -> AttentionTile | None:
+    """Vectors of queries and blocks of keys that fit the stack; None where none do.
+
+    Args:
+      queries: number of queries of a head.
+      keys: number of keys.
+      qk_head: elements of a query and a key.
+      v_head: elements of a value.
+      device: the CPU.
+    """
+    lanes = device.lanes
+    wide = -(-v_head // lanes) * lanes
+    for vectors in range(min(QUERY_VECTORS, -(-queries // lanes)), 0, -1):
+        width = vectors * lanes
+        left = STACK_BYTES // 4 // width - qk_head - attention_kernel.STATISTICS
+        if left >= keys:
+            return AttentionTile(vectors, keys)
+        left -= wide
+        if left >= min(MIN_KEY_BLOCK, keys):
+            blocks = -(-keys // left)
+            return AttentionTile(vectors, -(-keys // blocks))
+    return None
+
+
+def pays(queries: int, device: CpuDevice) -> bool:
+    """Whether enough lanes have a query."""
+    return 2 * queries >= device.lanes
+
+
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The `profitable` of the attention passes: on a CPU, attention for which there is a kernel."""
+    device = ctx.target.cpu
+    if device is None or ctx.options.any_size:
+        return profitable_attention(match, ctx)
+    return _refusal(match.data, ctx.target, device)
+
+
+def _refusal(found: Attention, target: Target, device: CpuDevice) -> NoMatch | None:
+    """The reason why a recognized attention has no kernel on a CPU; None where it has one."""
+    if not target.vector_kernels:
+        detail = "IREE's code for it is slower than three dispatches, and kernels are off"
+        return NoMatch(Reason.NOT_PROFITABLE, detail)
+    sizes = [dim.size for dim in found.domain.dims]
+    if None in sizes:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel for CPUs has static sizes")
+    known = [size or 0 for size in sizes]
+    queries = max((known[d] for d in found.query_dims), default=1)
+    if not pays(queries, device):
+        return NoMatch(Reason.NOT_PROFITABLE, f"{queries} queries, and vectors of {device.lanes}")
+    if not found.result.axes[-1] or found.result.axes[-1][-1] not in found.head_dims:
+        return NoMatch(Reason.WRONG_AXIS, "the values' elements are not the result's last axis")
+    qk_head, v_head = known[found.k1], max(known[d] for d in found.head_dims)
+    if choose_tile(queries, known[found.key], qk_head, v_head, device) is None:
+        return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)} exceed the stack")
+    return None
+
+
+def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
+    """Plans the kernel of a region with an attention; None for a region without one.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      device: the CPU.
+    """
+    found = analysis.analyze(region)
+    if not isinstance(found, AttentionAnalysis):
+        return found
+    if found.sizes.dynamic or len(region.operands):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel for CPUs has static sizes")
+    return attempted(lambda: _plan(found, device), "queries")
+
+
+def _plan(found: AttentionAnalysis, device: CpuDevice) -> VectorKernel | NoMatch:
+    loops = found.loops
+    outer = (*loops.batch, *loops.queries[:-1])
+    queries, keys = found.query_sizes[-1] or 0, found.sizes.keys or 0
+    heads = found.sizes
+    tile = choose_tile(queries, keys, heads.qk_head_size, heads.v_head_size, device)
+    if tile is None or not pays(queries, device):
+        return NoMatch(Reason.NOT_PROFITABLE, f"{queries} queries of heads of {heads.qk_head_size}")
+    axes = {loop: n for n, loop in enumerate((*outer, loops.queries[-1], loops.v_head))}
+    region = list(found.region.regions[0].blocks[0].operations)
+    results = tuple(region[-1].operation.operands)
+    known = result_axes(found.op, found.epilogue, results, axes)
+    if any(known[result][-1] != len(axes) - 1 for result in results):
+        raise Unsupported("a result whose last dimension is not the values'")
+    scores = {loop: n for n, loop in enumerate((*outer, loops.key, loops.queries[-1]))}
+    maps = ops.plain_maps(found.op)
+    problem = Problem(
+        outer=tuple(size or 0 for size in (*found.batch_sizes, *found.query_sizes[:-1])),
+        queries=queries,
+        keys=keys,
+        qk_head=heads.qk_head_size,
+        v_head=heads.v_head_size,
+        operands=tuple(found.op.operands)[:3],
+        loops=tuple(tuple(m) for m in maps[:3]),
+        roles=(outer, loops.queries[-1], loops.key, loops.qk_head, loops.v_head),
+        scale=found.scale,
+        score_body=found.score_body,
+        mask=found.mask,
+        mask_axes=() if found.mask is None else tuple(scores[d] for d in maps[4] if d is not None),
+        value=found.op.results[0],
+        results=results,
+        axes=known,
+        tile=tile,
+    )
+    if problem.step(2, loops.v_head) != 1:
+        raise Unsupported("values whose elements are not contiguous")
+    return attention_kernel.kernel(problem, device)
+
+
+def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
+    """Replaces a region by a call of its kernel; returns the call."""
+    return executable.replace(region, kernel, {})

@@ -1,0 +1,26 @@
+"""Let a kernel in the vector dialect compute an attention, its mask and its epilogue.
+
+    %o = flow.dispatch.region { mask; iree_linalg_ext.attention; elementwise ops }
+  becomes
+    %o = flow.dispatch @vector_kernel::@attention(%q, %k, %v, ...)
+
+Root: the region, as `flash_attention_fusion_v1` and `_v2` form it. Any static number of batches,
+heads, queries and keys, heads that share keys, head sizes that fit the stack; q, k and v in f16,
+bf16 or f32, softmax and accumulators in f32. The mask is an elementwise computation of tensors and
+indices, and is in memory only where the graph has it there; it may be added or select the keys.
+Numerics: reassociating (online softmax over blocks of keys).
+Source: Dao et al., FlashAttention, 2022; Milakov and Gimelshein, Online normalizer calculation for
+softmax, 2018.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels.vector import attention, passes
+
+PASS = passes.kernel_pass(
+    name="attention_vector_kernel",
+    summary="Attention with its mask and elementwise epilogue as one kernel for CPUs",
+    plan=attention.plan,
+    replace=attention.replace,
+    source="Dao et al. 2022",
+)
