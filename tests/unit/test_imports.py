@@ -12,6 +12,7 @@ LAYERS = (
     "errors",
     "reasons",
     "fusion_pass",
+    "final_kernels",
     "report",
     "core",
     "support",
