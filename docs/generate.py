@@ -224,10 +224,11 @@ def reasons() -> str:
         ]
     lines += [
         "# Tensors between kernels\n",
-        "Why two kernels of a compiled program exchange a tensor. The reason is the refusal of a pass",
-        "that considered ops of both kernels, one of the list above, or a property of the two kernels,",
-        "one of this list. The order: a switch of the user; kinds of kernel that never become one; the",
-        "refusal; other properties. `--explain` and `--why` show it, `Report.boundaries` holds it.\n",
+        "Why two kernels of a compiled program exchange a tensor. The reason is the refusal of a",
+        "pass that considered ops of both kernels, one of the list above, or a property of the two",
+        "kernels, one of this list. The order: a switch of the user; kinds of kernel that never",
+        "become one; the refusal; other properties. `--explain` and `--why` show it,",
+        "`Report.boundaries` holds it.\n",
     ]
     for boundary in BoundaryReason:
         lines += [

@@ -273,16 +273,20 @@ class Fallback:
         """Checks the required groups in the final program.
 
         Raises:
-          MustFuseError: ops of a group are in several dispatches; the message says so where a
-            rewrite that was undone is the cause.
+          MustFuseError: ops of a group are in several dispatches; the message names a rewrite that
+            was undone, or a pass that is left out.
         """
         try:
             check_dispatches(report, self.compiler.options, phases)
         except MustFuseError as error:
-            if not self._undone:
+            causes = [f"IREE could not compile the group: {m}" for m in self._undone.values()]
+            causes += [
+                f"pass '{name}' is left out of @{function}: {message}"
+                for (name, function), message in self.faults.passes.items()
+            ]
+            if not causes:
                 raise
-            message = next(iter(self._undone.values()))
-            raise MustFuseError(f"{error}; IREE could not compile the group: {message}") from error
+            raise MustFuseError(f"{error}; {causes[0]}") from error
 
     def _list_kernels(
         self,
