@@ -116,6 +116,8 @@ def test_ops_of_one_line_are_told_apart_by_number():
     assert reason(*pair, alone, one=one, other=other) is BoundaryReason.NOT_TAKEN_TOGETHER
     both = refused(Reason.NOT_PROFITABLE, "m.py:1:0", "m.py:1:0")
     assert reason(*pair, both, one=one, other=other) is Reason.NOT_PROFITABLE
+    wide = kernel("one", "m.py:1:0", "m.py:1:0")  # the two refused ops may both be in it
+    assert reason(*pair, both, one=wide, other=other) is BoundaryReason.NOT_TAKEN_TOGETHER
 
 
 # --- models --------------------------------------------------------------------------------------
