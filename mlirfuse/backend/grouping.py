@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.backend.compiler import Compiler
+from mlirfuse.backend import final_program
 from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
@@ -22,10 +22,6 @@ from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
 from mlirfuse.targets.base import Target
-
-MARK = "mlirfuse.group"
-"""File name of a position that names the group of an op in diagnostics: its line is the index of
-the group. It distinguishes ops of one line of the model, such as all layer norms of a loop."""
 
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
 
@@ -60,7 +56,7 @@ class Grouped:
       path: the bytecode.
       report: report of the engine.
       hinted: whether a contraction is marked for data tiling.
-      groups: the groups; the ops of each are marked by its index, see `MARK`.
+      groups: the groups; the ops of each are marked by its index, see `marks.GROUP_FILE`.
       functions: symbol names of the functions, in order.
       must_fuse: whether ops have to end in one dispatch.
     """
@@ -111,6 +107,7 @@ def group(
             observer=observer,
             dump_dir=dump_dir,
             starting=starting,
+            checks_must_fuse=False,
         )
         groups: list[Group] = []
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
@@ -134,17 +131,19 @@ def group(
         )
 
 
-def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None:
-    """Checks the required groups in the dispatches that IREE forms.
+def check_dispatches(report: Report, options: FusionOptions, phases: Path) -> None:
+    """Checks the required groups in the dispatches that IREE has formed.
+
+    Args:
+      report: the engine's report.
+      options: the switches.
+      phases: the folder of `final_program.flags`.
 
     Raises:
       MustFuseError: ops of a group are in several of them.
     """
-    path = folder / "dispatches.mlirbc"
-    compiler.dispatches(grouped.path, path, data_tiling=grouped.hinted)
     with ir.Context():
-        module = ir.Module.parseFile(os.fspath(path))
-        MustFuse(compiler.options.must_fuse, marked=True).check(module, grouped.report)
+        MustFuse(options.must_fuse, marked=True).check(final_program.formed(phases), report)
 
 
 def _mark_groups(module: ir.Module, groups: list[Group]) -> None:
@@ -167,7 +166,7 @@ def _mark_groups(module: ir.Module, groups: list[Group]) -> None:
             _form(op),
         )
         groups.append(found_group)
-        mark = [ir.Location.file(MARK, index, 1, context=module.context)]
+        mark = [ir.Location.file(marks.GROUP_FILE, index, 1, context=module.context)]
         for place, members in places.items():
             marked = ir.Location.callsite(locations[place], mark)
             for member in members:

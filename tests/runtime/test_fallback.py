@@ -96,15 +96,34 @@ def test_the_group_that_the_diagnostic_names_is_undone(monkeypatch, compiles, ca
     check(program)
 
 
-def test_a_required_group_is_not_undone_silently(monkeypatch):
+def required(monkeypatch):
+    """A model with a group that IREE cannot compile, and the request for its ops."""
     text = planted.model(STAGES)
     decisions = mlirfuse.fuse(text)[1].decisions
     (first, *_, last) = next(d.ops for d in decisions if d.taken and d.match == 1)
     planted.plant(monkeypatch, planted.uncompilable, 2)
+    return text, [op.replace("-:", "given.mlir:") for op in (first, last)]
+
+
+def test_a_required_group_may_be_fused_by_iree(monkeypatch):
+    """The group is undone, and IREE makes one dispatch of its ops: the program that runs counts."""
+    text, asked = required(monkeypatch)
+    program = compiled(text, must_fuse=[asked])
+    (held,) = (k for k in program.kernels if set(asked) <= set(k.ops))
+    assert held.pass_name is None
+    assert len(fell_back(program)) == 1
+
+
+def test_a_required_group_is_not_undone_silently(monkeypatch):
+    def split(*_):
+        raise MustFuseError("the ops are in 2 dispatches")
+
+    monkeypatch.setattr(fallback, "check_dispatches", split)
+    text, asked = required(monkeypatch)
     with pytest.raises(
-        MustFuseError, match=r"in \d+ dispatches .* IREE could not compile the group"
+        MustFuseError, match=r"in 2 dispatches; IREE could not compile the group: .*math.erf"
     ):
-        compiled(text, must_fuse=[[op.replace("-:", "given.mlir:") for op in (first, last)]])
+        compiled(text, must_fuse=[asked])
 
 
 def at_one_location(text):

@@ -596,7 +596,9 @@ def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_p
     assert json.loads(second.out)["decisions"] == json.loads(first.out)["decisions"]
     assert Path("rms.vmfb").read_bytes() == written
     assert compile_main([*argv, "--why=rms.mlir:9,rms.mlir:18"]) == 0
-    assert "yes: rms_norm_fusion match 0" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "yes: kernel main_dispatch_0" in told
+    assert "formed by rms_norm_fusion match 0" in told
 
 
 def test_stock_runs_no_pass_and_the_cache_can_be_left_alone(capsys, monkeypatch):

@@ -12,6 +12,8 @@ LAYERS = (
     "errors",
     "reasons",
     "fusion_pass",
+    "final_kernels",
+    "boundaries",
     "report",
     "core",
     "support",

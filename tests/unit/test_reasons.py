@@ -126,4 +126,4 @@ def test_a_reason_names_the_line_of_the_model(frontend, tmp_path):
     assert Reason.NUMERICS_LIMIT.hint in told
     assert place in told
     why = explain.why(program.report, refusal.ops[0], refusal.ops[-1])
-    assert f"considered both: {Reason.NUMERICS_LIMIT.text}" in why
+    assert f"{Reason.NUMERICS_LIMIT.code}: {Reason.NUMERICS_LIMIT.text}" in why
