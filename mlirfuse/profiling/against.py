@@ -1,0 +1,48 @@
+"""A program beside stock IREE's for the same model: kernels matched by their source ops."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mlirfuse.profiling.measured import Comparison, MatchedSet
+from mlirfuse.profiling.result import Profile
+
+
+def compare(ours: Profile, stock: Profile) -> Profile:
+    """Our profile with the comparison.
+
+    Args:
+      ours: the profile of our program.
+      stock: that of stock IREE's, called with the same arguments.
+    """
+    comparison = Comparison(stock, _sets(ours, stock), stock.wall_us / ours.wall_us)
+    return dataclasses.replace(ours, comparison=comparison)
+
+
+def _sets(ours: Profile, stock: Profile) -> tuple[MatchedSet, ...]:
+    """The components of the graph whose edges join kernels that share an op."""
+    if not any(k.ops for k in ours.kernels) or not any(k.ops for k in stock.kernels):
+        return ()
+    kernels = [*ours.kernels, *stock.kernels]
+    parent = list(range(len(kernels)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            index = parent[index]
+        return index
+
+    holder: dict[str, int] = {}
+    for index, kernel in enumerate(kernels):
+        for op in kernel.ops:
+            parent[root(index)] = root(holder.setdefault(op, index))
+    members: dict[int, list[int]] = {}
+    for index in range(len(kernels)):
+        members.setdefault(root(index), []).append(index)
+    first = len(ours.kernels)
+    return tuple(
+        MatchedSet(
+            tuple(kernels[index] for index in found if index < first),
+            tuple(kernels[index] for index in found if index >= first),
+        )
+        for found in members.values()
+    )

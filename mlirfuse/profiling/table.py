@@ -1,0 +1,170 @@
+"""A profile as a table for terminals, and as plain text."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Sequence
+from typing import Literal
+
+from mlirfuse.explain.plain import byte_size, printable
+from mlirfuse.profiling.kernel_profile import KernelProfile
+from mlirfuse.profiling.measured import Measured
+
+_COLUMNS = (
+    *("kernel", "us", "min us", "share", "calls", "bytes", "GB/s", "of copy", "GFLOP/s"),
+    *("of peak", "bound", "workgroups", "code", "stock us", "ratio", "ops"),
+)
+_LEFT = {"kernel", "bound", "workgroups", "code", "ops"}
+_OF_STOCK = {"stock us", "ratio"}
+_MAX_OPS_SHOWN = 3
+_MIN_OPS_WIDTH = 30
+"""Minimum width of the column of ops on a terminal, in characters."""
+
+
+def text(profile: Measured, *, top: int | None, color: bool) -> str:
+    """The table with its lines before and after.
+
+    Args:
+      profile: the profile.
+      top: number of kernels shown; None for all.
+      color: whether to use ANSI styles and the terminal's width.
+    """
+    shown = profile.kernels[:top]
+    columns = [name for name in _COLUMNS if profile.comparison is not None or name not in _OF_STOCK]
+    rows = [[_cells(profile, kernel)[name] for name in columns] for kernel in shown]
+    columns, rows = _filled(columns, rows)
+    body = _styled(columns, rows) if color else _plain(columns, rows)
+    lines = [*_before(profile), body.rstrip("\n"), *_after(profile, len(shown))]
+    return "\n".join(lines) + "\n"
+
+
+def _before(profile: Measured) -> list[str]:
+    capture = profile.capture
+    threads = "" if capture.threads is None else f", {capture.threads} threads"
+    return [
+        f"{printable(profile.source)} @{printable(profile.function)} on {capture.device}{threads}:"
+        f" {len(capture.calls)} calls, {capture.clock}",
+        f"a call {_us(profile.wall_us)} us (min {_us(profile.min_wall_us)}), kernels"
+        f" {_us(profile.busy_us)} us, between kernels {_us(profile.between_us)} us",
+    ]
+
+
+def _after(profile: Measured, shown: int) -> list[str]:
+    rates, lines = profile.rates, []
+    if shown < len(profile.kernels):
+        rest = profile.kernels[shown:]
+        share = sum(kernel.share for kernel in rest)
+        lines.append(f"{len(rest)} more kernels, {share:.1%} of the time")
+    if rates.copy is not None:
+        lines.append(f"copy rate {rates.copy / 1e9:.1f} GB/s, {rates.copy_source}")
+    if any(kernel.peak_share is not None for kernel in profile.kernels):
+        lines.append(f"peaks {rates.source}")
+    if not any(kernel.ops for kernel in profile.kernels):
+        lines.append("source ops, bytes and operations: not known, the program has no kernel list")
+    comparison = profile.comparison
+    if comparison is not None:
+        stock = comparison.stock
+        lines.append(
+            f"stock IREE: a call {_us(stock.wall_us)} us (min {_us(stock.min_wall_us)}), kernels"
+            f" {_us(stock.busy_us)} us in {sum(k.calls for k in stock.kernels)} launches, between"
+            f" kernels {_us(stock.between_us)} us; stock over ours {comparison.ratio:.2f}"
+        )
+    return lines
+
+
+def _us(microseconds: float) -> str:
+    return f"{microseconds:.1f}"
+
+
+def _cells(profile: Measured, kernel: KernelProfile) -> dict[str, str]:
+    found = None if profile.comparison is None else profile.comparison.of(kernel)
+    ratio = None if found is None else found.ratio
+    return {
+        "kernel": printable(kernel.name),
+        "us": _us(kernel.median_us),
+        "min us": _us(kernel.min_us),
+        "share": f"{kernel.share:.1%}",
+        "calls": str(kernel.calls),
+        "bytes": byte_size(kernel.bytes),
+        "GB/s": _billions(kernel.bytes_per_second),
+        "of copy": _share(kernel.copy_share),
+        "GFLOP/s": _billions(kernel.flops_per_second),
+        "of peak": _share(kernel.peak_share),
+        "bound": kernel.bound or "-",
+        "workgroups": "x".join(map(str, kernel.workgroups or ())) or "-",
+        "code": kernel.code or "-",
+        "stock us": "-" if found is None or ratio is None else _us(found.stock_us),
+        "ratio": "-" if ratio is None else f"{ratio:.2f}",
+        "ops": _ops(kernel),
+    }
+
+
+def _ops(kernel: KernelProfile) -> str:
+    """Its first source locations, and the pass that formed it."""
+    shown = ", ".join(map(printable, kernel.ops[:_MAX_OPS_SHOWN]))
+    more = len(kernel.ops) - _MAX_OPS_SHOWN
+    left_out = f" and {more} more" if more > 0 else ""
+    formed = f" ({kernel.pass_name})" if kernel.pass_name else ""
+    return f"{shown}{left_out}{formed}".strip() or "-"
+
+
+def _billions(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate / 1e9:.1f}"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _filled(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The columns that have a value in some row."""
+    kept = [
+        n
+        for n, name in enumerate(columns)
+        if name == "kernel" or any(row[n] != "-" for row in rows)
+    ]
+    return [columns[n] for n in kept], [[row[n] for n in kept] for row in rows]
+
+
+def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    lines = []
+    for row in (columns, *rows):
+        cells = (
+            cell.ljust(width) if name in _LEFT else cell.rjust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _styled(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    fixed = 0
+    for name, width in zip(columns, widths, strict=True):
+        justify: Literal["left", "right"] = "left" if name in _LEFT else "right"
+        folds = name == "ops"
+        least = min(width, _MIN_OPS_WIDTH) if folds else width
+        fixed += least + 2
+        table.add_column(
+            name,
+            justify=justify,
+            no_wrap=not folds,
+            overflow="fold" if folds else "ellipsis",
+            min_width=least,
+        )
+    for row in rows:
+        table.add_row(*(Text(cell, style="dim" if c == "ops" else "") for c, cell in
+                        zip(columns, row, strict=True)))  # fmt: skip
+    out = io.StringIO()
+    width = max(fixed, shutil.get_terminal_size().columns)
+    Console(file=out, width=width, force_terminal=True, highlight=False).print(table)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
