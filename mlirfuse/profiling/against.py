@@ -15,7 +15,7 @@ def compare(ours: Profile, stock: Profile) -> Profile:
       ours: the profile of our program.
       stock: that of stock IREE's, called with the same arguments.
     """
-    comparison = Comparison(stock, _sets(ours, stock), stock.wall_us / ours.wall_us)
+    comparison = Comparison(stock, _sets(ours, stock), stock.min_wall_us / ours.min_wall_us)
     return dataclasses.replace(ours, comparison=comparison)
 
 

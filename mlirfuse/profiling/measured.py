@@ -27,13 +27,13 @@ class MatchedSet:
 
     @property
     def ours_us(self) -> float:
-        """Microseconds of our kernels in a call."""
-        return sum(kernel.median_us for kernel in self.ours)
+        """Microseconds of our kernels, each in its fastest call."""
+        return sum(kernel.min_us for kernel in self.ours)
 
     @property
     def stock_us(self) -> float:
-        """Microseconds of stock IREE's kernels in a call."""
-        return sum(kernel.median_us for kernel in self.stock)
+        """Microseconds of stock IREE's kernels, each in its fastest call."""
+        return sum(kernel.min_us for kernel in self.stock)
 
     @property
     def ratio(self) -> float | None:
@@ -59,7 +59,7 @@ class Comparison:
       stock: the profile of stock IREE's program.
       sets: the matched kernels, in the order of our slowest; then those of stock alone. Empty where
         the ops of the kernels are not known.
-      ratio: stock's median time of a call over ours.
+      ratio: the time of stock's fastest call over that of ours: other processes slow down the rest.
     """
 
     stock: Measured

@@ -13,10 +13,10 @@ from mlirfuse.profiling.measured import Measured
 
 _COLUMNS = (
     *("kernel", "us", "min us", "share", "calls", "bytes", "GB/s", "of copy", "GFLOP/s"),
-    *("of peak", "bound", "workgroups", "code", "stock us", "ratio", "ops"),
+    *("of peak", "bound", "workgroups", "code", "stock min us", "ratio", "ops"),
 )
 _LEFT = {"kernel", "bound", "workgroups", "code", "ops"}
-_OF_STOCK = {"stock us", "ratio"}
+_OF_STOCK = {"stock min us", "ratio"}
 _MAX_OPS_SHOWN = 3
 _MIN_OPS_WIDTH = 30
 """Minimum width of the column of ops on a terminal, in characters."""
@@ -68,7 +68,8 @@ def _after(profile: Measured, shown: int) -> list[str]:
         lines.append(
             f"stock IREE: a call {_us(stock.wall_us)} us (min {_us(stock.min_wall_us)}), kernels"
             f" {_us(stock.busy_us)} us in {sum(k.calls for k in stock.kernels)} launches, between"
-            f" kernels {_us(stock.between_us)} us; stock over ours {comparison.ratio:.2f}"
+            f" kernels {_us(stock.between_us)} us; fastest calls, stock over ours"
+            f" {comparison.ratio:.2f}"
         )
     return lines
 
@@ -94,7 +95,7 @@ def _cells(profile: Measured, kernel: KernelProfile) -> dict[str, str]:
         "bound": kernel.bound or "-",
         "workgroups": "x".join(map(str, kernel.workgroups or ())) or "-",
         "code": kernel.code or "-",
-        "stock us": "-" if found is None or ratio is None else _us(found.stock_us),
+        "stock min us": "-" if found is None or ratio is None else _us(found.stock_us),
         "ratio": "-" if ratio is None else f"{ratio:.2f}",
         "ops": _ops(kernel),
     }
