@@ -1,9 +1,8 @@
 """Profiled calls on CUDA, by the activity records of CUPTI.
 
 IREE 3.13's CUDA driver has no profiler. CUPTI's activity API gives the start and end of each kernel
-on the device, with its launch parameters, for the calls of this process. The records' first 112
-bytes are those of `cupti_activity.h`, `CUpti_ActivityKernel4` (CUDA 9) to `CUpti_ActivityKernel9`
-(12.9): later versions append.
+on the device, with its launch parameters, for the calls of this process. The first 112 bytes of its
+records are the same from CUDA 12.9 (`CUpti_ActivityKernel9`) to 13.5 (`CUpti_ActivityKernel13`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CLOCK = "CUPTI's activity records, timestamps of the device"
 
 
 class KernelRecord(ctypes.Structure):
-    """The first fields of `CUpti_ActivityKernel4` and its successors."""
+    """The first fields of `CUpti_ActivityKernel9` to `CUpti_ActivityKernel13`."""
 
     _fields_ = (
         ("kind", ctypes.c_uint32),
@@ -63,7 +62,7 @@ class KernelRecord(ctypes.Structure):
 
 
 class TransferRecord(ctypes.Structure):
-    """The first fields of `CUpti_ActivityMemcpy5` and `CUpti_ActivityMemset4`."""
+    """The first fields of `CUpti_ActivityMemcpy6`, `CUpti_ActivityMemset4` and later ones."""
 
     _fields_ = (
         ("kind", ctypes.c_uint32),

@@ -77,7 +77,11 @@ def _arguments(launch: Launch, kernel: KernelProfile | None) -> dict[str, Any]:
             "ops": kernel.ops,
             "bound": kernel.bound,
         }
-    return {name: value for name, value in found.items() if value}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if value
+    }
 
 
 def _named(pid: int, kind: str, name: str, tid: int = _CALLS_LANE) -> dict[str, Any]:
