@@ -201,6 +201,23 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     ):
         raise UsageError("--json and --trace have to name different files")
     files.keep_inputs([model, *read], [("--json", document), ("--trace", args.trace)])
+    _keep_from_dump([model, *read], args.dump_kernels)
+
+
+def _keep_from_dump(read: Sequence[str], name: str | None) -> None:
+    """Refuses a folder of kernels that holds an input: its files have fixed names.
+
+    Raises:
+      UsageError: an input is in the folder.
+    """
+    if name is None:
+        return
+    folder = Path(name).resolve()
+    for path in map(Path, read):
+        if path.is_file() and folder in path.resolve().parents:
+            raise UsageError(
+                f"--dump-kernels={name} may overwrite the input {path}; name another folder"
+            )
 
 
 def _profile(
