@@ -229,19 +229,24 @@ class Compilation:
         return Image(self.program), report
 
     def _build_stock(self) -> Report:
+        from mlirfuse.backend import final_program
+
         whole = not self.imported.normalized
+        phases = self.folder / "phases"
         made = self.compiler.generate(
             self.imported.path,
             self.program,
             fused=False,
             input_type=self.imported.input_type if whole else None,
             keeps_f64=self.imported.keeps_f64,
+            phases=phases,
         )
         return Report(
             target=str(self.compiler.target),
             iree=version("iree-base-compiler"),
             options=self.compiler.options.to_dict(),
             dispatches={"stock": made.dispatches, "fused": None},
+            kernels=final_program.read(phases, made),
         )
 
     def _build_fused(self) -> Report:

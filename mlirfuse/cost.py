@@ -106,6 +106,52 @@ def does_work(op: ir.Operation) -> bool:
     return not (slices.is_clonable(op) or op.name in ops.RESHAPES)
 
 
+def operations(group: Iterable[ir.Operation]) -> int | None:
+    """Scalar operations of the ops in one call; None where a size is dynamic."""
+    count = 0
+    for op in group:
+        if any(None in ops.shape(value) for value in (*op.operands, *op.results)):
+            return None
+        window = _WINDOW.search(op.name)
+        if op.name.startswith("tensor."):
+            continue
+        if op.name in _ATTENTION:
+            count += _attention_operations(op)
+        elif window is not None:
+            count += _window_operations(op, window["filter"])
+        else:
+            count += computation(op).operations
+    return count
+
+
+_ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
+
+_WINDOW = re.compile(r"^linalg\.(pooling_|(depthwise_)?conv_).*?(_(?P<filter>[a-z]+))?(_q)?$")
+"""Named convolutions and poolings: the last word has a letter for each dimension of the filter."""
+
+
+def _attention_operations(op: ir.Operation) -> int:
+    """Two contractions, over the head's size and over the keys; the softmax is a small share."""
+    maps = [{loop for loop in m or () if loop is not None} for m in ops.indexing_maps(op)]
+    sizes = ops.loop_sizes(op)
+    if len(maps) < 4 or None in sizes:
+        return computation(op).operations
+    query, key, value = maps[:3]
+    result = maps[-1] if op.name == "iree_linalg_ext.attention" else maps[-3]
+    spaces = (query | key, result | value)
+    return 2 * sum(math.prod(sizes[loop] or 1 for loop in loops) for loops in spaces)
+
+
+def _window_operations(op: ir.Operation, letters: str | None) -> int:
+    """Of a named convolution: two for each element of the filter that an output needs."""
+    count = ops.num_elements(op.results[0])
+    taps = ops.shape(op.operands[1])
+    if op.name.startswith("linalg.pooling_") or letters is None or len(letters) != len(taps):
+        return count * math.prod(size or 1 for size in taps)
+    shared = letters.find("c" if "depthwise" in op.name else "f")
+    return 2 * count * math.prod(n or 1 for i, n in enumerate(taps) if i != shared)
+
+
 def work(group: list[ir.Operation]) -> Work:
     """The work of the ops as one dispatch."""
     read = slices.operands_of(group)

@@ -47,16 +47,18 @@ class FinalKernel:
       name: name of its entry point, by which profilers of IREE, CUDA and Vulkan call it.
       function: function of the model that dispatches it.
       ops: locations of the source ops in it, as `file:line:col` or a name.
-      op_names: names of its ops, in order.
+      op_names: the names of the same ops; an op that IREE merged of several is named for each.
       operands: tensors that it reads and writes, the results last.
       bytes: bytes of the operands, which it moves at least; None where a size is dynamic.
       flops: arithmetic operations of its contractions, reductions and elementwise ops; None where
         a size is dynamic.
-      code: the kernel family that generated its code, or `iree`.
+      code: the kernel pass that put its code there, as `matmul_triton_kernel`, or `iree`.
       pass_name: the pass that formed it; None for a dispatch that IREE formed.
       match: index of the match of that pass.
       workgroups: number of workgroups by dimension; None where it depends on a dynamic size.
-      calls: number of times that a call of the program dispatches it; None in a loop.
+      calls: number of times that a call of the program dispatches it; None in a loop or branch.
+      layers: the parts of the model that the same ops come from, as `blocks/0/norm`; empty names
+        where unknown.
     """
 
     name: str
@@ -71,6 +73,7 @@ class FinalKernel:
     match: int | None = None
     workgroups: tuple[int, ...] | None = None
     calls: int | None = 1
+    layers: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel in the shape of the decisions schema."""
@@ -87,6 +90,7 @@ class FinalKernel:
             "match": self.match,
             "workgroups": None if self.workgroups is None else list(self.workgroups),
             "calls": self.calls,
+            "layers": list(self.layers),
         }
 
     @classmethod
@@ -106,4 +110,5 @@ class FinalKernel:
             match=entry["match"],
             workgroups=None if workgroups is None else tuple(workgroups),
             calls=entry["calls"],
+            layers=tuple(entry.get("layers", ())),
         )

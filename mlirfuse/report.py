@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlirfuse.errors import MlirfuseError
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.fusion_pass import Kind, forms_group
 from mlirfuse.reasons import Reason
 
@@ -142,6 +143,7 @@ class Report:
       notes: warnings about the request, as of a switch that nothing matches.
       graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
         them; None when no program was compiled.
+      kernels: the dispatches of the final program, in order; empty when none was compiled.
     """
 
     target: str
@@ -155,6 +157,7 @@ class Report:
     graph: dict[str, Any] | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     left: list[str] = dataclasses.field(default_factory=list)
+    kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
 
     @property
     def coverage(self) -> tuple[int, int] | None:
@@ -184,6 +187,7 @@ class Report:
             "graph": self.graph,
             **({"notes": list(self.notes)} if self.notes else {}),
             **({"left_to_iree": list(self.left)} if self.left else {}),
+            **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
         }
 
     @classmethod
@@ -207,4 +211,5 @@ class Report:
             graph=entry.get("graph"),
             notes=list(entry.get("notes", ())),
             left=list(entry.get("left_to_iree", ())),
+            kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
         )

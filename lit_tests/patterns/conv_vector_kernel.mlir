@@ -11,7 +11,7 @@
 // CHECK-LABEL: @padding_and_bias
 // CHECK-SAME: %[[X:.*]]: tensor<2x12x10x5xf32>, %[[W:.*]]: tensor<3x3x5x24xf32>, %[[B:.*]]: tensor<24xf32>
 // CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<1080xf32>
-// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@convolution_{{.*}}(%[[X]], %[[P]], %[[B]]) : (tensor<2x12x10x5xf32>, tensor<1080xf32>, tensor<24xf32>) -> tensor<2x12x10x24xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@convolution_{{.*}}(%[[X]], %[[P]], %[[B]]) {{.*}}: (tensor<2x12x10x5xf32>, tensor<1080xf32>, tensor<24xf32>) -> tensor<2x12x10x24xf32>
 // CHECK: return %[[Y]]
 #x = affine_map<(b, h, w, f, i, j, c) -> (b, h + i, w + j, c)>
 #w = affine_map<(b, h, w, f, i, j, c) -> (i, j, c, f)>

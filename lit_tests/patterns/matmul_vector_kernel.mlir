@@ -10,7 +10,7 @@
 // CHECK: util.global private @packed_filter : tensor<1160xf32>
 // CHECK-LABEL: @constant_and_relu
 // CHECK: %[[W:.*]] = util.global.load immutable @packed_filter
-// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%arg0, %[[W]]) : (tensor<61x29xf32>, tensor<1160xf32>) -> tensor<61x40xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%arg0, %[[W]]) {{.*}}: (tensor<61x29xf32>, tensor<1160xf32>) -> tensor<61x40xf32>
 // CHECK: return %[[Y]]
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>
@@ -66,7 +66,7 @@ func.func @computed_and_transposed(%a: tensor<32x64xf16>, %b: tensor<24x32xf16>)
 // A slice with strides is read in place.
 // CHECK-LABEL: @slice_with_strides
 // CHECK-SAME: %[[X:.*]]: tensor<127x16xf32>
-// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[X]], %{{.*}}) : (tensor<127x16xf32>, tensor<384xf32>) -> tensor<64x24xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[X]], %{{.*}}) {{.*}}: (tensor<127x16xf32>, tensor<384xf32>) -> tensor<64x24xf32>
 func.func @slice_with_strides(%x: tensor<127x16xf32>) -> tensor<64x24xf32> {
   %w = arith.constant dense<2.0> : tensor<16x24xf32>
   %zero = arith.constant 0.0 : f32

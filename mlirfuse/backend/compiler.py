@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.backend import statistics
+from mlirfuse.backend import final_program, statistics
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import angles, channels_last, codegen_repairs
 from mlirfuse.core import UsageError
@@ -138,6 +138,7 @@ class Compiler:
         data_tiling: bool = True,
         input_type: str | None = None,
         keeps_f64: bool = False,
+        phases: Path | None = None,
     ) -> Statistics:
         """Compiles a module into a program.
 
@@ -150,6 +151,8 @@ class Compiler:
             chooses by a rule of its own, which makes attention slow.
           input_type: value of `--iree-input-type`, to run all phases.
           keeps_f64: as for `normalize`.
+          phases: folder for the IR after each phase, of which `final_program.read` makes the list
+            of kernels.
 
         Returns:
           The dispatches of a call.
@@ -168,6 +171,8 @@ class Compiler:
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         arguments = (*start, *statistics.flags(counted))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
+        if phases is not None:
+            arguments = (*arguments, *final_program.flags(phases))
         self._run("codegen", source, output, *arguments, *flags)
         return statistics.read(counted)
 

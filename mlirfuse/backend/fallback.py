@@ -20,13 +20,15 @@ import itertools
 import logging
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from mlirfuse.backend import final_program
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.backend.grouping import MARK, Grouped, check_dispatches
+from mlirfuse.backend.grouping import Grouped, check_dispatches
 from mlirfuse.backend.grouping_process import group
+from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import (
     CompileFailedError,
     Decision,
@@ -37,8 +39,9 @@ from mlirfuse.core import (
     Report,
 )
 from mlirfuse.options import FusionOptions
-from mlirfuse.pipelines.faults import FALLBACK, Faults
+from mlirfuse.pipelines.faults import FALLBACK, KERNELS, Faults, attempt
 from mlirfuse.plugins import registry
+from mlirfuse.structured.ir import marks
 
 MAX_COMPILES = 16
 """Compiles after the first failure until whole functions are given up. Two rewrites of some
@@ -53,7 +56,7 @@ _PLACE = re.compile(r"^(?P<place>\S.*?:\d+:\d+): error: ", re.MULTILINE)
 _NAME = re.compile(r'^loc\("(?P<place>[^"]+)"[^\n]*?\): error: ', re.MULTILINE)
 _DISPATCH = re.compile(r"\b(?P<function>[A-Za-z_][\w.]*)(?:\$async)?_dispatch_\d+")
 
-_MARK = re.compile(rf"\b{re.escape(MARK)}:(?P<group>\d+):1\b")
+_MARK = re.compile(rf"\b{re.escape(marks.GROUP_FILE)}:(?P<group>\d+):1\b")
 
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...], int]
 """Pass, function, places and names of the ops, and how many came before with the same: the
@@ -93,7 +96,7 @@ class Fallback:
     switches: FusionOptions = dataclasses.field(init=False)
     _undone: dict[Key, str] = dataclasses.field(default_factory=dict)
     _unfused: dict[str, NoMatch] = dataclasses.field(default_factory=dict)
-    _stock: int | None = None
+    _stock: Statistics | None = None
     _compiles: int = 0
 
     def leave_unfused(self, functions: Mapping[str, NoMatch]) -> None:
@@ -127,13 +130,16 @@ class Fallback:
 
     def _without_passes(self, program: Path) -> Report:
         """The stock program, where the search itself failed."""
-        count = self.compiler.generate(self.source, program, fused=False).dispatches
+        phases = self.folder / "phases"
+        made = self.compiler.generate(self.source, program, fused=False, phases=phases)
+        count = made.dispatches
         report = Report(
             target=str(self.compiler.target),
             iree=version("iree-base-compiler"),
             options=self.compiler.options.to_dict(),
             dispatches={"stock": count, "fused": count},
         )
+        self._list_kernels(report, made, phases)
         self.faults.record(report)
         return report
 
@@ -263,11 +269,29 @@ class Fallback:
         )
 
     def _generated(self, grouped: Grouped, program: Path) -> Report:
-        made = self.compiler.generate(grouped.path, program, fused=True, data_tiling=grouped.hinted)
+        phases = self.folder / "phases"
+        made = self.compiler.generate(
+            grouped.path, program, fused=True, data_tiling=grouped.hinted, phases=phases
+        )
         grouped.report.set_dispatches(made.dispatches, made.kernels, made.left)
+        groups = [group.name for group in grouped.groups]
+        self._list_kernels(grouped.report, made, phases, groups)
         if grouped.must_fuse:
             check_dispatches(grouped, self.compiler, self.folder)
         return grouped.report
+
+    def _list_kernels(
+        self,
+        report: Report,
+        made: Statistics,
+        phases: Path,
+        groups: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        """Adds the kernels of a compiled program to its report."""
+        faults = self.faults if self.compiler.options.feature("fallback") else None
+        report.kernels = attempt(
+            faults, KERNELS, lambda: final_program.read(phases, made, groups), []
+        )
 
     def _compiles_with(self, grouped: Grouped) -> bool:
         if isinstance(self._attempt(grouped, self.folder / "trial.vmfb"), CompileFailedError):
@@ -345,8 +369,10 @@ class Fallback:
         if self._stock is not None:
             return
         try:
-            made = self.compiler.generate(self.source, self._stock_program, fused=False)
-            self._stock = made.dispatches
+            made = self.compiler.generate(
+                self.source, self._stock_program, fused=False, phases=self._stock_phases
+            )
+            self._stock = made
         except CompileFailedError as stock:
             message = str(stock).replace(" error: ", " ")
             raise CompileFailedError(
@@ -355,6 +381,10 @@ class Fallback:
                 returncode=stock.returncode,
                 diagnostics=stock.diagnostics,
             ) from error
+
+    @property
+    def _stock_phases(self) -> Path:
+        return self.folder / "stock_phases"
 
     @property
     def _stock_program(self) -> Path:
@@ -379,6 +409,9 @@ class Fallback:
             if isinstance(made, Report):
                 return made
             error = made
+        assert self._stock is not None
         self._stock_program.replace(program)
-        grouped.report.dispatches |= {"stock": self._stock, "fused": self._stock}
+        count = self._stock.dispatches
+        grouped.report.dispatches |= {"stock": count, "fused": count}
+        self._list_kernels(grouped.report, self._stock, self._stock_phases)
         return grouped.report

@@ -23,10 +23,6 @@ from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
 from mlirfuse.targets.base import Target
 
-MARK = "mlirfuse.group"
-"""File name of a position that names the group of an op in diagnostics: its line is the index of
-the group. It distinguishes ops of one line of the model, such as all layer norms of a loop."""
-
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
 
 
@@ -60,7 +56,7 @@ class Grouped:
       path: the bytecode.
       report: report of the engine.
       hinted: whether a contraction is marked for data tiling.
-      groups: the groups; the ops of each are marked by its index, see `MARK`.
+      groups: the groups; the ops of each are marked by its index, see `marks.GROUP_FILE`.
       functions: symbol names of the functions, in order.
       must_fuse: whether ops have to end in one dispatch.
     """
@@ -167,7 +163,7 @@ def _mark_groups(module: ir.Module, groups: list[Group]) -> None:
             _form(op),
         )
         groups.append(found_group)
-        mark = [ir.Location.file(MARK, index, 1, context=module.context)]
+        mark = [ir.Location.file(marks.GROUP_FILE, index, 1, context=module.context)]
         for place, members in places.items():
             marked = ir.Location.callsite(locations[place], mark)
             for member in members:

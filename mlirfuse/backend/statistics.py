@@ -20,11 +20,13 @@ class Statistics:
       dispatches: their number.
       kernels: how many of them are kernels of a provider.
       left: names of the others.
+      names: names of all of them, in order.
     """
 
     dispatches: int
     kernels: int
     left: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 def flags(path: Path) -> tuple[str, str]:
@@ -49,5 +51,11 @@ def read(path: Path) -> Statistics:
                 in_initializer = "util.initializer" in row[0]
             elif len(row) > 2 and row[1] == "dispatch" and not in_initializer:
                 symbols.append(row[2])
-    left = tuple(s.rpartition("@")[2] for s in symbols if not s.startswith(_OURS))
-    return Statistics(len(symbols), len(symbols) - len(left), left)
+    left = tuple(map(_entry, (s for s in symbols if not s.startswith(_OURS))))
+    names = tuple(map(_entry, symbols))
+    return Statistics(len(symbols), len(symbols) - len(left), left, names)
+
+
+def _entry(symbol: str) -> str:
+    """Name of the entry point that `@executable::@entry` refers to."""
+    return symbol.rpartition("@")[2]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.kernels import calls
 from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.plan import Extent, Kernel, Plan, Size
 from mlirfuse.structured.ir import ops
@@ -31,15 +32,18 @@ def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.O
       kernels: their object code, in the order in which they run.
 
     Returns:
-      The last `hal.dispatch.extern`, with the region's location and marks.
+      The last `hal.dispatch.extern`; all of them name the ops of the region and have its marks.
     """
     scratch: list[ir.Value] = []
+    made: list[ir.Operation] = []
     with ir.InsertionPoint(region), region.location:
         for step, kernel in zip(plan.kernels(), kernels, strict=True):
             new = _extern(region, step, kernel, scratch)
             scratch = list(new.results)
+            made.append(new)
     for old, value in zip(region.results, new.results, strict=True):
         old.replace_all_uses_with(value)
+    calls.describe(made, region)
     region.erase()
     return new
 

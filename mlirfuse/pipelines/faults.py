@@ -37,6 +37,9 @@ REPAIRS = "codegen_repairs"
 REQUEST = "request"
 """The warnings about switches that nothing matches."""
 
+KERNELS = "kernels"
+"""The list of the final program's kernels in the report."""
+
 FALLBACK = "fallback"
 """The search for rewrites that IREE cannot compile: the program is the one without passes."""
 

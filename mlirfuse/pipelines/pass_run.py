@@ -274,6 +274,8 @@ class PassRunner:
             new = self._fusion.rewrite(match, context)
         if self._fusion.groups:
             mark(new, self._fusion.name, index)
+        elif new.name in marks.KERNEL_CALLS:
+            _mark_kernel(new, self._fusion.name, index)
         if done is not None:
             done()
         self.rewrites += 1
@@ -344,6 +346,20 @@ def mark(group: ir.Operation, name: str, index: int) -> None:
         group.attributes[marks.MATCH_ATTRIBUTE] = ir.IntegerAttr.get(
             ir.IntegerType.get_signless(64), index
         )
+
+
+def _mark_kernel(call: ir.Operation, name: str, index: int) -> None:
+    """Writes on the call of a kernel, and on those before it that it needs, the pass it is from."""
+    if marks.KERNEL_ATTRIBUTE in call.attributes:
+        return
+    with call.context:
+        call.attributes[marks.KERNEL_ATTRIBUTE] = ir.StringAttr.get(name)
+    if marks.PASS_ATTRIBUTE not in call.attributes:
+        mark(call, name, index)
+    for value in call.operands:
+        producer = ops.defining_op(value)
+        if producer is not None and producer.name in marks.KERNEL_CALLS:
+            _mark_kernel(producer, name, index)
 
 
 def _launches(group: list[ir.Operation]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError, Report, UsageError, nearest
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime import arrays, pytree
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
@@ -156,6 +157,11 @@ class FusedModule:
         inputs = ", ".join(map(_named, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
         return f"<FusedModule {self.source} for {self.report.target}: ({inputs}) -> ({outputs})>"
+
+    @property
+    def kernels(self) -> tuple[FinalKernel, ...]:
+        """The dispatches of the program, in order; none for a file of an older mlirfuse."""
+        return tuple(self.report.kernels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one file for `mlirfuse.load`, which also runs with iree-runtime alone.

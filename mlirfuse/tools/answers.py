@@ -12,6 +12,9 @@ from mlirfuse.core import FusionPass, PassRun, Report, UsageError
 
 JSON_INDENT = 1
 
+_DOCUMENTS = ("explain", "candidates", "kernels")
+"""Arguments with a JSON document; not every command has all of them."""
+
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuses questions that cannot be answered together.
@@ -22,8 +25,10 @@ def check(arguments: argparse.Namespace) -> None:
     """
     from mlirfuse.explain.files import check_graph
 
-    if arguments.explain == "json" and arguments.candidates == "json":
-        raise UsageError("--explain=json and --candidates=json both want stdout; give one of them")
+    documents = [name for name in _DOCUMENTS if getattr(arguments, name, None) == "json"]
+    if len(documents) > 1:
+        named = " and ".join(f"--{name}=json" for name in documents)
+        raise UsageError(f"{named} both want stdout; give one of them")
     if arguments.why is not None:
         why_locations(arguments.why)
     if arguments.graph is not None:
@@ -32,7 +37,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def wants_stdout(arguments: argparse.Namespace) -> bool:
     """Returns whether a JSON document takes stdout."""
-    return "json" in (arguments.explain, arguments.candidates)
+    return "json" in (getattr(arguments, name, None) for name in _DOCUMENTS)
 
 
 def why_locations(text: str) -> tuple[str, str]:
@@ -48,7 +53,7 @@ def why_locations(text: str) -> tuple[str, str]:
 
 
 def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
-    """Answers `--explain`, `--candidates` and `--why`: text on stderr, JSON on stdout.
+    """Answers `--explain`, `--candidates`, `--kernels` and `--why`: text on stderr, JSON on stdout.
 
     Args:
       arguments: of a parser with `arguments.add_reports`.
@@ -65,6 +70,8 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
             sys.stderr.write(explain.text(report))
         if arguments.candidates == "text":
             sys.stderr.write(explain.candidates_text(report, color=sys.stderr.isatty()))
+        if getattr(arguments, "kernels", None) == "text":
+            sys.stderr.write(explain.kernels_text(report))
     if arguments.why is not None:
         sys.stderr.write(_why(reports, *why_locations(arguments.why)))
     if arguments.explain == "json":
@@ -72,6 +79,8 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
         _print_json(entries[0] if len(entries) == 1 else entries)
     if arguments.candidates == "json":
         _print_json([d.to_dict() for report in reports for d in ranked(report)])
+    if getattr(arguments, "kernels", None) == "json":
+        _print_json([k.to_dict() for report in reports for k in report.kernels])
 
 
 def _why(reports: Sequence[Report], first: str, second: str) -> str:

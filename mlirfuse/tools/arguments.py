@@ -152,6 +152,14 @@ def add_reports(parser: Parser) -> None:
     )
 
 
+def add_kernels(group: Any) -> None:
+    """Adds `--kernels` to a group of arguments."""
+    group.add_argument(
+        "--kernels",
+        **_text_or_json("each kernel of the final program: its source ops, tensors and code"),
+    )
+
+
 def add_target(group: Any) -> None:
     """Adds `--target` to a group of arguments."""
     group.add_argument(

@@ -53,6 +53,11 @@ def parser() -> arguments.Parser:
         "--stock", action="store_true", help="compile without fusion of ours, to compare with"
     )
     group.add_argument(
+        "--count-stock",
+        action="store_true",
+        help="count the dispatches of the program without fusion of ours, too",
+    )
+    group.add_argument(
         "--no-cache", action="store_true", help="neither read nor write the compile cache"
     )
     group.add_argument(
@@ -77,7 +82,8 @@ def parser() -> arguments.Parser:
     )
     arguments.add_switches(made)
     arguments.add_reports(made)
-    group = made.add_argument_group("files about the decisions")
+    group = made.add_argument_group("the compiled program and its decisions")
+    arguments.add_kernels(group)
     group.add_argument("--report", metavar="FILE.html", help="a page that shows every decision")
     group.add_argument("--decisions", metavar="FILE.json", help="every decision as JSON")
     arguments.add_dump(group)
@@ -170,7 +176,7 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
     files.keep_inputs([args.model, *options.load_pass], written, args.dump_ir_dir)
     if args.stock and (options.enable_pass or options.must_fuse):
         raise UsageError("--stock runs no pass of ours; remove it or --enable-pass")
-    for switch in ("verify", "measure", "dump_ir_dir"):
+    for switch in ("verify", "measure", "count_stock", "dump_ir_dir"):
         if args.stock and getattr(args, switch):
             raise UsageError(f"--stock runs no pass of ours; remove it or {flag(switch)}")
     if args.verify and args.measure:
@@ -187,6 +193,7 @@ def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         function=args.function,
         stock=args.stock,
         measure=args.measure,
+        count_stock=args.count_stock,
         cache=not args.no_cache,
         timeout=args.timeout,
         dump_ir_dir=_dump_ir_dir(args),
@@ -213,6 +220,7 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         options=options,
         function=args.function,
         timeout=args.timeout,
+        count_stock=args.count_stock,
     ) as work:
         if (folder := _dump_ir_dir(args)) is not None:
             work.dump(folder)

@@ -110,6 +110,7 @@ def build(
       UsageError: the compilation is one without our passes.
       CompileFailedError: as `mlirfuse.compile`, or a program failed when it was called.
     """
+    from mlirfuse.backend import final_program
     from mlirfuse.backend.fallback import Fallback
     from mlirfuse.runtime.image import Image
 
@@ -120,7 +121,8 @@ def build(
     fused = Fallback(compiler, compilation.normalized, compilation.folder)
     report = fused.build(compilation.program)
     stock = compilation.folder / "measured.vmfb"
-    made = compiler.generate(compilation.normalized, stock, fused=False)
+    phases = compilation.folder / "measured_phases"
+    made = compiler.generate(compilation.normalized, stock, fused=False, phases=phases)
     report.dispatches["stock"] = made.dispatches
     measured = {}
     for name, signature in _fused(compilation, report).items():
@@ -137,6 +139,7 @@ def build(
         if not any(d.taken for d in report.decisions):
             stock.replace(compilation.program)
             report.dispatches["fused"] = dispatches
+            report.kernels = final_program.read(phases, made)
     entries = {name: found.to_dict() for name, found in measured.items()}
     return Image(compilation.program), report, entries
 

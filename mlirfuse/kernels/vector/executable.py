@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
+from mlirfuse.kernels import calls
 from mlirfuse.structured.ir import ops
 
 NAME = "vector_kernel"
@@ -63,7 +64,7 @@ def replace(
       made: the operands that were made for it.
 
     Returns:
-      The `flow.dispatch`, with the region's location.
+      The `flow.dispatch`, which names the ops of the region.
     """
     module = region
     while module.name != "builtin.module":
@@ -93,6 +94,7 @@ def replace(
         )
     for old, new in zip(region.results, call.results, strict=True):
         old.replace_all_uses_with(new)
+    calls.describe([call], region)
     region.erase()
     return call
 

@@ -24,7 +24,10 @@ def location_parts(location: ir.Location) -> tuple[list[ir.Location], str]:
 
 
 INTERNAL_NAME_PREFIX = "mlirfuse.from:"
-"""Prefix of the names that a run adds to locations for internal use."""
+"""Prefix of the names that a run adds to locations for internal use, and removes again."""
+
+OP_NAME_PREFIX = "mlirfuse.op:"
+"""Prefix of the names of ops in the location of a kernel that replaces them."""
 
 
 def source_frames(location: ir.Location) -> Iterator[str]:
@@ -32,7 +35,7 @@ def source_frames(location: ir.Location) -> Iterator[str]:
     inside, frame = location_parts(location)
     for part in inside:
         yield from source_frames(part)
-    if frame and not frame.startswith(INTERNAL_NAME_PREFIX):
+    if frame and not frame.startswith((INTERNAL_NAME_PREFIX, OP_NAME_PREFIX)):
         yield frame
 
 

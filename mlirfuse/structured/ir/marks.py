@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
 from mlirfuse.marks import FUSE, LAYER, PREFIX
 from mlirfuse.structured.ir import analysis_cache, ops
+
+GROUP_FILE = "mlirfuse.group"
+"""File name of a position that names the group of an op in diagnostics and in the final program:
+its line is the index of the group. It distinguishes ops of one line of the model, such as all layer
+norms of a loop."""
 
 ID_ATTRIBUTE = "mlirfuse.id"
 
@@ -17,6 +23,17 @@ PASS_ATTRIBUTE = "mlirfuse.pass"
 
 MATCH_ATTRIBUTE = "mlirfuse.match"
 """On a group: the ordinal of its match."""
+
+KERNEL_CALLS = ("flow.dispatch", "hal.dispatch.extern")
+"""The ops that call a kernel which IREE does not generate."""
+
+KERNEL_ATTRIBUTE = "mlirfuse.kernel"
+"""On the call of a kernel that IREE does not generate: the pass that put it there."""
+
+OPERATIONS_ATTRIBUTE = "mlirfuse.operations"
+"""On such a call: operations of the ops that it replaces; absent where a size is dynamic."""
+
+_OP = re.compile(rf"{re.escape(ops.OP_NAME_PREFIX)}\d+:(.+)")
 
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")
 
@@ -109,12 +126,17 @@ def names_of(op: ir.Operation) -> list[str]:
 
 
 def layer(op: ir.Operation) -> str:
-    """The part of the model that an op comes from, as `blocks/0/norm`; empty when unknown.
+    """The part of the model that an op comes from, as `blocks/0/norm`; empty when unknown."""
+    return layer_of(op.location)
+
+
+def layer_of(location: ir.Location) -> str:
+    """The part of the model of a location, as `blocks/0/norm`; empty when unknown.
 
     It is the path of a PyTorch module, the JAX scopes without functions, marks and the op, or the
     name of an ONNX node without its last part.
     """
-    for frame in ops.source_frames(op.location):
+    for frame in ops.source_frames(location):
         if frame.startswith(LAYER):
             return frame.removeprefix(LAYER).replace(".", "/")
         first, *scopes = frame.split("/")
@@ -124,3 +146,65 @@ def layer(op: ir.Operation) -> str:
         if not first and scopes and not ops.is_position(frame):
             return "/".join(scopes[:-1])
     return ""
+
+
+def named_ops(members: Iterable[ir.Operation]) -> ir.Location | None:
+    """A location that keeps the names of ops beside their locations; None for no op."""
+    parts = [
+        ir.Location.name(f"{ops.OP_NAME_PREFIX}{index}:{op.name}", op.location)
+        for index, op in enumerate(members)
+    ]
+    return ir.Location.fused(parts) if parts else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """An op of the model, as a location of the compiled program tells.
+
+    Attributes:
+      name: name of the op.
+      place: its location in the model's source; `-` when it has none.
+      layer: the part of the model that it comes from; empty when unknown.
+    """
+
+    name: str
+    place: str
+    layer: str
+
+
+def sources(name: str, location: ir.Location) -> list[Source]:
+    """The ops of the model that an op stands for: one that IREE merged has several.
+
+    Args:
+      name: name of the op, for locations that `named_ops` did not make.
+      location: its location.
+    """
+    found: dict[Source, None] = {}
+    for op_name, part in _parts(name, location):
+        found[Source(op_name, ops.location_name(part), layer_of(part))] = None
+    named = {(source.name, source.place) for source in found if source.layer}
+    return [s for s in found if s.layer or (s.name, s.place) not in named]
+
+
+def _parts(name: str, location: ir.Location) -> Iterator[tuple[str, ir.Location]]:
+    if isinstance(location, ir.FusedLoc):
+        for part in location.locations:
+            yield from _parts(name, part)
+    elif isinstance(location, ir.NameLoc) and (found := _OP.fullmatch(str(location.name_str))):
+        yield from _parts(found[1], location.child_loc)
+    elif group_index(location) is not None:
+        assert isinstance(location, ir.CallSiteLoc)
+        yield from _parts(name, location.callee)
+    else:
+        yield name, location
+
+
+def group_index(location: ir.Location) -> int | None:
+    """Index of the group that a location names by `GROUP_FILE`; None where it names none."""
+    if isinstance(location, ir.CallSiteLoc):
+        caller = location.caller
+        if isinstance(caller, ir.FileLineColLoc) and caller.filename == GROUP_FILE:
+            return int(caller.start_line)
+        return group_index(location.callee)
+    parts = ops.location_parts(location)[0]
+    return next((index for part in parts if (index := group_index(part)) is not None), None)

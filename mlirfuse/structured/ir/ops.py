@@ -18,6 +18,7 @@ from mlirfuse.structured.ir.constants import (
 from mlirfuse.structured.ir.functions import blocks, functions, symbol_name
 from mlirfuse.structured.ir.locations import (
     INTERNAL_NAME_PREFIX,
+    OP_NAME_PREFIX,
     described,
     is_position,
     location_name,
@@ -93,6 +94,7 @@ __all__ = [
     "INTERNAL_NAME_PREFIX",
     "MAX_FINITE",
     "NAMED_CONTRACTIONS",
+    "OP_NAME_PREFIX",
     "REGION",
     "RESHAPES",
     "RETURN",

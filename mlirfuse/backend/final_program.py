@@ -1,0 +1,276 @@
+"""The kernels of a compiled program, from the IR that `iree-compile` writes after its phases.
+
+    flow.dispatch.workgroups { linalg.generic loc(...) }        dispatch-creation: ops and locations
+    flow.dispatch @main_dispatch_3::@main_dispatch_3_...(%x)    flow: names, operands, order
+    hal.executable.export @main_dispatch_3_... count { 8, 1 }   executable-targets: workgroups
+
+The flow phase keeps one executable of equal ones, with the locations of the first. So each dispatch
+takes its ops from the phase before, where it still has its own.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from iree.compiler import ir
+
+from mlirfuse import cost
+from mlirfuse.backend.statistics import Statistics
+from mlirfuse.core import MlirfuseError
+from mlirfuse.final_kernels import IREE, FinalKernel, Operand
+from mlirfuse.structured.ir import marks, ops
+
+MAX_PRINTED_ELEMENTS = 16
+"""Elements of a constant, and bytes of a resource, that the phases are written with."""
+
+_CALL = "flow.dispatch"
+_FORMED = ("flow.dispatch", "flow.dispatch.workgroups", "hal.dispatch.extern")
+_COMPUTING = ("linalg.", "iree_linalg_ext.", "tensor.pad", "tensor.concat")
+_MOVING = ("tensor.", "flow.tensor.", "iree_tensor_ext.dispatch.tensor.store")
+_NOT_COMPUTING = frozenset({"linalg.fill", "linalg.yield", "linalg.index", "tensor.empty"})
+
+
+def flags(folder: Path) -> tuple[str, ...]:
+    """The flags of `iree-compile` by which it writes the IR after each phase into a folder."""
+    return (
+        f"--dump-compilation-phases-to={os.fspath(folder)}",
+        "--mlir-print-debuginfo",
+        f"--mlir-elide-elementsattrs-if-larger={MAX_PRINTED_ELEMENTS}",
+        f"--mlir-elide-resource-strings-if-larger={MAX_PRINTED_ELEMENTS}",
+    )
+
+
+def read(
+    folder: Path, counted: Statistics, groups: Sequence[tuple[str, int]] = ()
+) -> list[FinalKernel]:
+    """The dispatches of a call of the program, in the order of the program.
+
+    Args:
+      folder: the folder of `flags`.
+      counted: the statistics of the same compilation.
+      groups: pass and match of each group, in the order of the groups' marks.
+
+    Raises:
+      MlirfuseError: a phase is missing, or IREE's own text is not valid MLIR.
+    """
+    workgroups = _workgroups(_phase(folder, "executable-targets").read_text(encoding="utf-8"))
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        formed, final = (_parsed(_phase(folder, name)) for name in ("dispatch-creation", "flow"))
+        reader = _Reader(formed, final, groups, workgroups)
+        try:
+            found = reader.kernels()
+        finally:
+            ops.clear_caches()
+    return _scheduled(found, counted.names)
+
+
+def _phase(folder: Path, name: str) -> Path:
+    found = sorted(folder.glob(f"*.{name}.mlir"))
+    if not found:
+        raise MlirfuseError(f"iree-compile wrote no IR after the phase {name}")
+    return found[0]
+
+
+def _parsed(path: Path) -> ir.Module:
+    try:
+        return ir.Module.parseFile(os.fspath(path))
+    except ir.MLIRError as error:
+        line = str(error).splitlines()[0]
+        raise MlirfuseError(f"cannot read the phase {path.name}: {line}") from error
+
+
+def _scheduled(found: list[FinalKernel], names: Sequence[str]) -> list[FinalKernel]:
+    """The kernels that were scheduled, and those that only scheduling made, as fills of i64."""
+    left = collections.Counter(names)
+    kept = []
+    for kernel in found:
+        if left[kernel.name]:
+            left[kernel.name] -= 1
+            kept.append(kernel)
+    made = (FinalKernel(name, "", (), (), (), None, None) for name in left.elements())
+    return [*kept, *made]
+
+
+_EXPORT = re.compile(
+    r"hal\.executable\.export public @(?P<name>[\w$.\"-]+) .*?\n(?P<body>.*?)"
+    r"hal\.return (?P<counts>%[\w, %]+) : index",
+    re.DOTALL,
+)
+_CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
+
+
+def _workgroups(text: str) -> dict[str, tuple[int, ...]]:
+    """Entry point -> number of workgroups by dimension, where they are constants."""
+    found = {}
+    for export in _EXPORT.finditer(text):
+        known = {name: int(value) for name, value in _CONSTANT.findall(export["body"])}
+        counts = [known.get(name.strip()) for name in export["counts"].split(",")]
+        if None not in counts:
+            found[export["name"].strip('"')] = tuple(n for n in counts if n is not None)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Call:
+    """A dispatch in a function.
+
+    Attributes:
+      op: the dispatch.
+      always: whether each call of the function reaches it, once.
+    """
+
+    op: ir.Operation
+    always: bool
+
+
+@dataclasses.dataclass(slots=True)
+class _Reader:
+    """The kernels of a program.
+
+    Attributes:
+      formed: the module after dispatch-creation.
+      final: the module after flow.
+      groups: pass and match of each group.
+      workgroups: entry point -> number of workgroups.
+    """
+
+    formed: ir.Module
+    final: ir.Module
+    groups: Sequence[tuple[str, int]]
+    workgroups: dict[str, tuple[int, ...]]
+
+    def kernels(self) -> list[FinalKernel]:
+        """The kernels of all functions, without initializers."""
+        formed = {
+            ops.symbol_name(function): list(_calls(function, _FORMED))
+            for function in ops.functions(self.formed)
+        }
+        bodies = self._bodies()
+        found = []
+        for function in ops.functions(self.final):
+            symbol = ops.symbol_name(function)
+            calls = list(_calls(function, (_CALL,)))
+            before: list[_Call | None] = list(formed.get(symbol, ()))
+            if [_types(c) for c in before] != [_types(c) for c in calls]:
+                before = [None] * len(calls)
+            for call, origin in zip(calls, before, strict=True):
+                source = origin.op if origin is not None else bodies.get(_executable(call.op))
+                found.append(self._kernel(symbol, call, source))
+        return found
+
+    def _bodies(self) -> dict[str, ir.Operation]:
+        """Name of an executable -> the executable, with the ops of its first dispatch."""
+        return {
+            ops.symbol_name(view.operation): view.operation
+            for view in self.final.body.operations
+            if view.operation.name == "flow.executable"
+        }
+
+    def _kernel(self, symbol: str, call: _Call, source: ir.Operation | None) -> FinalKernel:
+        op = call.op
+        name = _entry(op)
+        members = [] if source is None else _members(source)
+        places = [
+            place for member in members for place in marks.sources(member.name, member.location)
+        ]
+        attributes = op.attributes if source is None else source.attributes
+        named = marks.KERNEL_ATTRIBUTE in attributes
+        code = attributes[marks.KERNEL_ATTRIBUTE].value if named else IREE
+        if code != IREE or not places:
+            places = [p for p in marks.sources(op.name, op.location) if p.name != _CALL] or places
+        group = self._group([op, *members])
+        tensors = [(v, False) for v in op.operands if ops.ranked(v) is not None]
+        operands = tuple(_operand(v, r) for v, r in [*tensors, *((v, True) for v in op.results)])
+        sizes = [operand.bytes for operand in operands]
+        if marks.OPERATIONS_ATTRIBUTE in attributes:
+            flops: int | None = attributes[marks.OPERATIONS_ATTRIBUTE].value
+        else:
+            flops = None if code != IREE else cost.operations(members)
+        return FinalKernel(
+            name=name,
+            function=symbol,
+            ops=tuple(place.place for place in places),
+            op_names=tuple(place.name for place in places),
+            operands=operands,
+            bytes=None if None in sizes else sum(n for n in sizes if n is not None),
+            flops=flops,
+            code=code,
+            pass_name=None if group is None else group[0],
+            match=None if group is None else group[1],
+            workgroups=self.workgroups.get(name),
+            calls=1 if call.always else None,
+            layers=tuple(place.layer for place in places),
+        )
+
+    def _group(self, members: Sequence[ir.Operation]) -> tuple[str, int] | None:
+        """Pass and match of the group that the ops are marked with."""
+        for op in members:
+            index = marks.group_index(op.location)
+            if index is not None and index < len(self.groups):
+                return self.groups[index]
+        return None
+
+
+def _entry(call: ir.Operation) -> str:
+    return _symbols(call)[-1]
+
+
+def _executable(call: ir.Operation) -> str:
+    return _symbols(call)[0]
+
+
+def _symbols(call: ir.Operation) -> list[str]:
+    """Names of the executable and of the entry point."""
+    return list(ir.SymbolRefAttr(call.attributes["entry_points"][0]).value)
+
+
+def _types(call: _Call | None) -> list[str]:
+    return [] if call is None else [str(result.type) for result in call.op.results]
+
+
+def _operand(value: ir.Value, is_result: bool) -> Operand:
+    shape = ops.shape(value)
+    size = None if None in shape else ops.num_bytes(value)
+    return Operand(shape, ops.element_type(value), size, is_result)
+
+
+def _calls(function: ir.Operation, names: tuple[str, ...]) -> Iterator[_Call]:
+    """The dispatches of a function in order, those in loops and branches too."""
+    public = "sym_visibility" not in function.attributes or (
+        ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
+    )
+    blocks = function.regions[0].blocks
+    for index, block in enumerate(blocks):
+        yield from _in_block(block, names, always=public and index == 0)
+
+
+def _in_block(block: ir.Block, names: tuple[str, ...], *, always: bool) -> Iterator[_Call]:
+    for view in block.operations:
+        op = view.operation
+        if op.name in names:
+            yield _Call(op, always)
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from _in_block(inner, names, always=False)
+
+
+def _members(source: ir.Operation) -> list[ir.Operation]:
+    """The ops in a dispatch that compute, else those that move data."""
+    inside = [op for op in ops.nested_ops(source) if op.name not in _NOT_COMPUTING]
+    outer = [op for op in inside if not _is_scalar(op)]
+    return [op for op in outer if op.name.startswith(_COMPUTING)] or [
+        op for op in outer if op.name.startswith(_MOVING)
+    ]
+
+
+def _is_scalar(op: ir.Operation) -> bool:
+    """Whether the op is in the body of a structured op."""
+    parent = op.parent
+    return parent is not None and parent.operation.name.startswith(_COMPUTING)

@@ -1,0 +1,38 @@
+"""The calls of kernels: they keep the names, places and operations of the ops that they replace.
+
+%y = flow.dispatch.region { linalg.matmul loc(A); linalg.generic loc(B) }
+becomes
+%y = flow.dispatch @kernel(...) {mlirfuse.operations = 4096} loc(fused["linalg.matmul"(A), ...])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import cost
+from mlirfuse.structured.ir import marks, ops
+
+
+def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
+    """Writes on calls of kernels the ops of the region that they replace, and its group.
+
+    Args:
+      calls: in the order in which they run; the arithmetic is counted at the first.
+      region: a `flow.dispatch.region`.
+    """
+    members = [view.operation for view in ops.body(region).operations]
+    computing = [op for op in members if op.name != ops.RETURN and cost.does_work(op)]
+    location = marks.named_ops(computing)
+    count = cost.operations(computing)
+    kind = ir.IntegerType.get_signless(64, region.context)
+    for call in calls:
+        if location is not None:
+            call.location = location
+        for name in (marks.PASS_ATTRIBUTE, marks.MATCH_ATTRIBUTE):
+            if name in region.attributes:
+                call.attributes[name] = region.attributes[name]
+        if count is not None:
+            call.attributes[marks.OPERATIONS_ATTRIBUTE] = ir.IntegerAttr.get(kind, count)
+            count = 0

@@ -1,0 +1,254 @@
+"""The kernels of the final program: those that IREE dispatches, with the model's ops."""
+
+import numpy as np
+import pytest
+import torch
+
+import mlirfuse
+from mlirfuse import explain
+from mlirfuse.backend import final_program, statistics
+from mlirfuse.compilation import open_model
+from mlirfuse.core import MlirfuseError, Report
+from mlirfuse.final_kernels import IREE, FinalKernel
+from mlirfuse.options import FusionOptions
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(64)
+        self.up = torch.nn.Linear(64, 256)
+        self.down = torch.nn.Linear(256, 64)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Conv(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 16, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(16)
+        self.head = torch.nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.conv(x)))
+        x = torch.nn.functional.max_pool2d(x, 2).mean((2, 3))
+        return torch.softmax(self.head(x), -1)
+
+
+class Blocks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+        self.layers = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+MODELS = {
+    "mlp": (Mlp, (8, 64)),
+    "conv": (Conv, (1, 3, 16, 16)),
+    "blocks": (Blocks, (2, 16, 64)),
+}
+
+
+def compiled(name, target="cpu", **switches):
+    torch.manual_seed(0)
+    model, shape = MODELS[name]
+    switches.setdefault("disable_feature", ("fallback",))
+    return mlirfuse.compile(model().eval(), (torch.randn(shape),), target=target, **switches)
+
+
+@pytest.mark.parametrize("target", ["cpu", "vulkan", "cuda:sm_90"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_dispatch_is_listed_once(name, target):
+    features = ("fallback", "kernels") if target == "cuda:sm_90" else ("fallback",)
+    program = compiled(name, target, disable_feature=features)
+    report = program.report
+    assert len(program.kernels) == report.dispatches["fused"]
+    assert sum(k.code != IREE for k in program.kernels) == report.dispatches["kernels"]
+    assert sorted(k.name for k in program.kernels if k.code == IREE) == sorted(report.left)
+    for kernel in program.kernels:
+        assert kernel.calls == 1
+        assert len(kernel.ops) == len(kernel.op_names) == len(kernel.layers) > 0
+        assert kernel.bytes == sum(o.bytes for o in kernel.operands) > 0
+        assert kernel.workgroups, kernel.name
+        written = [o.is_result for o in kernel.operands]
+        assert written == sorted(written)
+
+
+def test_a_kernel_names_its_ops_layer_group_and_tensors():
+    norm, up, down = compiled("mlp").kernels
+    assert norm.code == IREE
+    assert (norm.pass_name, norm.match) == ("layer_norm_fusion", 0)
+    assert set(norm.layers) == {"norm"}
+    assert (up.code, up.pass_name) == ("matmul_vector_kernel", "matmul_elem_gelu_fusion")
+    assert up.op_names[0] == "linalg.matmul"
+    assert up.layers[0] == "up"
+    assert all(place.startswith(__file__) for place in up.ops)
+    assert up.operands[0].shape == norm.operands[-1].shape == (8, 64)
+    assert [o.shape for o in down.operands if o.is_result] == [(8, 64)]
+    assert up.flops >= 2 * 8 * 64 * 256
+
+
+def test_equal_layers_keep_their_own_names():
+    """IREE keeps one executable of equal ones, with the locations of the first."""
+    kernels = compiled("blocks").kernels
+    names = {k.name for k in kernels}
+    assert len(names) < len(kernels)
+    for layer in range(3):
+        mine = [k for k in kernels if f"layers/layers/{layer}/linear1" in k.layers]
+        assert len(mine) == 1
+    matches = [(k.pass_name, k.match) for k in kernels if k.pass_name]
+    assert len(set(matches)) == len(matches)
+
+
+def test_the_names_are_those_of_the_entry_points(tmp_path):
+    program = compiled("conv")
+    program.save(tmp_path / "conv.vmfb")
+    held = (tmp_path / "conv.vmfb").read_bytes()
+    assert all(k.name.encode() in held for k in program.kernels)
+
+
+def test_the_list_is_in_the_manifest(tmp_path):
+    program = compiled("mlp")
+    program.save(tmp_path / "mlp.vmfb")
+    assert mlirfuse.load(tmp_path / "mlp.vmfb").kernels == program.kernels
+    again = Report.from_dict(program.report.to_dict())
+    assert tuple(again.kernels) == program.kernels
+    old = program.report.to_dict()
+    del old["kernels"]
+    assert Report.from_dict(old).kernels == []
+
+
+def test_stock_has_a_list_too():
+    program = compiled("mlp", stock=True)
+    assert len(program.kernels) == program.report.dispatches["stock"]
+    assert {k.code for k in program.kernels} == {IREE}
+    assert {k.pass_name for k in program.kernels} == {None}
+
+
+LOOP = """
+func.func @main(%x: tensor<8x8xf32>, %n: index) -> tensor<8x8xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %e = tensor.empty() : tensor<8x8xf32>
+  %y = scf.for %i = %zero to %n step %one iter_args(%s = %x) -> tensor<8x8xf32> {
+    %m = linalg.matmul ins(%s, %x : tensor<8x8xf32>, tensor<8x8xf32>)
+      outs(%s : tensor<8x8xf32>) -> tensor<8x8xf32>
+    scf.yield %m : tensor<8x8xf32>
+  }
+  return %y : tensor<8x8xf32>
+}
+"""
+
+
+def test_a_loop_has_no_number_of_calls(tmp_path):
+    path = tmp_path / "loop.mlir"
+    path.write_text(LOOP)
+    program = mlirfuse.compile(path)
+    assert program.kernels
+    assert {k.calls for k in program.kernels if "linalg.matmul" in k.op_names} == {None}
+
+
+DYNAMIC = """
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %y = math.exp %x : tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+"""
+
+
+def test_dynamic_sizes_are_unknown(tmp_path):
+    path = tmp_path / "dynamic.mlir"
+    path.write_text(DYNAMIC)
+    (kernel,) = mlirfuse.compile(path).kernels
+    assert kernel.operands[0].shape == (None,)  # IREE merges the dimensions
+    assert (kernel.bytes, kernel.flops, kernel.operands[0].bytes) == (None, None, None)
+
+
+FILL = """
+func.func @main(%x: i64) -> tensor<9xi64> {
+  %e = tensor.empty() : tensor<9xi64>
+  %y = linalg.fill ins(%x : i64) outs(%e : tensor<9xi64>) -> tensor<9xi64>
+  return %y : tensor<9xi64>
+}
+"""
+
+
+def test_a_dispatch_that_scheduling_makes_is_listed(tmp_path):
+    """A fill of i64 is a dispatch of a builtin of IREE: no command of a device fills 8 bytes."""
+    path = tmp_path / "fill.mlir"
+    path.write_text(FILL)
+    program = mlirfuse.compile(path)
+    assert len(program.kernels) == program.report.dispatches["fused"]
+    text = explain.kernels_text(program.report)
+    assert all(k.name in text for k in program.kernels)
+
+
+def test_kernels_of_functions_that_were_compiled_alike(tmp_path):
+    for name in ("main", "other"):
+        text = DYNAMIC.replace("@main", f"@{name}")
+        (tmp_path / name).write_text(text)
+    both = "".join((tmp_path / name).read_text() for name in ("main", "other"))
+    path = tmp_path / "both.mlir"
+    path.write_text(both)
+    program = mlirfuse.compile(path, function="main")
+    assert [k.function for k in program.kernels] == ["main", "other"]
+
+
+def test_a_missing_phase_is_an_error(tmp_path):
+    counted = statistics.Statistics(0, 0, ())
+    with pytest.raises(MlirfuseError, match="no IR after the phase"):
+        final_program.read(tmp_path, counted)
+
+
+def test_a_damaged_phase_is_an_error(tmp_path):
+    for name in ("dispatch-creation", "flow", "executable-targets"):
+        (tmp_path / f"module.0.{name}.mlir").write_text("nonsense")
+    with pytest.raises(MlirfuseError, match="cannot read the phase"):
+        final_program.read(tmp_path, statistics.Statistics(0, 0, ()))
+
+
+def test_without_the_list_the_program_is_compiled(monkeypatch):
+    def fail(*_):
+        raise ValueError("planted")
+
+    monkeypatch.setattr(final_program, "read", fail)
+    program = compiled("mlp", disable_feature=(), cache=False)
+    assert program.kernels == ()
+    x = np.zeros((8, 64), np.float32)
+    assert program(x).shape == (8, 64)
+    assert explain.kernels_text(program.report).startswith("no kernels")
+
+
+def test_the_text_has_a_row_for_each_kernel():
+    program = compiled("mlp")
+    text = explain.kernels_text(program.report)
+    for kernel in program.kernels:
+        assert f"{kernel.name}  " in text
+    assert "formed by layer_norm_fusion match 0: (8x64xf32) -> 8x64xf32" in text
+    assert "3 kernels, 2 of them generated by mlirfuse" in text
+    assert "(up)" in text
+
+
+def test_listing_leaves_the_program_as_it_is(tmp_path):
+    """The flags that write the phases change nothing in the program."""
+    torch.manual_seed(0)
+    options = FusionOptions.resolve()
+    with open_model(Mlp().eval(), (torch.randn(8, 64),), target="cpu", options=options) as work:
+        made = []
+        for phases in (None, tmp_path / "phases"):
+            program = tmp_path / "program.vmfb"
+            work.compiler.generate(work.normalized, program, fused=False, phases=phases)
+            made.append(program.read_bytes())
+    assert made[0] == made[1]
+
+
+def test_kernel_from_an_older_file_has_no_layers():
+    kernel = FinalKernel("k", "main", ("a",), ("linalg.generic",), (), 0, 0)
+    entry = kernel.to_dict()
+    del entry["layers"]
+    assert FinalKernel.from_dict(entry) == kernel
