@@ -20,8 +20,8 @@ def compare(ours: Profile, stock: Profile) -> Profile:
 
 
 def _sets(ours: Profile, stock: Profile) -> tuple[MatchedSet, ...]:
-    """The components of the graph whose edges join kernels that share an op."""
-    if not any(k.ops for k in ours.kernels) or not any(k.ops for k in stock.kernels):
+    """The components of the graph whose edges join kernels that share an op of one layer."""
+    if not any(k.origins for k in ours.kernels) or not any(k.origins for k in stock.kernels):
         return ()
     kernels = [*ours.kernels, *stock.kernels]
     parent = list(range(len(kernels)))
@@ -31,10 +31,10 @@ def _sets(ours: Profile, stock: Profile) -> tuple[MatchedSet, ...]:
             index = parent[index]
         return index
 
-    holder: dict[str, int] = {}
+    holder: dict[tuple[str, str], int] = {}
     for index, kernel in enumerate(kernels):
-        for op in kernel.ops:
-            parent[root(index)] = root(holder.setdefault(op, index))
+        for origin in kernel.origins:
+            parent[root(index)] = root(holder.setdefault(origin, index))
     members: dict[int, list[int]] = {}
     for index in range(len(kernels)):
         members.setdefault(root(index), []).append(index)

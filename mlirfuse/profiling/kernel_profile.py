@@ -35,8 +35,11 @@ class KernelProfile:
       occupancy: part of a multiprocessor's threads that are resident; None where it is not known.
       ops: locations of the source ops in it.
       op_names: names of its ops.
+      layers: parts of the model that they come from, as `blocks/0/norm`.
+      origins: location and layer of each op, by which kernels of two programs are matched; not in
+        JSON.
       operands: tensors that it reads and writes; those of its first launch.
-      code: kernel family of its code, or `iree`; None where it is not known.
+      code: the kernel pass that put its code there, or `iree`; None where it is not known.
       pass_name: the pass that formed it; None for a dispatch of IREE's own.
     """
 
@@ -60,6 +63,8 @@ class KernelProfile:
     occupancy: float | None = None
     ops: tuple[str, ...] = ()
     op_names: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    origins: frozenset[tuple[str, str]] = frozenset()
     operands: tuple[Operand, ...] = ()
     code: str | None = None
     pass_name: str | None = None
@@ -68,5 +73,6 @@ class KernelProfile:
         """The kernel as JSON has it; the pass is called `pass`, as in decisions."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         fields["pass"] = fields.pop("pass_name")
+        del fields["origins"]
         fields["operands"] = [operand.to_dict() for operand in self.operands]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}

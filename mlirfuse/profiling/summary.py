@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.profiling.capture import Call, Capture, Launch
@@ -137,10 +138,16 @@ def _kernel(
         occupancy=None if rates.gpu is None else occupancy(first, rates.gpu),
         ops=tuple(dict.fromkeys(op for fact in facts for op in fact.ops)),
         op_names=facts[0].op_names if facts else (),
+        layers=tuple(dict.fromkeys(name for fact in facts for name in fact.layers if name)),
+        origins=frozenset(pair for fact in facts for pair in _origins(fact)),
         operands=facts[0].operands if facts else (),
         code=facts[0].code if facts else None,
         pass_name=facts[0].pass_name if facts else None,
     )
+
+
+def _origins(fact: FinalKernel) -> Iterator[tuple[str, str]]:
+    return itertools.zip_longest(fact.ops, fact.layers[: len(fact.ops)], fillvalue="")
 
 
 def _total(counts: Sequence[int | None], launches: int, facts: int) -> int | None:

@@ -13,9 +13,9 @@ from mlirfuse.profiling.measured import Measured
 
 _COLUMNS = (
     *("kernel", "us", "min us", "share", "calls", "bytes", "GB/s", "of copy", "GFLOP/s"),
-    *("of peak", "bound", "workgroups", "code", "stock min us", "ratio", "ops"),
+    *("of peak", "bound", "workgroups", "code", "stock min us", "ratio", "layers", "ops"),
 )
-_LEFT = {"kernel", "bound", "workgroups", "code", "ops"}
+_LEFT = {"kernel", "bound", "workgroups", "code", "layers", "ops"}
 _OF_STOCK = {"stock min us", "ratio"}
 _MAX_OPS_SHOWN = 3
 _MIN_OPS_WIDTH = 30
@@ -97,17 +97,22 @@ def _cells(profile: Measured, kernel: KernelProfile) -> dict[str, str]:
         "code": kernel.code or "-",
         "stock min us": "-" if found is None or ratio is None else _us(found.stock_us),
         "ratio": "-" if ratio is None else f"{ratio:.2f}",
+        "layers": _listed(kernel.layers) or "-",
         "ops": _ops(kernel),
     }
 
 
 def _ops(kernel: KernelProfile) -> str:
     """Its first source locations, and the pass that formed it."""
-    shown = ", ".join(map(printable, kernel.ops[:_MAX_OPS_SHOWN]))
-    more = len(kernel.ops) - _MAX_OPS_SHOWN
-    left_out = f" and {more} more" if more > 0 else ""
     formed = f" ({kernel.pass_name})" if kernel.pass_name else ""
-    return f"{shown}{left_out}{formed}".strip() or "-"
+    return f"{_listed(kernel.ops)}{formed}".strip() or "-"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and the number of the rest."""
+    shown = ", ".join(map(printable, names[:_MAX_OPS_SHOWN]))
+    more = len(names) - _MAX_OPS_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _billions(rate: float | None) -> str:

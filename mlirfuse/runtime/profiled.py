@@ -51,7 +51,7 @@ def profile(
         device=manifest.device,
         target=manifest.report.target,
         parameters=parameters,
-        kernels=(),
+        kernels=manifest.report.kernels,
         call=call,
     )
     return profiler.profile(

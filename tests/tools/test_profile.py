@@ -53,7 +53,7 @@ KERNEL = {
     *("name", "calls", "min_us", "median_us", "share", "bytes", "flops", "bytes_per_second"),
     *("copy_share", "flops_per_second", "peak_share", "bound", "workgroups", "workgroup_size"),
     *("registers", "shared_memory", "local_memory", "occupancy", "ops", "op_names", "operands"),
-    *("code", "pass"),
+    *("code", "pass", "layers"),
 }
 
 

@@ -190,6 +190,23 @@ def test_stock_kernels_are_matched_by_their_ops():
     assert "stock over ours 2.00" in made.text()
 
 
+def test_one_line_in_two_layers_is_two_ops():
+    def layer(name, number):
+        found = kernel(name, ["m.py:1"])
+        return dataclasses.replace(found, layers=(f"blocks/{number}",))
+
+    calls = capture((10_000, [("a", 0, 2_000), ("b", 2_000, 3_000)]))
+    ours = profile(calls, [layer("a", 0), layer("b", 1)])
+    stock = profile(calls, [layer("a", 1), layer("b", 0)])
+    made = against.compare(ours, stock)
+    assert [(s.ours[0].name, s.stock[0].name) for s in made.comparison.sets] == [
+        ("a", "b"),
+        ("b", "a"),
+    ]
+    assert "blocks/0" in made.text()
+    assert "origins" not in made.kernels[0].to_dict()
+
+
 def test_without_ops_only_totals_are_compared():
     ours = profile(capture((10_000, [("a", 0, 2_000)])))
     made = against.compare(ours, ours)
