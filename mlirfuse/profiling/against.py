@@ -15,7 +15,13 @@ def compare(ours: Profile, stock: Profile) -> Profile:
       ours: the profile of our program.
       stock: that of stock IREE's, called with the same arguments.
     """
-    comparison = Comparison(stock, _sets(ours, stock), stock.min_wall_us / ours.min_wall_us)
+    whole = MatchedSet(ours.kernels, stock.kernels)
+    comparison = Comparison(
+        stock,
+        sets=_sets(ours, stock),
+        ratio=stock.min_wall_us / ours.min_wall_us,
+        kernel_ratio=whole.ratio,
+    )
     return dataclasses.replace(ours, comparison=comparison)
 
 

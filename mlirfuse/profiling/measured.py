@@ -60,11 +60,13 @@ class Comparison:
       sets: the matched kernels, in the order of our slowest; then those of stock alone. Empty where
         the ops of the kernels are not known.
       ratio: the time of stock's fastest call over that of ours: other processes slow down the rest.
+      kernel_ratio: the same of all kernels, each in its fastest call; None without kernels.
     """
 
     stock: Measured
     sets: tuple[MatchedSet, ...]
     ratio: float
+    kernel_ratio: float | None
 
     def of(self, kernel: KernelProfile) -> MatchedSet | None:
         """The set of one of our kernels."""
@@ -76,6 +78,7 @@ class Comparison:
             **{k: v for k, v in self.stock.to_dict().items() if k not in ("schema", "stock")},
             "sets": [found.to_dict() for found in self.sets],
             "ratio": self.ratio,
+            "kernel_ratio": self.kernel_ratio,
         }
 
 
@@ -89,6 +92,7 @@ class Measured:
       kernels: its kernels, the slowest first.
       wall_us: microseconds of the median call, for its caller.
       min_wall_us: microseconds of the fastest call.
+      min_busy_us: microseconds of the fastest call in which a kernel ran.
       busy_us: microseconds of the median call in which a kernel ran.
       between_us: microseconds of the median call in which none ran.
       rates: the rates of the device.
@@ -101,6 +105,7 @@ class Measured:
     kernels: tuple[KernelProfile, ...]
     wall_us: float
     min_wall_us: float
+    min_busy_us: float
     busy_us: float
     between_us: float
     rates: Rates
@@ -125,6 +130,7 @@ class Measured:
             "profiled_calls": len(self.capture.calls),
             "wall_us": self.wall_us,
             "min_wall_us": self.min_wall_us,
+            "min_busy_us": self.min_busy_us,
             "busy_us": self.busy_us,
             "between_us": self.between_us,
             "rates": {name: value for name, value in rates.items() if name != "gpu"},

@@ -34,7 +34,8 @@ def profile(
       kernels: the kernels of the program, in the order of their dispatches; none if not known.
       rates: the rates of the device.
     """
-    ours = [k for k in kernels if k.function.removesuffix("$async") == function] or list(kernels)
+    called = {k.name for k in kernels if _is_of(k, function)}
+    ours = [k for k in kernels if _is_of(k, function) or k.name not in called]
     per_call = [_by_kernel(call, ours) for call in capture.calls]
     rows = {
         key: [sum(launch.ns for launch in found[key]) / 1e3 for found in per_call]
@@ -52,6 +53,7 @@ def profile(
         )
         for key in rows
     ]
+    fastest = min(capture.calls, key=lambda call: call.wall_ns)
     walls = [call.wall_ns / 1e3 for call in capture.calls]
     busy = [call.busy_ns / 1e3 for call in capture.calls]
     return Profile(
@@ -59,12 +61,17 @@ def profile(
         function=function,
         kernels=tuple(sorted(made, key=lambda kernel: -kernel.median_us)),
         wall_us=statistics.median(walls),
-        min_wall_us=min(walls),
+        min_wall_us=fastest.wall_ns / 1e3,
+        min_busy_us=fastest.busy_ns / 1e3,
         busy_us=statistics.median(busy),
         between_us=statistics.median(w - b for w, b in zip(walls, busy, strict=True)),
         rates=rates,
         capture=capture,
     )
+
+
+def _is_of(kernel: FinalKernel, function: str) -> bool:
+    return kernel.function.removesuffix("$async") == function
 
 
 Key = tuple[str, int]

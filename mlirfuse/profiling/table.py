@@ -45,9 +45,14 @@ def _before(profile: Measured) -> list[str]:
     return [
         f"{printable(profile.source)} @{printable(profile.function)} on {capture.device}{threads}:"
         f" {len(capture.calls)} calls, {capture.clock}",
-        f"a call {_us(profile.wall_us)} us (min {_us(profile.min_wall_us)}), kernels"
-        f" {_us(profile.busy_us)} us, between kernels {_us(profile.between_us)} us",
+        f"the median call {_us(profile.wall_us)} us: kernels {_us(profile.busy_us)}, between them"
+        f" {_us(profile.between_us)}; {_fastest(profile)}",
     ]
+
+
+def _fastest(profile: Measured) -> str:
+    wall, busy = profile.min_wall_us, profile.min_busy_us
+    return f"the fastest call {_us(wall)} us: kernels {_us(busy)}, between them {_us(wall - busy)}"
 
 
 def _after(profile: Measured, shown: int) -> list[str]:
@@ -65,12 +70,14 @@ def _after(profile: Measured, shown: int) -> list[str]:
     comparison = profile.comparison
     if comparison is not None:
         stock = comparison.stock
+        launches = sum(kernel.calls for kernel in stock.kernels)
         lines.append(
-            f"stock IREE: a call {_us(stock.wall_us)} us (min {_us(stock.min_wall_us)}), kernels"
-            f" {_us(stock.busy_us)} us in {sum(k.calls for k in stock.kernels)} launches, between"
-            f" kernels {_us(stock.between_us)} us; fastest calls, stock over ours"
-            f" {comparison.ratio:.2f}"
+            f"stock IREE: the median call {_us(stock.wall_us)} us, {launches} launches;"
+            f" {_fastest(stock)}"
         )
+        kernels = comparison.kernel_ratio
+        alone = "" if kernels is None else f", of the kernels, each in its fastest, {kernels:.2f}"
+        lines.append(f"stock over ours: of the fastest calls {comparison.ratio:.2f}{alone}")
     return lines
 
 

@@ -46,7 +46,8 @@ TWO_KERNELS = ["--disable-feature=kernels", "--disable-feature=data_tiling"]
 
 PROFILE = {
     *("schema", "source", "function", "device", "threads", "clock", "profiled_calls"),
-    *("wall_us", "min_wall_us", "busy_us", "between_us", "rates", "kernels", "stock"),
+    *("wall_us", "min_wall_us", "min_busy_us", "busy_us", "between_us", "rates", "kernels"),
+    "stock",
 }
 
 KERNEL = {
@@ -207,11 +208,15 @@ def test_a_call_with_too_many_events_is_an_error(capsys):
 def test_stock_is_measured_beside_it(capsys):
     assert main(["m.mlir", *ARGUMENTS, "--calls=3", "--against-stock", "--json=p.json"]) == 0
     found = json.loads(Path("p.json").read_text())
-    assert found["stock"].keys() == PROFILE - {"schema", "stock"} | {"sets", "ratio"}
+    assert found["stock"].keys() == PROFILE - {"schema", "stock"} | {
+        "sets",
+        "ratio",
+        "kernel_ratio",
+    }
     assert found["stock"]["ratio"] == pytest.approx(
         found["stock"]["min_wall_us"] / found["min_wall_us"]
     )
-    assert "stock IREE: a call" in capsys.readouterr().out
+    assert "stock IREE: the median call" in capsys.readouterr().out
 
 
 def test_vulkan_has_timestamps(vulkan, capsys):
@@ -225,6 +230,23 @@ def test_vulkan_has_timestamps(vulkan, capsys):
     assert "spirv.module" in (folder / "kernel.spirv.mlir").read_text()
     assert (folder / "kernel.spv").read_bytes()[:4] == (0x07230203).to_bytes(4, "little")
     assert json.loads((folder / "kernel.json").read_text())["workgroup_size"]
+
+
+def test_every_kernel_is_one_of_the_programs_list(tmp_path):
+    """Of a program from a file too; the facts are those of its manifest."""
+    program = mlirfuse.compile("m.mlir", disable_feature=["kernels"])
+    program.save("m.vmfb")
+    found = mlirfuse.load("m.vmfb").profile(calls=2)
+    assert sorted(k.name for k in found.kernels) == sorted(k.name for k in program.kernels)
+    assert {k.code for k in found.kernels} == {"iree"}
+    formed = [k for k in found.kernels if not k.name.startswith("_encoding")]
+    assert all(k.ops and k.bytes and k.operands for k in formed)
+    (slow,) = (k for k in formed if "matmul" in k.name)
+    assert slow.flops >= 2 * 256**3
+    assert any(op.startswith("m.mlir:7") for op in slow.ops)
+    assert slow.bound == "compute"
+    assert 0 < slow.peak_share < 10
+    assert slow.bytes_per_second == pytest.approx(slow.bytes / slow.median_us * 1e6)
 
 
 # The code of kernels.
