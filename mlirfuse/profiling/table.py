@@ -41,7 +41,8 @@ def text(profile: Measured, *, top: int | None, color: bool) -> str:
 
 def _before(profile: Measured) -> list[str]:
     capture = profile.capture
-    threads = "" if capture.threads is None else f", {capture.threads} threads"
+    plural = "" if capture.threads == 1 else "s"
+    threads = "" if capture.threads is None else f", {capture.threads} thread{plural}"
     return [
         f"{printable(profile.source)} @{printable(profile.function)} on {capture.device}{threads}:"
         f" {len(capture.calls)} calls, {capture.clock}",

@@ -94,7 +94,7 @@ def test_the_slowest_kernel_is_named_first(capsys):
     argv = ["m.mlir", *TWO_KERNELS, *ARGUMENTS, "--calls=8", "--threads=1"]
     assert main([*argv, "--json=p.json", "--trace=t.json"]) == 0
     table = capsys.readouterr().out
-    assert "m.mlir @main on local-task, 1 threads: 8 calls" in table
+    assert "m.mlir @main on local-task, 1 thread: 8 calls" in table
     found = json.loads(Path("p.json").read_text())
     assert found.keys() == PROFILE
     assert all(kernel.keys() == KERNEL for kernel in found["kernels"])
