@@ -295,7 +295,7 @@ def test_a_name_is_not_taken_for_its_beginning(tmp_path):
     dumped, folder = tmp_path / "dumped", tmp_path / "kernels"
     dumped.mkdir()
     folder.mkdir()
-    (dumped / "module_a.mlir").write_text("hal.executable.export @k_1")
+    (dumped / "module_c.mlir").write_text("hal.executable.export @k_1")
     (dumped / "module_b.mlir").write_text("hal.executable.export @k")
     (dumped / "a.optimized.ll").write_text("define i32 @k_1(ptr) {\n}\n\ndefine i32 @k(ptr) {\n}\n")
     (dumped / "a.s").write_text("k_1:\n a\n .size\tk_1, 2\nk:\n b\n .size\tk, 2\n")
