@@ -229,7 +229,7 @@ class Compilation:
         return Image(self.program), report
 
     def _build_stock(self) -> Report:
-        from mlirfuse.backend import final_program
+        from mlirfuse.backend import boundaries, final_program
 
         whole = not self.imported.normalized
         phases = self.folder / "phases"
@@ -241,13 +241,14 @@ class Compilation:
             keeps_f64=self.imported.keeps_f64,
             phases=phases,
         )
-        return Report(
+        report = Report(
             target=str(self.compiler.target),
             iree=version("iree-base-compiler"),
             options=self.compiler.options.to_dict(),
             dispatches={"stock": made.dispatches, "fused": None},
-            kernels=final_program.read(phases, made),
         )
+        boundaries.record(report, final_program.read(phases, made))
+        return report
 
     def _build_fused(self) -> Report:
         from mlirfuse.backend.fallback import Fallback

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mlirfuse.boundaries import Boundary
 from mlirfuse.errors import MlirfuseError
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.fusion_pass import Kind, forms_group
@@ -144,6 +145,7 @@ class Report:
       graph: the groups, the ungrouped ops and the tensors between them, as `explain.graph` writes
         them; None when no program was compiled.
       kernels: the dispatches of the final program, in order; empty when none was compiled.
+      boundaries: the tensors that they exchange, each with the reason why it exists.
     """
 
     target: str
@@ -158,6 +160,7 @@ class Report:
     notes: list[str] = dataclasses.field(default_factory=list)
     left: list[str] = dataclasses.field(default_factory=list)
     kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
+    boundaries: list[Boundary] = dataclasses.field(default_factory=list)
 
     @property
     def coverage(self) -> tuple[int, int] | None:
@@ -188,6 +191,7 @@ class Report:
             **({"notes": list(self.notes)} if self.notes else {}),
             **({"left_to_iree": list(self.left)} if self.left else {}),
             **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
+            **({"boundaries": [b.to_dict() for b in self.boundaries]} if self.boundaries else {}),
         }
 
     @classmethod
@@ -212,4 +216,5 @@ class Report:
             notes=list(entry.get("notes", ())),
             left=list(entry.get("left_to_iree", ())),
             kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
+            boundaries=[Boundary.from_dict(b) for b in entry.get("boundaries", ())],
         )

@@ -195,27 +195,6 @@ class Compiler:
             return source
         return output
 
-    def dispatches(self, source: Path, output: Path, *, data_tiling: bool) -> None:
-        """Compiles a grouped module until its dispatches are formed, into bytecode.
-
-        Args:
-          source: the module from the engine.
-          output: the file for the bytecode.
-          data_tiling: as for `generate`.
-
-        Raises:
-          CompileFailedError: as for `normalize`.
-        """
-        self._run(
-            "dispatch-creation",
-            source,
-            output,
-            CONTINUE,
-            "--compile-to=dispatch-creation",
-            "--emit-mlir-bytecode",
-            *self.flags(fused=True, data_tiling=data_tiling),
-        )
-
     def count(self, source: Path, workdir: Path) -> int:
         """Counts the dispatches of a call without generating code, in a third of the time.
 

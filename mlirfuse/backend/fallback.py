@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from mlirfuse.backend import final_program
+from mlirfuse.backend import boundaries, final_program
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.backend.grouping import Grouped, check_dispatches
 from mlirfuse.backend.grouping_process import group
@@ -226,25 +226,14 @@ class Fallback:
         return grouped
 
     def _grouped(self) -> Grouped:
-        """Groups with the present switches.
-
-        Raises:
-          MustFuseError: a rewrite that was undone is part of a required group.
-        """
-        place = self.folder / "grouped.mlirbc"
-        try:
-            return group(
-                self.source,
-                place,
-                target=self.compiler.target,
-                options=self.switches,
-                faults=self.faults,
-            )
-        except MustFuseError as error:
-            if not self._undone:
-                raise
-            message = next(iter(self._undone.values()))
-            raise MustFuseError(f"{error}; IREE could not compile the group: {message}") from error
+        """Groups with the present switches."""
+        return group(
+            self.source,
+            self.folder / "grouped.mlirbc",
+            target=self.compiler.target,
+            options=self.switches,
+            faults=self.faults,
+        )
 
     def _explain(self, report: Report) -> None:
         """Gives the decisions that were switched off here their reason."""
@@ -277,8 +266,23 @@ class Fallback:
         groups = [group.name for group in grouped.groups]
         self._list_kernels(grouped.report, made, phases, groups)
         if grouped.must_fuse:
-            check_dispatches(grouped, self.compiler, self.folder)
+            self._check_dispatches(grouped.report, phases)
         return grouped.report
+
+    def _check_dispatches(self, report: Report, phases: Path) -> None:
+        """Checks the required groups in the final program.
+
+        Raises:
+          MustFuseError: ops of a group are in several dispatches; the message says so where a
+            rewrite that was undone is the cause.
+        """
+        try:
+            check_dispatches(report, self.compiler.options, phases)
+        except MustFuseError as error:
+            if not self._undone:
+                raise
+            message = next(iter(self._undone.values()))
+            raise MustFuseError(f"{error}; IREE could not compile the group: {message}") from error
 
     def _list_kernels(
         self,
@@ -289,8 +293,11 @@ class Fallback:
     ) -> None:
         """Adds the kernels of a compiled program to its report."""
         faults = self.faults if self.compiler.options.feature("fallback") else None
-        report.kernels = attempt(
-            faults, KERNELS, lambda: final_program.read(phases, made, groups), []
+        attempt(
+            faults,
+            KERNELS,
+            lambda: boundaries.record(report, final_program.read(phases, made, groups)),
+            None,
         )
 
     def _compiles_with(self, grouped: Grouped) -> bool:

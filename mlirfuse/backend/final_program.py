@@ -20,10 +20,11 @@ from pathlib import Path
 from iree.compiler import ir
 
 from mlirfuse import cost
+from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand
-from mlirfuse.structured.ir import marks, ops
+from mlirfuse.structured.ir import kernel_roles, marks, ops
 
 MAX_PRINTED_ELEMENTS = 16
 """Elements of a constant, and bytes of a resource, that the phases are written with."""
@@ -45,10 +46,23 @@ def flags(folder: Path) -> tuple[str, ...]:
     )
 
 
-def read(
-    folder: Path, counted: Statistics, groups: Sequence[tuple[str, int]] = ()
-) -> list[FinalKernel]:
-    """The dispatches of a call of the program, in the order of the program.
+@dataclasses.dataclass(frozen=True, slots=True)
+class FinalProgram:
+    """The program as the device runs it.
+
+    Attributes:
+      kernels: the dispatches of a call, in the order of the program.
+      roles: the role of each, a word of `kernel_roles`.
+      exchanges: the tensors that they exchange.
+    """
+
+    kernels: tuple[FinalKernel, ...]
+    roles: tuple[str, ...]
+    exchanges: tuple[Exchange, ...]
+
+
+def read(folder: Path, counted: Statistics, groups: Sequence[tuple[str, int]] = ()) -> FinalProgram:
+    """The dispatches of a call of the program, and the tensors between them.
 
     Args:
       folder: the folder of `flags`.
@@ -64,10 +78,19 @@ def read(
         formed, final = (_parsed(_phase(folder, name)) for name in ("dispatch-creation", "flow"))
         reader = _Reader(formed, final, groups, workgroups)
         try:
-            found = reader.kernels()
+            found = reader.program()
         finally:
             ops.clear_caches()
     return _scheduled(found, counted.names)
+
+
+def formed(folder: Path) -> ir.Module:
+    """The module after dispatch-creation, in the present context.
+
+    Raises:
+      MlirfuseError: as `read`.
+    """
+    return _parsed(_phase(folder, "dispatch-creation"))
 
 
 def _phase(folder: Path, name: str) -> Path:
@@ -85,16 +108,24 @@ def _parsed(path: Path) -> ir.Module:
         raise MlirfuseError(f"cannot read the phase {path.name}: {line}") from error
 
 
-def _scheduled(found: list[FinalKernel], names: Sequence[str]) -> list[FinalKernel]:
+def _scheduled(found: FinalProgram, names: Sequence[str]) -> FinalProgram:
     """The kernels that were scheduled, and those that only scheduling made, as fills of i64."""
     left = collections.Counter(names)
-    kept = []
-    for kernel in found:
+    kept: dict[int, int] = {}
+    for index, kernel in enumerate(found.kernels):
         if left[kernel.name]:
             left[kernel.name] -= 1
-            kept.append(kernel)
-    made = (FinalKernel(name, "", (), (), (), None, None) for name in left.elements())
-    return [*kept, *made]
+            kept[index] = len(kept)
+    made = tuple(FinalKernel(name, "", (), (), (), None, None) for name in left.elements())
+    return FinalProgram(
+        (*(found.kernels[index] for index in kept), *made),
+        (*(found.roles[index] for index in kept), *(kernel_roles.MOVEMENT for _ in made)),
+        tuple(
+            dataclasses.replace(e, source=kept[e.source], target=kept[e.target])
+            for e in found.exchanges
+            if e.source in kept and e.target in kept
+        ),
+    )
 
 
 _EXPORT = re.compile(
@@ -145,14 +176,17 @@ class _Reader:
     groups: Sequence[tuple[str, int]]
     workgroups: dict[str, tuple[int, ...]]
 
-    def kernels(self) -> list[FinalKernel]:
+    def program(self) -> FinalProgram:
         """The kernels of all functions, without initializers."""
         formed = {
             ops.symbol_name(function): list(_calls(function, _FORMED))
             for function in ops.functions(self.formed)
         }
         bodies = self._bodies()
-        found = []
+        found: list[FinalKernel] = []
+        roles: list[str] = []
+        indices: dict[ir.Operation, int] = {}
+        exchanges: list[Exchange] = []
         for function in ops.functions(self.final):
             symbol = ops.symbol_name(function)
             calls = list(_calls(function, (_CALL,)))
@@ -161,8 +195,11 @@ class _Reader:
                 before = [None] * len(calls)
             for call, origin in zip(calls, before, strict=True):
                 source = origin.op if origin is not None else bodies.get(_executable(call.op))
+                indices[call.op] = len(found)
                 found.append(self._kernel(symbol, call, source))
-        return found
+                roles.append(_role(call.op if source is None else source))
+            exchanges += between(function, indices)
+        return FinalProgram(tuple(found), tuple(roles), tuple(exchanges))
 
     def _bodies(self) -> dict[str, ir.Operation]:
         """Name of an executable -> the executable, with the ops of its first dispatch."""
@@ -215,6 +252,12 @@ class _Reader:
             if index is not None and index < len(self.groups):
                 return self.groups[index]
         return None
+
+
+def _role(source: ir.Operation) -> str:
+    if marks.ROLE_ATTRIBUTE in source.attributes:
+        return str(source.attributes[marks.ROLE_ATTRIBUTE].value)
+    return kernel_roles.role_of(_members(source))
 
 
 def _entry(call: ir.Operation) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.backend.compiler import Compiler
+from mlirfuse.backend import final_program
 from mlirfuse.builders import codegen_repairs
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
@@ -107,6 +107,7 @@ def group(
             observer=observer,
             dump_dir=dump_dir,
             starting=starting,
+            checks_must_fuse=False,
         )
         groups: list[Group] = []
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
@@ -130,17 +131,19 @@ def group(
         )
 
 
-def check_dispatches(grouped: Grouped, compiler: Compiler, folder: Path) -> None:
-    """Checks the required groups in the dispatches that IREE forms.
+def check_dispatches(report: Report, options: FusionOptions, phases: Path) -> None:
+    """Checks the required groups in the dispatches that IREE has formed.
+
+    Args:
+      report: the engine's report.
+      options: the switches.
+      phases: the folder of `final_program.flags`.
 
     Raises:
       MustFuseError: ops of a group are in several of them.
     """
-    path = folder / "dispatches.mlirbc"
-    compiler.dispatches(grouped.path, path, data_tiling=grouped.hinted)
     with ir.Context():
-        module = ir.Module.parseFile(os.fspath(path))
-        MustFuse(compiler.options.must_fuse, marked=True).check(module, grouped.report)
+        MustFuse(options.must_fuse, marked=True).check(final_program.formed(phases), report)
 
 
 def _mark_groups(module: ir.Module, groups: list[Group]) -> None:

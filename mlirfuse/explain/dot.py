@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from mlirfuse.core import Decision, Report
 from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Graph, Refused
-from mlirfuse.explain.plain import byte_size, decision_of, printable, refusal
+from mlirfuse.explain.plain import decision_of, refusal
+from mlirfuse.explain.printing import byte_size, printable
 
 _HUE_STRIDE = 0.618034
 """Distance of the hues of two consecutive passes, in turns of the color wheel."""

@@ -1,4 +1,4 @@
-"""The answer to `--why=LOC,LOC`: whether two ops are in one group, and the decisions behind it."""
+"""The answer to `--why=LOC,LOC`: whether two ops are in one kernel or group, and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from mlirfuse.boundaries import Boundary
 from mlirfuse.core import Decision, Report, UsageError
-from mlirfuse.explain.plain import match_name, printable, refusal
+from mlirfuse.explain.kernels import exchanged
+from mlirfuse.explain.plain import match_name, refusal
+from mlirfuse.explain.printing import printable
 
 _MAX_SUGGESTIONS = 3
 """Locations suggested in place of an unknown one."""
@@ -40,6 +43,7 @@ def resolve(report: Report, query: str) -> frozenset[str]:
       UsageError: no candidate has an op at that location.
     """
     known = dict.fromkeys(location for d in report.decisions for location in d.ops)
+    known |= dict.fromkeys(location for kernel in report.kernels for location in kernel.ops)
     if query in known:
         return frozenset({query})
     tail = re.compile(rf"(?:^|/){re.escape(query)}(?::\d+)?$")
@@ -77,17 +81,116 @@ def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
     return [f"{name} is in no group; its candidates were refused:", *refused]
 
 
+def kernel_answer(report: Report, a: str, b: str) -> str:
+    """The answer about the final program: one kernel, a tensor with its reason, or the path."""
+    at_a, at_b = (_members(report, query) for query in (a, b))
+    name_a, name_b = printable(a), printable(b)
+    lines = []
+    for index in at_a.keys() & at_b.keys():
+        if len(at_a[index] | at_b[index]) > 1:  # the two are not one op
+            kernel = report.kernels[index]
+            formed = "IREE" if kernel.pass_name is None else kernel.pass_name
+            match = "" if kernel.match is None else f" match {kernel.match}"
+            lines.append(
+                f"yes: kernel {printable(kernel.name)} of @{printable(kernel.function)} holds both,"
+                f" formed by {printable(formed)}{match}"
+            )
+    if lines:
+        return "\n".join(_distinct(lines)) + "\n"
+    lines = [f"no: {name_a} and {name_b} are in different kernels"]
+    direct = [
+        boundary
+        for boundary in report.boundaries
+        if (boundary.source in at_a and boundary.target in at_b)
+        or (boundary.source in at_b and boundary.target in at_a)
+    ]
+    blocks = ["\n".join(_exchange_lines(boundary)) for boundary in direct]
+    lines += [line for block in _distinct(blocks) for line in block.splitlines()]
+    if not direct:
+        lines.append(_path_line(report, set(at_a), set(at_b)))
+    return "\n".join(lines) + "\n"
+
+
+def _members(report: Report, query: str) -> dict[int, set[int]]:
+    """Index of a kernel -> indices of its ops that a location or the name of a layer means.
+
+    Raises:
+      UsageError: no op is there.
+    """
+    layer = query.replace(".", "/")
+    found: dict[int, set[int]] = {}
+    for index, kernel in enumerate(report.kernels):
+        for op, name in enumerate(kernel.layers):
+            if layer and f"{name}/".startswith(f"{layer}/"):
+                found.setdefault(index, set()).add(op)
+    if found:
+        return found
+    locations = resolve(report, query)
+    for index, kernel in enumerate(report.kernels):
+        if held := {op for op, place in enumerate(kernel.ops) if place in locations}:
+            found[index] = held
+    if not found:
+        raise UsageError(
+            f"the ops at '{printable(query)}' are in no kernel: they were folded away or are copies"
+            " (--kernels lists the kernels)"
+        )
+    return found
+
+
+def _exchange_lines(boundary: Boundary) -> list[str]:
+    detail = f" ({printable(boundary.detail)})" if boundary.detail else ""
+    return [
+        f"{printable(boundary.source_name)} writes {exchanged(boundary)}, which"
+        f" {printable(boundary.target_name)} reads",
+        f"  {boundary.reason.code}: {boundary.reason.text}{detail}",
+        f"  hint: {boundary.hint}",
+    ]
+
+
+def _path_line(report: Report, starts: set[int], ends: set[int]) -> str:
+    """The shortest path of tensors between two sets of kernels."""
+    for sources, targets in ((starts, ends), (ends, starts)):
+        path = _path(report, sources, targets)
+        if path:
+            names = " -> ".join(f"#{i} {printable(report.kernels[i].name)}" for i in path)
+            return f"no tensor goes directly from one to the other; the path: {names}"
+    return "no tensor leads from one to the other"
+
+
+def _path(report: Report, sources: set[int], targets: set[int]) -> list[int]:
+    users: dict[int, list[int]] = {}
+    for boundary in report.boundaries:
+        users.setdefault(boundary.source, []).append(boundary.target)
+    paths = collections.deque([index] for index in sorted(sources))
+    seen = set(sources)
+    while paths:
+        path = paths.popleft()
+        if path[-1] in targets:
+            return path
+        for user in users.get(path[-1], ()):
+            if user not in seen:
+                seen.add(user)
+                paths.append([*path, user])
+    return []
+
+
 def why(report: Report, a: str, b: str) -> str:
-    """Explains whether the ops at two locations are in one group, by the decisions on them.
+    """Explains whether the ops at two locations are in one kernel, or in one group.
+
+    With a compiled program the answer is about its kernels, otherwise about the groups, by the
+    decisions on them.
 
     Args:
       report: the engine's report.
-      a: location of one op, as in `--explain`; the end of its path is enough.
+      a: location of one op, as in `--explain`; the end of its path is enough. Of a compiled program
+        also the name of a layer, as `blocks.0.mlp.up`.
       b: location of the other op.
 
     Raises:
       UsageError: a location is unknown; the message names the nearest.
     """
+    if report.kernels:
+        return kernel_answer(report, a, b)
     at_a, at_b = resolve(report, a), resolve(report, b)
     both = [
         d

@@ -13,7 +13,8 @@ from typing import Any
 from mlirfuse.core import Decision, Reason, Report
 from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Edge, Graph
-from mlirfuse.explain.plain import byte_size, decision_of
+from mlirfuse.explain.plain import decision_of
+from mlirfuse.explain.printing import byte_size
 
 _REFUSED_COLOR = "#b45309"
 

@@ -10,31 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from mlirfuse.core import Candidate, Decision, Reason, Report
+from mlirfuse.explain.kernels import kernel_lines
+from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.fusion_pass import forms_group
 
 _MAX_OPS_SHOWN = 4
 """Ops shown of a refused candidate, and in a row of the table of candidates."""
 
 _MIN_OPS_WIDTH = 40
 """Minimum width of the column of ops in the table of candidates on a terminal, in characters."""
-
-
-def printable(value: str) -> str:
-    """`value` with every control character escaped: locations come from the user's model."""
-    if value.isprintable():
-        return value
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
-
-
-def byte_size(count: int | None) -> str:
-    """A size with a binary unit, e.g. `1.5 KiB`; `-` when it is not known."""
-    if count is None:
-        return "-"
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
 
 
 def _microseconds(gain: float | None) -> str:
@@ -125,8 +109,25 @@ def _dispatches(report: Report) -> str:
         f"{n} {program}" for program, n in (("stock", stock), ("fused", fused)) if n is not None
     ]
     if report.coverage is not None and report.coverage[0]:
-        parts[-1] += f" ({report.coverage[0]} kernels of Triton)"
+        parts[-1] += f" ({report.coverage[0]} kernels of mlirfuse)"
     return f"; dispatches: {', '.join(parts)}" if parts else ""
+
+
+def is_rewrite(decision: Decision) -> bool:
+    """Whether the pass rewrites ops, of layouts for example, and forms no groups."""
+    return not forms_group(decision.kind, decision.forms_group)
+
+
+def not_fused(report: Report) -> list[Decision]:
+    """The refused groups whose ops did not end in one kernel of the final program anyway."""
+    held = [frozenset(kernel.ops) for kernel in report.kernels if len(kernel.ops) > 1]
+    return [
+        decision
+        for decision in report.decisions
+        if not decision.taken
+        and not is_rewrite(decision)
+        and not any(held_by.issuperset(decision.ops) for held_by in held if decision.ops)
+    ]
 
 
 def is_group(decision: Decision) -> bool:
@@ -146,33 +147,42 @@ def decision_of(report: Report, function: str, pass_name: str, match: int) -> De
 def summary(report: Report) -> str:
     """One line: groups, ops in them, refused candidates and dispatches."""
     taken = [d for d in report.decisions if is_group(d)]
-    refused = [d for d in report.decisions if not d.taken]
+    refused = not_fused(report)
     ops = sum(len(d.ops) for d in taken)
     reasons = len({d.reason for d in refused})
     refusals = f"{_plural(len(refused), 'candidate')} refused"
     if refused:
         refusals += f" for {_plural(reasons, 'reason')}"
     groups = f"{_plural(len(taken), 'group')} of {_plural(ops, 'op')}"
-    return f"{groups}; {refusals}{_dispatches(report)}"
+    kernels = f"{_plural(len(report.kernels), 'kernel')}; " if report.kernels else ""
+    return f"{kernels}{groups}; {refusals}{_dispatches(report)}"
 
 
 def text(report: Report) -> str:
-    """The answer to `--explain`: for each function the groups, then the refusals by reason.
+    """The answer to `--explain`: for each function its kernels, groups, and refusals by reason.
 
-    Refusals of one pass at the same lines of the model are counted once with their multiplicity,
-    since the layers of a model share their lines. So are rewrites that only prepare groups.
+    A refused group whose ops ended in one kernel anyway is none: IREE fused them. Refusals of one
+    pass at the same lines of the model are counted once with their multiplicity, since the layers
+    of a model share their lines. So are rewrites that only prepare groups.
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
-    functions = dict.fromkeys(d.function for d in report.decisions)
+    functions = dict.fromkeys(k.function for k in report.kernels if k.function)
+    functions |= dict.fromkeys(d.function for d in report.decisions)
+    missed = not_fused(report)
     for function in functions:
         of_function = [d for d in report.decisions if d.function == function]
         taken = [d for d in of_function if is_group(d)]
-        refused = [d for d in of_function if not d.taken]
+        refused = [d for d in missed if d.function == function]
+        rewrites = [d for d in of_function if not d.taken and is_rewrite(d)]
         lines.append(f"function @{printable(function)}" if function else "the whole module")
+        lines.extend(kernel_lines(report, function))
         lines.append(f"  groups ({len(taken)})")
         lines.extend(_group_lines(taken))
         lines.append(f"  not fused ({len(refused)})")
         lines.extend(_refused_lines(refused))
+        if rewrites:
+            lines.append(f"  rewrites of layouts and forms not made ({len(rewrites)})")
+            lines.extend(_refused_lines(rewrites))
     if off := [printable(p.name) for p in report.passes if not p.enabled]:
         lines.append(f"switched off: {', '.join(off)}")
     if fired := report.counts():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import cost
-from mlirfuse.structured.ir import marks, ops
+from mlirfuse.structured.ir import kernel_roles, marks, ops
 
 
 def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
@@ -26,10 +26,12 @@ def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
     computing = [op for op in members if op.name != ops.RETURN and cost.does_work(op)]
     location = marks.named_ops(computing)
     count = cost.operations(computing)
+    role = ir.StringAttr.get(kernel_roles.role_of(computing), region.context)
     kind = ir.IntegerType.get_signless(64, region.context)
     for call in calls:
         if location is not None:
             call.location = location
+        call.attributes[marks.ROLE_ATTRIBUTE] = role
         for name in (marks.PASS_ATTRIBUTE, marks.MATCH_ATTRIBUTE):
             if name in region.attributes:
                 call.attributes[name] = region.attributes[name]

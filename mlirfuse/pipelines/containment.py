@@ -31,6 +31,7 @@ def run(
     dump_dir: Path | None = None,
     observer: Observer | None = None,
     starting: Starting | None = None,
+    checks_must_fuse: bool = True,
 ) -> tuple[ir.Module, Report]:
     """Runs the pipeline that the options name, without the parts that raise.
 
@@ -45,6 +46,7 @@ def run(
       dump_dir: directory for the IR around each pass, written by the run that works.
       observer: called around each rewrite of the run that works.
       starting: called with the name of each pass before it runs.
+      checks_must_fuse: as of `engine.run`.
 
     Raises:
       UsageError: as `engine.run`.
@@ -59,12 +61,18 @@ def run(
             dump_dir=dump_dir,
             observer=observer,
             starting=starting,
+            checks_must_fuse=checks_must_fuse,
         )
     done = None
     while done is None and ENGINE not in faults.parts:
         try:
             done = engine.run(
-                module, target=target, options=options, faults=faults, starting=starting
+                module,
+                target=target,
+                options=options,
+                faults=faults,
+                starting=starting,
+                checks_must_fuse=checks_must_fuse,
             )
         except MustFuseError as error:
             if not faults.passes:
@@ -90,6 +98,7 @@ def run(
         faults=faults,
         dump_dir=dump_dir,
         observer=observer,
+        checks_must_fuse=checks_must_fuse,
     )
 
 

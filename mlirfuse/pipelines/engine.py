@@ -65,6 +65,7 @@ def run(
     observer: Observer | None = None,
     faults: Faults | None = None,
     starting: Starting | None = None,
+    checks_must_fuse: bool = True,
 ) -> tuple[ir.Module, Report]:
     """Runs the pipeline that the options name.
 
@@ -78,6 +79,8 @@ def run(
       faults: parts of our own code that are left out since they raised; kernels and the
         deduplication of layers that raise are added. None: whatever raises is an error.
       starting: called with the name of each pass before it runs.
+      checks_must_fuse: whether required groups have to be groups of the result; otherwise the
+        dispatches that IREE makes of it are checked.
 
     Returns:
       The rewritten module, in the same context, and the report.
@@ -97,7 +100,7 @@ def run(
                 if done is not None:
                     return done
                 work = PipelineRun.of(module, target, options, dump_dir, observer, faults=faults)
-                return work.passes(listener, starting)
+                return work.passes(listener, starting, checks_must_fuse=checks_must_fuse)
             except PassFailedError:
                 # Verification after each pass takes a tenth of all time, and names the pass.
                 work = PipelineRun.of(
@@ -230,7 +233,11 @@ class PipelineRun:
         return cls(clone(module), state, IrDump(dump_dir), checked)
 
     def passes(
-        self, listener: Listener | None, starting: Starting | None = None
+        self,
+        listener: Listener | None,
+        starting: Starting | None = None,
+        *,
+        checks_must_fuse: bool = True,
     ) -> tuple[ir.Module, Report]:
         """Runs all passes of the pipeline."""
         known, report = registry.passes(), self.state.report
@@ -252,7 +259,8 @@ class PipelineRun:
                 self._verify("")
             if not self.state.target.bf16_instructions:
                 round_integers_to_bf16(self.module)
-            self.state.must_fuse.check(self.module, report)
+            if checks_must_fuse:
+                self.state.must_fuse.check(self.module, report)
         return self.module, report
 
     def _mlir_pass(self, item: PipelineItem) -> PassRun:

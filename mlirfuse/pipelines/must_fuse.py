@@ -14,8 +14,7 @@ from mlirfuse.structured.ir import marks, ops
 _COMPUTING = (
     "linalg.",
     "iree_linalg_ext.",
-    ops.REGION,
-    "flow.dispatch.workgroups",
+    "flow.dispatch",
     "hal.dispatch.extern",
 )
 
@@ -154,6 +153,10 @@ def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
         if touched > 1 and rank > most:
             best, most = decision, rank
     if best is None or best.reason is None:
+        for boundary in report.boundaries:
+            sides = (boundary.source_ops, boundary.target_ops)
+            if all(any(not found.isdisjoint(side) for found in names) for side in sides):
+                return f"{boundary.reason.code}, {boundary.reason.text}"
         return "no pass takes them together (--explain shows what was considered)"
     detail = f" ({best.detail})" if best.detail else ""
     return f"{best.pass_name} refused: {best.reason.code}, {best.reason.text}{detail}"

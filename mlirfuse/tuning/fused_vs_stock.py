@@ -110,7 +110,7 @@ def build(
       UsageError: the compilation is one without our passes.
       CompileFailedError: as `mlirfuse.compile`, or a program failed when it was called.
     """
-    from mlirfuse.backend import final_program
+    from mlirfuse.backend import boundaries, final_program
     from mlirfuse.backend.fallback import Fallback
     from mlirfuse.runtime.image import Image
 
@@ -139,7 +139,7 @@ def build(
         if not any(d.taken for d in report.decisions):
             stock.replace(compilation.program)
             report.dispatches["fused"] = dispatches
-            report.kernels = final_program.read(phases, made)
+            boundaries.record(report, final_program.read(phases, made))
     entries = {name: found.to_dict() for name, found in measured.items()}
     return Image(compilation.program), report, entries
 

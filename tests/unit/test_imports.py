@@ -13,6 +13,7 @@ LAYERS = (
     "reasons",
     "fusion_pass",
     "final_kernels",
+    "boundaries",
     "report",
     "core",
     "support",

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import mlirfuse
-from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import MustFuseError, Reason
 
 
@@ -35,20 +34,62 @@ def test_no_pass_takes_some_ops_of_a_required_group():
     torch.testing.assert_close(program(x), Block().eval()(x), rtol=1e-4, atol=1e-4)
 
 
-def test_the_dispatches_are_checked(monkeypatch):
-    """IREE forms dispatches of the module that no pass of ours has seen."""
-    dispatches = Compiler.dispatches
-
-    def split(self, source, output, *, data_tiling):
-        dispatches(self, source.with_name("normalized.mlirbc"), output, data_tiling=data_tiling)
-
-    monkeypatch.setattr(Compiler, "dispatches", split)
+def test_the_dispatches_are_checked():
+    """The row's group is off: IREE forms several dispatches of the block."""
     with pytest.raises(
         MustFuseError, match=r"region 'row': the ops are in \d+ dispatches of @main"
     ):
-        compiled()
+        compiled(pipeline="cse")
 
 
-def test_only_who_asks_pays_for_it(monkeypatch):
-    monkeypatch.setattr(Compiler, "dispatches", lambda *_, **__: pytest.fail("nobody asked"))
-    mlirfuse.compile(torch.nn.Tanh(), (torch.ones(8, 32),), cache=False)
+POOLED = """
+#m = affine_map<(a, b, c, d) -> (a, b, c, d)>
+func.func @main(%x: tensor<1x8x8x4xf32>, %s: tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<1x4x4x4xf32>
+  %w = tensor.empty() : tensor<2x2xf32>
+  %i = linalg.fill ins(%low : f32) outs(%e : tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  %p = linalg.pooling_nhwc_max {strides = dense<2> : vector<2xi64>}
+    ins(%x, %w : tensor<1x8x8x4xf32>, tensor<2x2xf32>)
+    outs(%i : tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  %a = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%p, %s : tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>) outs(%e : tensor<1x4x4x4xf32>) {
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %q = arith.mulf %u, %v : f32
+    linalg.yield %q : f32
+  } -> tensor<1x4x4x4xf32>
+  return %a : tensor<1x4x4x4xf32>
+}
+"""  # noqa: E501
+
+
+def test_ops_that_iree_fuses_fulfill_it(tmp_path):
+    """No pass takes the two: IREE makes one dispatch of them, which is the program that runs."""
+    path = tmp_path / "pooled.mlir"
+    path.write_text(POOLED)
+    switches = {"disable_feature": ("kernels",), "pipeline": "cse", "cache": False}
+    pool, scale = ("pooled.mlir:8", "pooled.mlir:11")
+    program = mlirfuse.compile(path, must_fuse=[(pool, scale)], **switches)
+    (kernel,) = program.kernels
+    assert {place.rpartition("/")[2] for place in kernel.ops} == {f"{pool}:8", f"{scale}:8"}
+    with pytest.raises(MustFuseError, match="-:8"):
+        mlirfuse.fuse(POOLED, must_fuse=[("-:8", "-:11")], pipeline="cse")
+
+
+def test_a_kernel_of_ours_is_one_of_the_dispatches(tmp_path):
+    """The matmul is called as a kernel in the vector dialect, the norm is a dispatch of IREE."""
+    with pytest.raises(MustFuseError, match=r"'all': the ops are in \d+ dispatches of @main"):
+        mlirfuse.compile(Marked().eval(), (torch.ones(8, 32),), cache=False)
+
+
+class Marked(torch.nn.Module):
+    """A norm and a linear layer in one marked block."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.linear = torch.nn.Linear(32, 48)
+
+    def forward(self, x):
+        with mlirfuse.region("all", fuse="must"):
+            return self.linear(self.norm(x))

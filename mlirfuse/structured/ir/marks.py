@@ -33,6 +33,9 @@ KERNEL_ATTRIBUTE = "mlirfuse.kernel"
 OPERATIONS_ATTRIBUTE = "mlirfuse.operations"
 """On such a call: operations of the ops that it replaces; absent where a size is dynamic."""
 
+ROLE_ATTRIBUTE = "mlirfuse.role"
+"""On such a call: the role of the kernel, a word of `kernel_roles`."""
+
 _OP = re.compile(rf"{re.escape(ops.OP_NAME_PREFIX)}\d+:(.+)")
 
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")

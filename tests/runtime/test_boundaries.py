@@ -1,0 +1,286 @@
+"""Every tensor between two kernels has one reason of a closed list, true for the two kernels."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+import mlirfuse
+from helpers.explained import decision, report
+from mlirfuse import explain
+from mlirfuse.backend import boundaries
+from mlirfuse.backend.exchanges import LOOP, Exchange
+from mlirfuse.backend.final_program import FinalProgram
+from mlirfuse.boundaries import Boundary, BoundaryReason
+from mlirfuse.core import Kind, MlirfuseError, MustFuseError, Reason, Report, UsageError
+from mlirfuse.final_kernels import FinalKernel, Operand
+from mlirfuse.structured.ir import kernel_roles as roles
+
+
+def kernel(name, *ops, code="iree", shape=(8, 8), layers=()):
+    written = Operand(shape, "f32", 256, is_result=True)
+    names = ("linalg.generic",) * len(ops)
+    return FinalKernel(name, "main", ops, names, (written,), 256, 1, code, layers=layers)
+
+
+ONE, OTHER = kernel("one", "m.py:1:0"), kernel("other", "m.py:2:0")
+PLAIN = Exchange(0, 1, (8, 8), "f32", 256, frozenset(), 1)
+
+
+def reason(first, second, *decisions, one=ONE, other=OTHER, **changes):
+    exchange = dataclasses.replace(PLAIN, **changes)
+    program = FinalProgram((one, other), (first, second), (exchange,))
+    (found,) = boundaries.of_program(program, decisions)
+    assert (found.source_name, found.target_name) == (one.name, other.name)
+    assert found.hint
+    return found.reason
+
+
+PAIRS = {
+    BoundaryReason.TWO_CONTRACTIONS: (roles.CONTRACTION, roles.CONTRACTION),
+    BoundaryReason.CONTRACTION_OPERAND: (roles.REDUCTION, roles.CONTRACTION),
+    BoundaryReason.ROWS_OF_TILES: (roles.CONTRACTION, roles.REDUCTION),
+    BoundaryReason.REDUCTION_FIRST: (roles.REDUCTION, roles.ELEMENTWISE),
+    BoundaryReason.NEXT_REDUCTION: (roles.REDUCTION, roles.REDUCTION),
+    BoundaryReason.DATA_MOVEMENT: (roles.ELEMENTWISE, roles.MOVEMENT),
+    BoundaryReason.OWN_KERNEL: (roles.ELEMENTWISE, roles.OPAQUE),
+    BoundaryReason.NOT_TAKEN_TOGETHER: (roles.ELEMENTWISE, roles.ELEMENTWISE),
+}
+
+CHANGED = {
+    BoundaryReason.SEVERAL_USERS: {"users": 2},
+    BoundaryReason.RESHAPED: {"through": frozenset({"flow.tensor.reshape"})},
+    BoundaryReason.COPIED_PART: {"through": frozenset({"flow.tensor.slice"})},
+    BoundaryReason.LOOP: {"through": frozenset({LOOP})},
+    BoundaryReason.KERNEL_CODE: {"one": kernel("one", "m.py:1:0", code="row_triton_kernel")},
+    BoundaryReason.DIFFERENT_SPACES: {"one": kernel("one", "m.py:1:0", shape=(4, 4))},
+}
+
+
+def test_every_reason_has_an_example():
+    assert PAIRS.keys() | CHANGED.keys() == set(BoundaryReason)
+    codes = [r.code for r in (*Reason, *BoundaryReason)]
+    assert len(set(codes)) == len(codes)
+
+
+@pytest.mark.parametrize("expected", PAIRS, ids=lambda r: r.code)
+def test_reason_of_two_kinds_of_kernel(expected):
+    assert reason(*PAIRS[expected]) is expected
+
+
+@pytest.mark.parametrize("expected", CHANGED, ids=lambda r: r.code)
+def test_reason_of_one_property(expected):
+    assert reason(roles.ELEMENTWISE, roles.ELEMENTWISE, **CHANGED[expected]) is expected
+
+
+def refused(why, *ops, **changes):
+    names = ("linalg.generic",) * len(ops)
+    return decision(reason=why, ops=ops, op_names=names, **changes)
+
+
+BOTH = ("m.py:1:0", "m.py:2:0")
+
+
+def test_the_refusal_that_considered_both_decides():
+    found = refused(Reason.NOT_PROFITABLE, *BOTH)
+    assert reason(roles.ELEMENTWISE, roles.ELEMENTWISE, found) is Reason.NOT_PROFITABLE
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        refused(Reason.NOT_PROFITABLE, "m.py:1:0", "m.py:1:0"),
+        refused(Reason.NOT_PROFITABLE, "m.py:1:0", "m.py:3:0"),
+        refused(Reason.NOT_PROFITABLE, *BOTH, kind=Kind.SIBLING),
+    ],
+    ids=["one_kernel", "another_op", "siblings"],
+)
+def test_other_refusals_do_not_decide(other):
+    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, other)
+    assert found is BoundaryReason.NOT_TAKEN_TOGETHER
+
+
+def test_the_kinds_of_kernel_come_before_refusals_and_the_user_before_all():
+    pair = (roles.CONTRACTION, roles.CONTRACTION)
+    found = reason(*pair, refused(Reason.NOT_PROFITABLE, *BOTH))
+    assert found is BoundaryReason.TWO_CONTRACTIONS
+    assert reason(*pair, refused(Reason.NEVER_FUSE, *BOTH)) is Reason.NEVER_FUSE
+
+
+def test_ops_of_one_line_are_told_apart_by_number():
+    """Both kernels have an op of line 1: a refusal of one op there is about neither pair."""
+    one, other = kernel("one", "m.py:1:0"), kernel("other", "m.py:1:0")
+    pair = (roles.ELEMENTWISE, roles.ELEMENTWISE)
+    alone = refused(Reason.NOT_PROFITABLE, "m.py:1:0")
+    assert reason(*pair, alone, one=one, other=other) is BoundaryReason.NOT_TAKEN_TOGETHER
+    both = refused(Reason.NOT_PROFITABLE, "m.py:1:0", "m.py:1:0")
+    assert reason(*pair, both, one=one, other=other) is Reason.NOT_PROFITABLE
+
+
+# --- models --------------------------------------------------------------------------------------
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(64)
+        self.up = torch.nn.Linear(64, 256)
+        self.down = torch.nn.Linear(256, 64)
+
+    def forward(self, x):
+        y = self.up(self.norm(x))
+        z = torch.nn.functional.gelu(y)
+        return torch.softmax(self.down(z), -1)
+
+
+class Conv(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 16, 3, padding=1)
+        self.head = torch.nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.conv(x))
+        return self.head(torch.nn.functional.max_pool2d(x, 2).mean((2, 3)))
+
+
+def attention():
+    return torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+
+
+MODELS = {"mlp": (Mlp, (8, 64)), "conv": (Conv, (1, 3, 16, 16)), "block": (attention, (2, 16, 64))}
+
+
+def compiled(name, target="cpu", **switches):
+    torch.manual_seed(0)
+    model, shape = MODELS[name]
+    return mlirfuse.compile(model().eval(), (torch.randn(shape),), target=target, **switches)
+
+
+@pytest.mark.parametrize("target", ["cpu", "vulkan", "cuda:sm_90"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_boundary_of_a_model_has_its_reason(name, target):
+    off = ("kernels",) if target == "cuda:sm_90" else ()
+    program = compiled(name, target, disable_feature=("fallback", *off))
+    found = program.report.boundaries
+    assert found
+    read = {b.target for b in found}
+    assert read == set(range(1, len(program.kernels)))  # all but the first read another's result
+    for boundary in found:
+        assert boundary.source < boundary.target
+        assert boundary.reason is not BoundaryReason.NOT_TAKEN_TOGETHER, boundary
+        assert boundary.bytes > 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "vulkan"])
+def test_must_fuse_disproves_no_reason(target):
+    """No switch puts the two sides of a boundary of the MLP into one kernel."""
+    program = compiled("mlp", target)
+    pairs = [
+        (one, other)
+        for b in program.report.boundaries
+        for one, other in itertools.product(b.source_ops, b.target_ops)
+        if not set(b.source_ops) & set(b.target_ops) and "-" not in (one, other)
+    ]
+    assert pairs
+    for pair in pairs[:3]:
+        with pytest.raises(MustFuseError):
+            compiled("mlp", target, must_fuse=[pair], cache=False)
+
+
+def test_why_takes_layers_and_lines():
+    entry = compiled("mlp").report
+    assert (
+        explain.why(entry, "norm", "up").splitlines()[0].startswith("no: norm and up are in diff")
+    )
+    assert "contraction_operand" in explain.why(entry, "norm", "up")
+    assert "two_contractions" in explain.why(entry, "down", "up")
+    assert "#0 " in (path := explain.why(entry, "norm", "down"))
+    assert "no tensor goes directly" in path
+    assert path.count(" -> ") == 2
+    (up,) = (k for k in entry.kernels if "up" in k.layers)
+    assert len(up.ops) > 1
+    assert explain.why(entry, "up", up.ops[-1]).startswith("yes: kernel ")
+    with pytest.raises(UsageError, match="no op at 'upp'"):
+        explain.why(entry, "upp", "down")
+
+
+def test_why_knows_a_layer_by_its_outer_layer_but_not_by_a_part_of_its_name():
+    one = kernel("one", "-", layers=("blocks/1/up",))
+    other = kernel("other", "-", "-", layers=("blocks/10/up", "blocks/10/up"))
+    entry = report(kernels=[one, other])
+    assert explain.why(entry, "blocks.10", "blocks.10").startswith("yes: kernel other")
+    assert explain.why(entry, "blocks.1", "blocks.10.up") == (
+        "no: blocks.1 and blocks.10.up are in different kernels\n"
+        "no tensor leads from one to the other\n"
+    )
+
+
+def test_an_op_alone_is_not_fused_with_itself():
+    entry = report(kernels=[kernel("one", "m.py:1:0", layers=("",))])
+    assert explain.why(entry, "m.py:1", "m.py:1").startswith("no: ")
+
+
+def test_explain_is_about_the_kernels():
+    """A refused pair that IREE fused anyway is not among those that are not fused."""
+    pair = refused(Reason.NOT_PROFITABLE, *BOTH)
+    separate = explain.text(report(pair, kernels=[ONE, OTHER]))
+    assert "not fused (1)" in separate
+    together = explain.text(report(pair, kernels=[kernel("both", *BOTH, layers=("", ""))]))
+    assert "not fused (0)" in together
+    assert "kernels (1)\n    #0 both: 2 ops, formed by IREE" in together
+    assert "1 kernel; 0 groups" in together
+
+
+def test_rewrites_have_a_section_of_their_own():
+    entry = report(refused(Reason.SHAPE_MISMATCH, "m.py:1:0", kind=Kind.REWRITE))
+    shown = explain.text(entry)
+    assert "not fused (0)" in shown
+    assert "rewrites of layouts and forms not made (1)" in shown
+    assert "0 candidates refused" in shown
+
+
+def test_explain_lists_boundaries_by_reason():
+    entry = compiled("mlp").report
+    shown = explain.text(entry)
+    for boundary in entry.boundaries:
+        assert f"{boundary.reason.code} (" in shown
+        assert f"#{boundary.source} -> #{boundary.target}" in shown
+        assert boundary.hint in shown
+
+
+def test_boundaries_are_in_the_report():
+    entry = compiled("mlp").report
+    again = Report.from_dict(entry.to_dict())
+    assert again.boundaries == entry.boundaries
+    document = entry.boundaries[0].to_dict()
+    assert document["hint"] == entry.boundaries[0].hint
+    with pytest.raises(MlirfuseError, match="unknown reason"):
+        Boundary.from_dict(document | {"reason": "none"})
+
+
+LOOPED = """
+func.func @main(%x: tensor<8x8xf32>, %n: index) -> tensor<8x8xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %f = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %i = linalg.fill ins(%f : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %a = math.exp %x : tensor<8x8xf32>
+  %y = scf.for %k = %zero to %n step %one iter_args(%s = %a) -> tensor<8x8xf32> {
+    %m = linalg.matmul ins(%s, %x : tensor<8x8xf32>, tensor<8x8xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+    scf.yield %m : tensor<8x8xf32>
+  }
+  %z = math.tanh %y : tensor<8x8xf32>
+  return %z : tensor<8x8xf32>
+}
+"""
+
+
+def test_a_loop_is_a_reason(tmp_path):
+    path = tmp_path / "loop.mlir"
+    path.write_text(LOOPED)
+    program = mlirfuse.compile(path)
+    assert BoundaryReason.LOOP in {b.reason for b in program.report.boundaries}
