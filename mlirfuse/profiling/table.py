@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Literal
 
-from mlirfuse.explain.plain import byte_size, printable
+from mlirfuse.explain.printing import byte_size, printable
 from mlirfuse.profiling.kernel_profile import KernelProfile
 from mlirfuse.profiling.measured import Measured
 

@@ -198,32 +198,26 @@ class FusedModule:
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Profile:
-        """Measures the kernels of the program on its device, in warm calls.
-
-        On the CPU and on Vulkan the calls are those of another process, with IREE's own profiler;
-        on CUDA they are this process's, with CUPTI.
+        """Measures the kernels in warm calls; on the CPU and Vulkan these are another process's.
 
         Args:
-          *args: arguments of the model, or the flat list of `inputs`; random ones if there are none
-            of either kind.
+          *args: as for a call; without arguments of either kind, random ones.
           calls: number of calls that are measured.
-          threads: number of threads on the CPU; None for `MLIRFUSE_THREADS`, or for iree-runtime's
-            choice.
+          threads: threads on the CPU; None for this process's number, or IREE's.
           seed: seed of random arguments.
           timeout: seconds for all calls; None for no limit.
-          **kwargs: keyword arguments of the model, or by their names in `inputs`.
+          **kwargs: as for a call.
 
         Raises:
-          CallError: count, shape or element type of the arguments are not the program's.
+          CallError: the arguments are not the program's.
           MlirfuseError: the device has no profiler, or the program failed on it.
         """
         from mlirfuse.runtime.profiled import profile
 
-        flat = (
-            self._flat_arguments(args, kwargs)
-            if args or kwargs
-            else random_inputs(self.inputs, seed, self._manifest.sizes)
-        )
+        if args or kwargs:
+            flat = self._flat_arguments(args, kwargs)
+        else:
+            flat = random_inputs(self.inputs, seed, self._manifest.sizes)
         values = self._checked(flat)
         return profile(
             self._image,
