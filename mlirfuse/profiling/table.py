@@ -13,9 +13,10 @@ from mlirfuse.profiling.measured import Measured
 
 _COLUMNS = (
     *("kernel", "us", "min us", "share", "calls", "bytes", "GB/s", "of copy", "GFLOP/s"),
-    *("of peak", "bound", "workgroups", "code", "stock min us", "ratio", "layers", "ops"),
+    *("of peak", "bound", "workgroups", "threads", "registers", "shared", "spilled", "occupancy"),
+    *("code", "stock min us", "ratio", "layers", "ops"),
 )
-_LEFT = {"kernel", "bound", "workgroups", "code", "layers", "ops"}
+_LEFT = {"kernel", "bound", "workgroups", "threads", "code", "layers", "ops"}
 _OF_STOCK = {"stock min us", "ratio"}
 _MAX_OPS_SHOWN = 3
 _MIN_OPS_WIDTH = 30
@@ -102,6 +103,11 @@ def _cells(profile: Measured, kernel: KernelProfile) -> dict[str, str]:
         "of peak": _share(kernel.peak_share),
         "bound": kernel.bound or "-",
         "workgroups": "x".join(map(str, kernel.workgroups or ())) or "-",
+        "threads": "x".join(map(str, kernel.workgroup_size or ())) or "-",
+        "registers": "-" if kernel.registers is None else str(kernel.registers),
+        "shared": byte_size(kernel.shared_memory),
+        "spilled": byte_size(kernel.local_memory),
+        "occupancy": _share(kernel.occupancy),
         "code": kernel.code or "-",
         "stock min us": "-" if found is None or ratio is None else _us(found.stock_us),
         "ratio": "-" if ratio is None else f"{ratio:.2f}",

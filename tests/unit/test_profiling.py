@@ -407,8 +407,14 @@ def test_cupti_times_the_kernels_of_calls(monkeypatch):
         shared_memory=1040,
         local_memory=8,
     )
-    made = profile(found, used=dataclasses.replace(RATES, gpu=GPU)).kernels[0]
+    whole = profile(found, used=dataclasses.replace(RATES, gpu=GPU))
+    made = whole.kernels[0]
     assert (made.name, made.registers, made.occupancy) == ("matmul_kernel", 64, 0.5)
+    header, row = (line.split() for line in whole.text().splitlines()[2:4])
+    assert header[-6:] == [
+        *("workgroups", "threads", "registers", "shared", "spilled", "occupancy"),
+    ]
+    assert row[-8:] == ["4x2x1", "128x1x1", "64", "1.0", "KiB", "8", "B", "50%"]
 
 
 def test_records_have_the_layout_of_cuptis_header():
