@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Decision, FusionPass, Reason
 from mlirfuse.explain.plain import op_chain
 from mlirfuse.options import FEATURES, ON_OFF, spelled, switches
@@ -220,6 +221,19 @@ def reasons() -> str:
             f"Example, [`{example.path}`](../{example.path}). {example.description}\n",
             f"```mlir\n{example.shown()}\n```\n",
             f"```\n$ {example.command} --explain\n{example.answer(reason)}\n```\n",
+        ]
+    lines += [
+        "# Tensors between kernels\n",
+        "Why two kernels of a compiled program exchange a tensor. The reason is the refusal of a pass",
+        "that considered ops of both kernels, one of the list above, or a property of the two kernels,",
+        "one of this list. The order: a switch of the user; kinds of kernel that never become one; the",
+        "refusal; other properties. `--explain` and `--why` show it, `Report.boundaries` holds it.\n",
+    ]
+    for boundary in BoundaryReason:
+        lines += [
+            f"## {boundary.code}\n",
+            f"{boundary.text[0].upper()}{boundary.text[1:]}.\n",
+            f"To change it: {boundary.hint}.\n",
         ]
     return "\n".join(lines)
 

@@ -42,7 +42,7 @@ def _worth(decision: Decision) -> str:
         parts.append(f"saves {byte_size(decision.bytes_saved)}")
     if decision.gain_us is not None:
         parts.append(f"gains {_microseconds(decision.gain_us)}")
-    return "".join(f", {p}" for p in parts)
+    return f"; estimate against separate ops: {', '.join(parts)}" if parts else ""
 
 
 def ops_of(decision: Decision) -> list[tuple[str, str]]:

@@ -185,8 +185,7 @@ def sources(name: str, location: ir.Location) -> list[Source]:
     found: dict[Source, None] = {}
     for op_name, part in _parts(name, location):
         found[Source(op_name, ops.location_name(part), layer_of(part))] = None
-    named = {(source.name, source.place) for source in found if source.layer}
-    return [s for s in found if s.layer or (s.name, s.place) not in named]
+    return list(found)
 
 
 def _parts(name: str, location: ir.Location) -> Iterator[tuple[str, ir.Location]]:
