@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.frontends.imported import ImportedModel
     from mlirfuse.runtime.guards import Guard
+    from mlirfuse.runtime.manifest import Manifest
     from mlirfuse.support.disk_cache import Cache
 
 F64_AS_F32 = "float64 is computed as float32"
@@ -320,13 +321,29 @@ class Compilation:
         cuda_graph: bool = False,
     ) -> FusedModule:
         """The program with the model's calling convention."""
+        return FusedModule(
+            image,
+            self.manifest(report, measured=measured),
+            flatten=self.imported.flatten,
+            unflatten=self.imported.unflatten,
+            guard=guard,
+            cuda_graph=cuda_graph,
+        )
+
+    def manifest(self, report: Report, *, measured: Mapping[str, Any] | None = None) -> Manifest:
+        """The manifest of the program.
+
+        Args:
+          report: the engine's report.
+          measured: function -> its times; see `Manifest`.
+        """
         from mlirfuse.runtime import pytree
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
         if computes_f64_as_f32(report):  # of a cached program too
             imported = _in_f32(imported)
-        manifest = Manifest(
+        return Manifest(
             device=self.compiler.target.device,
             function=imported.function,
             inputs=imported.inputs,
@@ -337,12 +354,4 @@ class Compilation:
             sizes=imported.sizes,
             parameters=imported.parameters,
             measured=measured or {},
-        )
-        return FusedModule(
-            image,
-            manifest,
-            flatten=imported.flatten,
-            unflatten=imported.unflatten,
-            guard=guard,
-            cuda_graph=cuda_graph,
         )

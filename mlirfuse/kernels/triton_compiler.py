@@ -125,6 +125,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget)
 
 
+def sources() -> dict[str, str]:
+    """Name of each kernel that this process keeps -> the Python module that defines it."""
+    with _lock:
+        return {program.entry: program.source for program, _ in _built}
+
+
 def prefetch(programs: Iterable[Program], arch: str) -> None:
     """Begins to build programs, several at a time, for `build` to find them."""
     for program in programs:

@@ -43,6 +43,17 @@ def scalar_types(declaration: str, count: int) -> list[str | None]:
     return [None if text.startswith(("tensor", "!")) else text for text in types]
 
 
+def declaration(image: Image, function: str) -> str:
+    """The declaration of a function; an empty string if it has none."""
+    import iree.runtime as rt
+
+    # A function does not keep its module alive.
+    instance = rt.VmInstance()
+    module = rt.VmModule.wrap_buffer(instance, image.data)
+    found = module.lookup_function(function)
+    return "" if found is None else str(found.reflection.get(DECLARATION, ""))
+
+
 def tensor_spec(text: str) -> TensorSpec:
     """Shape and element type of a type, e.g. `tensor<4x?xf32>` or `i32`."""
     inner = text.removeprefix("tensor<").removesuffix(">") if text.startswith("tensor") else text

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mlirfuse.core import MlirfuseError
-
-_LIBRARIES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
+from mlirfuse.support import cupti
 
 _DRIVER_API = 1
 """CUPTI's domain of the driver's functions."""
@@ -251,20 +250,16 @@ def recorded() -> Iterator[Recorder]:
 
 
 def _library() -> Any:
-    for name in _LIBRARIES:
-        with contextlib.suppress(OSError):
-            return ctypes.CDLL(name)
-    raise NotRecorded(
-        f"CUPTI is not installed ({', '.join(_LIBRARIES)}); PyTorch for CUDA brings it"
-    )
+    try:
+        return cupti.library()
+    except cupti.CuptiError as error:
+        raise NotRecorded(str(error)) from error
 
 
 def _checked(library: Any, function: Callable[..., int], *given: Any) -> None:
     status = function(*given)
     if status:
-        text = ctypes.c_char_p()
-        library.cuptiGetResultString(status, ctypes.byref(text))
-        message = text.value.decode() if text.value else str(status)
+        message = cupti.message(library, status)
         raise Busy(f"CUPTI refuses ({message}); with TEARDOWN_CUPTI=1 PyTorch's profiler frees it")
 
 

@@ -68,15 +68,28 @@ def open_device(uri: str, threads: int | None = None, *, recorded: bool = False)
         return device
 
 
+def chosen_threads(uri: str) -> int | None:
+    """The number of threads that this process, or its environment, chose for a device.
+
+    Raises:
+      UsageError: the environment variable holds no number.
+    """
+    if not uri.startswith("local-task"):
+        return None
+    return _threads[0] if _threads else _threads_of_environment()
+
+
+def _threads_of_environment() -> int | None:
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if text and (not text.isdecimal() or int(text) == 0):
+        raise UsageError(f"{THREADS_VARIABLE}: '{text}' is not a number of threads from 1")
+    return int(text) if text else None
+
+
 def _choose_threads(threads: int | None, *, running: bool) -> None:
     import iree.runtime as rt
 
-    text = os.environ.get(THREADS_VARIABLE, "").strip()
-    wanted = threads
-    if wanted is None and text and not running:
-        if not text.isdecimal() or int(text) == 0:
-            raise UsageError(f"{THREADS_VARIABLE}: '{text}' is not a number of threads from 1")
-        wanted = int(text)
+    wanted = _threads_of_environment() if threads is None and not running else threads
     if wanted is None or wanted in _threads:
         return
     if wanted < 1:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError, Report, UsageError, nearest
 from mlirfuse.final_kernels import FinalKernel
@@ -17,12 +17,16 @@ from mlirfuse.runtime.abi import declared_manifest
 from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.image import Image
+from mlirfuse.runtime.inputs import random_inputs
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
 from mlirfuse.runtime.session import Session
 from mlirfuse.support.calling import bind
 from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.signature import TensorSpec
+
+if TYPE_CHECKING:
+    from mlirfuse.profiling.result import Profile
 
 _MAX_ARGUMENTS_LISTED = 8
 """Arguments listed in a message about their count."""
@@ -112,8 +116,7 @@ class FusedModule:
         session = self._session or self._open()
         results = session.replay(values, _as_sequence(out)) if self._cuda_graph else None
         if results is None:
-            exchange = Exchange(self.device, session.device, arrays.common_kind(flat))
-            results = session.call(values, exchange)
+            results = self._called(session, flat, values)
         if out is not None:
             results = self._copied(results, out)
         if self._unflatten is not None:
@@ -185,6 +188,51 @@ class FusedModule:
             trace(error)
             LOG.warning("%s: no explanation: %s", self.source, described(error))
             return f"no explanation: {described(error)}\n"
+
+    def profile(
+        self,
+        *args: Any,
+        calls: int = 30,
+        threads: int | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> Profile:
+        """Measures the kernels in warm calls; on the CPU and Vulkan these are another process's.
+
+        Args:
+          *args: as for a call; without arguments of either kind, random ones.
+          calls: number of calls that are measured.
+          threads: threads on the CPU; None for this process's number, or IREE's.
+          seed: seed of random arguments.
+          timeout: seconds for all calls; None for no limit.
+          **kwargs: as for a call.
+
+        Raises:
+          CallError: the arguments are not the program's.
+          MlirfuseError: the device has no profiler, or the program failed on it.
+        """
+        from mlirfuse.runtime.profiled import profile
+
+        if args or kwargs:
+            flat = self._flat_arguments(args, kwargs)
+        else:
+            flat = random_inputs(self.inputs, seed, self._manifest.sizes)
+        values = self._checked(flat)
+        return profile(
+            self._image,
+            self._manifest,
+            values,
+            call=lambda: self._called(self._session or self._open(), flat, values),
+            parameters=self._parameters,
+            calls=calls,
+            threads=threads or self._threads,
+            timeout=timeout,
+        )
+
+    def _called(self, session: Session, flat: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        exchange = Exchange(self.device, session.device, arrays.common_kind(flat))
+        return session.call(values, exchange)
 
     def on(
         self,

@@ -34,6 +34,7 @@ class Session:
         *,
         cuda_graph: bool = False,
         archives: Archives | None = None,
+        debug_sink: Any = None,
     ) -> None:
         """Loads the program.
 
@@ -43,6 +44,8 @@ class Session:
           threads: see `open_device`.
           cuda_graph: whether calls will be replayed as CUDA graphs; see `replay`.
           archives: of its parameters, by scope.
+          debug_sink: IREE's `HalModuleDebugSink`, which is given the tensors that the program
+            traces; None for the standard error stream.
 
         Raises:
           UsageError: an archive cannot be read, or one is missing.
@@ -59,7 +62,7 @@ class Session:
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
-            modules = [rt.create_hal_module(instance, self.device)]
+            modules = [rt.create_hal_module(instance, self.device, debug_sink=debug_sink)]
             if archives:
                 modules.append(parameters_module(instance, archives))
             self._context = rt.VmContext(instance, [*modules, module])

@@ -230,3 +230,9 @@ def seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--timeout takes seconds above 0, not '{text}'")
     return seconds
+
+
+def scoped(text: str) -> tuple[str, str]:
+    """Scope and file of a value of `--parameters`, spelled as for `iree-run-module`."""
+    scope, equals, path = text.partition("=")
+    return (scope, path) if equals else ("", text)

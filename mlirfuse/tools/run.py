@@ -107,7 +107,7 @@ def _work(argv: Sequence[str]) -> int:
     name = required(args.program, "OUT.vmfb", PROG)
     from mlirfuse.tools import values
 
-    scopes = dict(map(_scoped, args.parameters))
+    scopes = dict(map(arguments.scoped, args.parameters))
     read = [text.removeprefix("@") for text in (*args.input, *args.expected)]
     written = [("--output", _file(text)) for text in args.output]
     files.keep_inputs([name, *read, *scopes.values()], written)
@@ -144,17 +144,11 @@ def _call(args: argparse.Namespace, name: str, inputs: Sequence[Array]) -> list[
         function=args.function,
         device=args.device,
         guard=args.guard,
-        parameters=dict(map(_scoped, args.parameters)),
+        parameters=dict(map(arguments.scoped, args.parameters)),
     )
     if args.verbose:
         print(program, file=sys.stderr)
     return [np.asarray(leaf) for leaf in leaves(program(*inputs))]
-
-
-def _scoped(text: str) -> tuple[str, str]:
-    """Scope and file of a value of `--parameters`, spelled as for `iree-run-module`."""
-    scope, equals, path = text.partition("=")
-    return (scope, path) if equals else ("", text)
 
 
 def _file(text: str) -> str:

@@ -16,6 +16,7 @@ import mlirfuse
 from mlirfuse.core import UsageError
 from mlirfuse.runtime import cuda_driver, cupti_trace, graph_nodes, replay
 from mlirfuse.runtime.cupti_trace import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
+from mlirfuse.support import cupti
 
 DOUBLE, ADD = 1, 2
 """Handles of kernels: y = 2 x, and z = x + y + a 32-bit constant; on 8 floats."""
@@ -582,7 +583,7 @@ def test_commands_of_somebody_else():
 
 
 def test_no_cupti(monkeypatch):
-    monkeypatch.setattr(cupti_trace, "_LIBRARIES", ("libnothere.so.1",))
+    monkeypatch.setattr(cupti, "LIBRARIES", ("libnothere.so.1",))
     with (
         pytest.raises(NotRecorded, match=r"CUPTI is not installed \(libnothere"),
         cupti_trace.recorded(),

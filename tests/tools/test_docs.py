@@ -17,7 +17,10 @@ from mlirfuse.patterns import PASSES
 REPOSITORY = "https://github.com/mlirfuse/mlirfuse"
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune")
+TOOLS = (
+    *("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune"),
+    "mlirfuse-profile",
+)
 
 
 @pytest.mark.parametrize("name", generate.PAGES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers import planted
-from mlirfuse.tools import bisect, opt, run, tune
+from mlirfuse.tools import bisect, opt, profile, run, tune
 from mlirfuse.tools import compile as compiling
 
 
@@ -55,6 +55,13 @@ CASES = [
     (run, ["p.vmfb", "--input=@x.npy", "--output=@x.npy"], "--output=x.npy would overwrite"),
     (run, ["p.vmfb", "--expected=y.npy", "--output=y.npy"], "--output=y.npy would overwrite"),
     (run, ["p.vmfb", "--parameters=a=w.npy", "--output=w.npy"], "--output=w.npy would overwrite"),
+    (profile, ["m.mlir", "--json=m.mlir"], "--json=m.mlir would overwrite"),
+    (profile, ["m.mlir", "--input=@x.npy", "--trace=x.npy"], "--trace=x.npy would overwrite"),
+    (
+        profile,
+        ["found/before.mlir", "--dump-kernels=found"],
+        "--dump-kernels=found may overwrite the input found/before.mlir",
+    ),
 ]
 
 

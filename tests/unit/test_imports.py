@@ -37,6 +37,7 @@ LAYERS = (
     "explain",
     "backend",
     "frontends",
+    "profiling",
     "runtime",
     "compilation",
     "tuning",

@@ -1,0 +1,154 @@
+"""Finds the first kernel whose result is not a number, or that fails: dispatches run one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlirfuse import targets
+from mlirfuse.core import CompileFailedError
+from mlirfuse.debug import traced_call
+from mlirfuse.runtime.inputs import Array, random_inputs
+from mlirfuse.support.subprocess import run_tool
+
+if TYPE_CHECKING:
+    from mlirfuse.compilation import Compilation
+    from mlirfuse.targets.base import Target
+
+TRACE = "--iree-flow-trace-dispatch-tensors"
+"""The flag of `iree-compile` that traces the tensors of each dispatch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """The first kernel with a fault.
+
+    Attributes:
+      kernel: name of its entry point; None where an argument of the program is not finite.
+      ordinal: its ordinal among the dispatches of the call, from 0.
+      kind: `nan`, `inf` or `failed`.
+      detail: the elements of the result, or the message of the failure.
+    """
+
+    kernel: str | None
+    ordinal: int
+    kind: str
+    detail: str
+
+    def text(self) -> str:
+        """One line."""
+        if self.kernel is None:
+            return f"dispatch {self.ordinal} reads {self.detail}, which no kernel computed"
+        if self.kind == "failed":
+            return f"{self.kernel} (dispatch {self.ordinal}) failed: {self.detail}"
+        return f"{self.kernel} (dispatch {self.ordinal}) is the first to give {self.detail}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of a traced call.
+
+    Attributes:
+      dispatches: dispatches that ran.
+      fault: the fault that makes the results wrong; None where there is none.
+      infinite: the first kernel with infinite elements where the results are finite, as of a mask;
+        None where there is none.
+    """
+
+    dispatches: int
+    fault: Fault | None
+    infinite: Fault | None
+
+
+def traced(target: str | Target) -> Target:
+    """The target with which programs trace the tensors of their dispatches."""
+    found = targets.parse(target)
+    return dataclasses.replace(found, flags=(*found.flags, TRACE))
+
+
+def find(
+    compilation: Compilation,
+    inputs: Sequence[Array] | None = None,
+    *,
+    device: str | None = None,
+    seed: int = 0,
+) -> Finding:
+    """Compiles a model, calls it once with checks, and names the first kernel with a fault.
+
+    Args:
+      compilation: a model opened for a target of `traced`.
+      inputs: arguments of the call; None for random ones.
+      device: URI of the device; None for the target's.
+      seed: seed of random arguments.
+
+    Raises:
+      CompileFailedError: the model cannot be compiled, or the program failed before a dispatch.
+    """
+    image, report = compilation.build()
+    manifest = compilation.manifest(report)
+    if device is not None:
+        manifest = dataclasses.replace(manifest, device=device)
+    values = (
+        random_inputs(manifest.inputs, seed, manifest.sizes) if inputs is None else list(inputs)
+    )
+    request = compilation.folder / traced_call.REQUEST
+    request.write_bytes(pickle.dumps((manifest, image.path, values)))
+    arguments = ["-m", traced_call.__name__, str(compilation.folder)]
+    lines = compilation.folder / traced_call.LINES
+    try:
+        run_tool(
+            Path(sys.executable).name, arguments, stage="run", timeout=compilation.compiler.timeout
+        )
+    except CompileFailedError as error:
+        entries = _entries(lines)
+        if not entries:
+            raise
+        return _judged(entries, error)
+    return _judged(_entries(lines), None)
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _judged(entries: Sequence[Mapping[str, Any]], failure: CompileFailedError | None) -> Finding:
+    """The finding from the lines of a traced call."""
+    ran = [entry for entry in entries if entry["kernel"] != traced_call.RESULTS]
+    results = [entry for entry in entries if entry["kernel"] == traced_call.RESULTS]
+    count = sum(entry["side"] == "inputs" for entry in ran)
+    if failure is not None:
+        last = ran[-1]["kernel"]
+        return Finding(count, Fault(last, count - 1, "failed", str(failure)), None)
+    fault = _first(ran, "nan")
+    infinite = _first(ran, "inf")
+    if fault is None and any(_elements(entry, "inf") for entry in results):
+        fault, infinite = infinite, None
+    return Finding(count, fault, infinite)
+
+
+def _first(entries: Sequence[Mapping[str, Any]], kind: str) -> Fault | None:
+    """The first kernel with such elements among its results, or that reads some."""
+    ordinal = -1
+    for entry in entries:
+        before = entry["side"] == "inputs"
+        ordinal += before
+        detail = _elements(entry, kind)
+        if detail:
+            return Fault(None if before else entry["kernel"], ordinal, kind, detail)
+    return None
+
+
+def _elements(entry: Mapping[str, Any], kind: str) -> str:
+    """The first tensor with such elements, `3 NaN in 4x8`; empty if there is none."""
+    for tensor in entry["tensors"]:
+        if tensor is not None and tensor[kind]:
+            shape = "x".join(map(str, tensor["shape"])) or "a scalar"
+            return f"{tensor[kind]} {'NaN' if kind == 'nan' else 'inf'} in {shape}"
+    return ""
