@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlirfuse.marks import region
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.module import FusedModule
+    from mlirfuse.torch_backend.reports import torch_reports
 
     __version__: str
 
@@ -57,6 +58,7 @@ _WHERE = {
     ),
     "FusionOptions": "mlirfuse.options",
     "region": "mlirfuse.marks",
+    "torch_reports": "mlirfuse.torch_backend.reports",
     "FusedModule": "mlirfuse.runtime.module",
     "verify": "mlirfuse.debug.verify",
 }
@@ -81,6 +83,7 @@ __all__ = [
     "load",
     "options",
     "region",
+    "torch_reports",
     "verify",
 ]
 

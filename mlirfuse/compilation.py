@@ -139,6 +139,7 @@ class Compilation:
       stock: whether to leave our passes out.
       count_stock: whether to count the dispatches without our passes too.
       transient: whether the program fell back from a failure that may not happen again.
+      found: whether the program was found in the cache.
     """
 
     compiler: Compiler
@@ -147,6 +148,7 @@ class Compilation:
     stock: bool
     count_stock: bool
     transient: bool = False
+    found: bool = False
 
     @property
     def program(self) -> Path:
@@ -171,15 +173,25 @@ class Compilation:
 
     def dump(self, folder: Path) -> None:
         """Writes the IR before and after each pass that changes it, by a run for that alone."""
+        self.grouped(dump_dir=folder)
+
+    def grouped(self, *, dump_dir: Path | None = None) -> Path:
+        """The module with the groups of the passes, which run once more for it.
+
+        Args:
+          dump_dir: folder for the IR before and after each pass that changes it; None for none.
+        """
         from mlirfuse.backend.grouping_process import group
 
+        path = self.folder / "dumped.mlirbc"
         group(
             self.normalized,
-            self.folder / "dumped.mlirbc",
+            path,
             target=self.compiler.target,
             options=self.compiler.options,
-            dump_dir=folder,
+            dump_dir=dump_dir,
         )
+        return path
 
     def build(self) -> tuple[Image, Report]:
         """Compiles into `program`, in another form where IREE refuses this one.
@@ -286,9 +298,11 @@ class Compilation:
             normalized=self.imported.normalized,
         )
         found = self._find(store, key)
+        self.found = found is not None
         if found is None:
             with store.building(key):
                 found = self._find(store, key)
+                self.found = found is not None
                 if found is None:
                     found = self.build()
                     if self.transient:

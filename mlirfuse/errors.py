@@ -23,7 +23,17 @@ class UsageError(MlirfuseError):
 
 
 class ImportFailedError(MlirfuseError):
-    """A model could not be turned into MLIR."""
+    """A model could not be turned into MLIR.
+
+    Attributes:
+      op: name of the op in its dialect, e.g. `torch.aten.cumsum`; empty when it is not known.
+      place: source position of the op, `file:line:col`; empty when it is not known.
+    """
+
+    def __init__(self, message: str, *, op: str = "", place: str = "") -> None:
+        super().__init__(message)
+        self.op = op
+        self.place = place
 
 
 class CompileFailedError(MlirfuseError):

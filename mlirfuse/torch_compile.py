@@ -1,93 +1,44 @@
 """`torch.compile(model, backend="mlirfuse")`: compiles graphs of Dynamo.
 
 Dynamo finds the function by the entry point `mlirfuse` of the group `torch_dynamo_backends`, so
-users need not import mlirfuse. PyTorch runs the graphs that cannot be compiled.
+users need not import mlirfuse. PyTorch runs the ops and graphs that cannot be compiled.
 """
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import dataclasses
-import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import targets
-from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest, normalized
+from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError
 from mlirfuse.frontends.lowering import one_line
-from mlirfuse.options import FusionOptions, switch_names
-from mlirfuse.support.subprocess import check_timeout
+from mlirfuse.support.contained import described, trace
 from mlirfuse.targets.cuda import RATES
 from mlirfuse.targets.present import newest_up_to
+from mlirfuse.torch_backend import files, left_out, reports
+from mlirfuse.torch_backend.graph_compiler import (
+    Compiled,
+    CompiledGraph,
+    GraphCompiler,
+)
+from mlirfuse.torch_backend.options import SOURCE, BackendOptions
+from mlirfuse.torch_backend.program import LOG, Machine, Program
+from mlirfuse.torch_backend.reports import ProgramReport, TorchReport
 
 if TYPE_CHECKING:
     import torch
 
-Compiled = Callable[..., Any]
-
-SOURCE = "torch.compile"
-"""Name of the model in messages: Dynamo does not pass the model's own name."""
+    from mlirfuse.runtime.module import FusedModule
 
 MODE = "reduce-overhead"
 """The supported mode of torch.compile."""
 
-_log = logging.getLogger("mlirfuse.torch")
-_logged: set[str] = set()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BackendOptions:
-    """The options of `torch.compile(..., options={...})`.
-
-    Attributes:
-      target: as for `mlirfuse.compile`; None for the machine of the tensors.
-      fallback: whether PyTorch runs a graph that cannot be compiled; otherwise it is an error.
-      freeze: whether parameters and buffers become constants of the program.
-      stock: whether to compile without mlirfuse's passes, as a baseline.
-      cache: whether to use the compile cache.
-      timeout: time limit of each step of the compiler, in seconds; None for no limit.
-      cuda_graph: whether to issue the commands of a call on CUDA as one CUDA graph; see
-        `mlirfuse.load`.
-      switches: all other keys, resolved.
-    """
-
-    target: str | None = None
-    fallback: bool = True
-    freeze: bool = False
-    stock: bool = False
-    cache: bool = True
-    timeout: float | None = None
-    cuda_graph: bool = False
-    switches: FusionOptions = dataclasses.field(default_factory=FusionOptions.resolve)
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any] | None) -> BackendOptions:
-        """Reads the options of `torch.compile`.
-
-        Raises:
-          UsageError: an unknown key or target, or a value of a wrong type.
-        """
-        own = {field.name for field in dataclasses.fields(cls)} - {"switches"}
-        known = {normalized(name): name for name in (*own, *switch_names())}
-        values: dict[str, Any] = {}
-        switches: dict[str, Any] = {}
-        for key, value in (given or {}).items():
-            name = known.get(normalized(key))
-            if name is None:
-                choices = sorted(known.values())
-                raise UsageError(f"options: unknown key '{key}'{nearest(key, choices)}")
-            (values if name in own else switches)[name] = value
-        for name in ("fallback", "freeze", "stock", "cache", "cuda_graph"):
-            if not isinstance(values.get(name, True), bool):
-                raise UsageError(f"options: {name}={values[name]!r} is neither True nor False")
-        try:
-            check_timeout(values.get("timeout"))
-        except UsageError as error:
-            raise UsageError(f"options: {error}") from None
-        if values.get("target") is not None:
-            targets.parse(values["target"])
-        place = "options of torch.compile"
-        return cls(**values, switches=FusionOptions.resolve(place=place, **switches))
+_warned: set[str] = set()
 
 
 def backend(
@@ -115,71 +66,221 @@ def backend(
             " accepted"
         )
     read = BackendOptions.read({"cuda_graph": mode == MODE, **(options or {})})
+    job = _Job(graph, example_inputs, read)
     try:
-        return _compiled(graph, example_inputs, read)
+        compiled = job.compile()
     except UsageError:
         raise
     except MlirfuseError as error:
         if not read.fallback:
             raise
-        _explain(error)
+        job.record(error)
         forward: Compiled = graph.forward
         return forward
-
-
-def _explain(error: MlirfuseError) -> None:
-    """Logs the reason for leaving a graph to PyTorch, once for each reason."""
-    text = f"{error}; PyTorch runs this graph itself"
-    if text not in _logged:
-        _logged.add(text)
-        _log.warning("%s", text)
-
-
-def _compiled(
-    graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: BackendOptions
-) -> Compiled:
-    import torch
-    from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
-    from torch._functorch.aot_autograd import aot_module_simplified
-
-    from mlirfuse.frontends.torch_decompositions import decomposed_attention, decomposition_table
-
-    tensors = [value for value in example_inputs if isinstance(value, torch.Tensor)]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise ImportFailedError(
-            f"{SOURCE}: it needs gradients, and only inference is compiled; call the model"
-            " under torch.no_grad() or torch.inference_mode()"
-        )
-    try:
-        machine = _machine(tensors)
-        targets.parse(machine[0])
-    except UsageError as error:
-        raise ImportFailedError(f"{SOURCE}: {error}") from error
-
-    def compile_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
-        frozen = _frozen(example_inputs, inputs) if options.freeze else {}
-        return _Graph(module, frozen, options, machine)
-
-    try:
-        with decomposed_attention():
-            compiled: Compiled = aot_module_simplified(
-                graph,
-                example_inputs,
-                fw_compiler=compile_graph,
-                inference_compiler=compile_graph,
-                decompositions=dict(decomposition_table(whole_attention=False)),
-            )
-    except (MlirfuseError, TorchDynamoException, ShortenTraceback):
-        raise
-    except Exception as error:
-        raise ImportFailedError(
-            f"{SOURCE}: PyTorch cannot trace it: {type(error).__name__}: {one_line(error)}"
-        ) from error
+    job.record()
     return compiled
 
 
-def _machine(tensors: Sequence[torch.Tensor]) -> tuple[str, str]:
-    """Target and device URI of the machine that holds these tensors.
+class _Job:
+    """The compilation of one graph of Dynamo, and what is said about it."""
+
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        example_inputs: Sequence[Any],
+        options: BackendOptions,
+    ) -> None:
+        self._graph = graph
+        self._inputs = example_inputs
+        self._options = options
+        self._start = time.perf_counter()
+        self._name = _name()
+        self._machine: Machine | None = None
+        self._done: CompiledGraph | None = None
+        root = files.debug_root(options)
+        self._debug = files.folder_of(root, self._name) if root is not None else None
+        self._texts: dict[str, str] = {}
+        if self._debug is not None:
+            self._texts["dynamo_graph.py"] = _readable(graph)
+
+    def compile(self) -> Compiled:
+        """Compiles the graph.
+
+        Raises:
+          MlirfuseError: nothing of it can be compiled.
+        """
+        import torch
+        from torch._dynamo.exc import ShortenTraceback, TorchDynamoException
+        from torch._functorch.aot_autograd import aot_module_simplified
+
+        from mlirfuse.frontends.torch_decompositions import decomposed_attention
+
+        tensors = [value for value in self._inputs if isinstance(value, torch.Tensor)]
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            raise ImportFailedError(
+                f"{SOURCE}: it needs gradients, and only inference is compiled; call the model"
+                " under torch.no_grad() or torch.inference_mode()"
+            )
+        self._machine = _machine(tensors, self._options.target)
+        try:
+            with decomposed_attention():
+                compiled: Compiled = aot_module_simplified(
+                    self._graph,
+                    self._inputs,
+                    fw_compiler=self._compile_aten,
+                    inference_compiler=self._compile_aten,
+                    decompositions=_decompositions(),
+                )
+        except (MlirfuseError, TorchDynamoException, ShortenTraceback):
+            raise
+        except Exception as error:
+            raise ImportFailedError(
+                f"{SOURCE}: PyTorch cannot trace it: {type(error).__name__}: {one_line(error)}"
+            ) from error
+        return compiled
+
+    def _compile_aten(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+        """Compiles the graph that AOTAutograd makes of the one of Dynamo."""
+        assert self._machine is not None
+        if self._debug is not None:
+            self._texts["aten_graph.py"] = _readable(module)
+        frozen = _frozen(self._inputs, inputs) if self._options.freeze else {}
+        compiler = GraphCompiler(
+            module, frozen, self._options, self._machine, keeps_texts=self._debug is not None
+        )
+        self._done = compiler.compile()
+        return self._done.call
+
+    def record(self, error: MlirfuseError | None = None) -> None:
+        """Logs, remembers and writes what became of the graph.
+
+        Args:
+          error: why PyTorch runs the whole graph; None where it does not.
+        """
+        report = self._report(error)
+        _warn(report)
+        if self._options.report is not None:
+            folder = files.folder_of(Path(self._options.report), self._name)
+            report = dataclasses.replace(report, folders=(folder,))
+            with self._contained(folder):
+                files.write_reports(folder, report)
+        if self._debug is not None:
+            report = dataclasses.replace(report, folders=(*report.folders, self._debug))
+            with self._contained(self._debug):
+                self._write_debug(self._debug, report)
+        reports.remember(report)
+        LOG.info("%s", report)
+        for folder in report.folders:
+            LOG.debug("%s: written to %s", report.name, folder)
+        for op in report.left:
+            LOG.debug("%s: PyTorch runs %s: %s", report.name, op.node, op)
+        for program in report.programs:
+            LOG.debug("%s, %s: %s", report.name, program.name, program)
+
+    @contextlib.contextmanager
+    def _contained(self, folder: Path) -> Iterator[None]:
+        """A block that writes files: where it fails, the model runs all the same."""
+        try:
+            yield
+        except Exception as error:
+            if not self._options.switches.feature("fallback"):
+                raise
+            trace(error)
+            LOG.warning("%s: files in %s are left out: %s", self._name, folder, described(error))
+
+    def _report(self, error: MlirfuseError | None) -> TorchReport:
+        done = self._done if error is None else None
+        programs = done.programs.items() if done is not None else ()
+        left = done.left if done is not None else getattr(error, "left", ())
+        calls = ("call_function", "call_method", "call_module")
+        return TorchReport(
+            name=self._name,
+            target=str(self._machine.target) if self._machine is not None and done else "",
+            ops=done.ops if done else sum(n.op in calls for n in self._graph.graph.nodes),
+            programs=tuple(
+                ProgramReport(
+                    name=name,
+                    ops=done.counts[name] if done is not None else 0,
+                    report=program.fused.report,
+                    cached=program.cached,
+                    seconds=program.seconds,
+                    _program=_weak(program),
+                )
+                for name, program in programs
+            ),
+            left=tuple(left),
+            reason="" if error is None else str(error).removeprefix(f"{SOURCE}: "),
+            seconds=time.perf_counter() - self._start,
+        )
+
+    def _write_debug(self, folder: Path, report: TorchReport) -> None:
+        files.write_reports(folder, report)
+        files.write_texts(folder, self._texts)
+        if self._done is None:
+            return
+        files.write_texts(folder, self._done.texts)
+        for name, program in self._done.programs.items():
+            files.write_texts(files.program_folder(folder, name, report), program.texts)
+            program.texts = {}
+
+
+def _name() -> str:
+    """The name of the graph that is compiled: `graph_0_1` for the one that logs call `[0/1]`."""
+    from torch._guards import CompileContext
+
+    found = CompileContext.current_compile_id()
+    return f"graph_{found}".replace("/", "_") if found is not None else "graph"
+
+
+def _readable(module: torch.fx.GraphModule) -> str:
+    return str(module.print_readable(print_output=False))
+
+
+def _weak(program: Program) -> Callable[[], FusedModule | None]:
+    """The program as long as PyTorch has it."""
+    reference = weakref.ref(program)
+
+    def get() -> FusedModule | None:
+        found = reference()
+        return found.fused if found is not None else None
+
+    return get
+
+
+def _warn(report: TorchReport) -> None:
+    """Logs the ops that PyTorch runs since no program can, once for each list of them."""
+    named = [op for op in report.left if not op.supported]
+    if report.reason:
+        text = f"{SOURCE}: {report.reason}; PyTorch runs this graph itself"
+    elif named:
+        ops = f"{len(named)} of {report.ops} ops"
+        text = f"{SOURCE}: PyTorch runs {ops} itself: {left_out.summary(named)}"
+    else:
+        return
+    if text not in _warned:
+        _warned.add(text)
+        LOG.warning("%s", text)
+
+
+def _decompositions() -> dict[Any, Any]:
+    """The decompositions of ops, without ops that draw random numbers: PyTorch runs those."""
+    import torch
+
+    from mlirfuse.frontends.torch_decompositions import decomposition_table
+
+    return {
+        op: function
+        for op, function in decomposition_table(whole_attention=False).items()
+        if torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
+    }
+
+
+def _machine(tensors: Sequence[torch.Tensor], wanted: str | None) -> Machine:
+    """The machine that holds these tensors.
+
+    Args:
+      tensors: the arguments of a graph.
+      wanted: the target to compile for; None for that of the machine.
 
     Raises:
       ImportFailedError: mlirfuse has no target for their device.
@@ -187,6 +288,18 @@ def _machine(tensors: Sequence[torch.Tensor]) -> tuple[str, str]:
     import torch
 
     device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+    try:
+        target, uri = _target_and_uri(device)
+        own = targets.parse(target)
+    except UsageError as error:
+        raise ImportFailedError(f"{SOURCE}: {error}") from error
+    return Machine(targets.parse(wanted) if wanted else own, uri, device)
+
+
+def _target_and_uri(device: torch.device) -> tuple[str, str]:
+    """The target for a device of PyTorch, and IREE's URI of it."""
+    import torch
+
     if device.type == "cpu":
         return "cpu", "local-task"
     if device.type != "cuda":
@@ -222,75 +335,3 @@ def _frozen(example_inputs: Sequence[Any], inputs: Sequence[Any]) -> dict[int, t
         and not tensor.is_inference()
         and not metadata.input_info[index].mutates_data
     }
-
-
-class _Graph:
-    """A compiled graph with AOTAutograd's boxed calls: the list of arguments becomes empty."""
-
-    _boxed_call = True
-
-    def __init__(
-        self,
-        module: torch.fx.GraphModule,
-        frozen: Mapping[int, torch.Tensor],
-        options: BackendOptions,
-        machine: tuple[str, str],
-    ) -> None:
-        self._options = options
-        self._machine = machine
-        self._module = copy.deepcopy(module) if frozen else None
-        self._versions = {index: (t.data_ptr(), t._version) for index, t in frozen.items()}
-        self._compile(module, frozen)
-
-    def _compile(self, module: torch.fx.GraphModule, frozen: Mapping[int, torch.Tensor]) -> None:
-        from torch._subclasses.fake_tensor import unset_fake_temporarily
-
-        from mlirfuse import api
-        from mlirfuse.compilation import computes_f64_as_f32
-        from mlirfuse.frontends.torch_graph import import_graph
-
-        options = self._options
-        target, device = self._machine
-        with unset_fake_temporarily():  # constants are real tensors
-            model = import_graph(module, constants=frozen, source=SOURCE, timeout=options.timeout)
-        wanted = targets.parse(options.target or target)
-        if model.imported.keeps_f64 and wanted.demotes_f64:
-            raise ImportFailedError(f"{SOURCE}: {wanted} has no float64")
-        program = api.compile(
-            model.imported,
-            target=wanted,
-            options=options.switches,
-            stock=options.stock,
-            cache=options.cache,
-            timeout=options.timeout,
-            guard="off",
-        )
-        if computes_f64_as_f32(program.report):
-            raise ImportFailedError(f"{SOURCE}: IREE lacks a function of float64 for {wanted}")
-        if program.device != device.partition(":")[0]:
-            device = program.device  # the requested target is not the tensors' machine
-        self._model = model
-        self._program = program.on(
-            device, cuda_graph=options.cuda_graph and device.startswith("cuda")
-        )
-
-    def __call__(self, arguments: list[Any]) -> list[Any]:
-        given = list(arguments)
-        arguments.clear()
-        if self._versions and self._changed(given):
-            self._thaw()
-        results = self._program(*[make(given) for make in self._model.make_arguments])
-        return [make(given, results) for make in self._model.make_results]
-
-    def _changed(self, given: Sequence[Any]) -> bool:
-        return any(
-            (given[index].data_ptr(), given[index]._version) != version
-            for index, version in self._versions.items()
-        )
-
-    def _thaw(self) -> None:
-        """Compiles the parameters as arguments, since one of them has changed."""
-        assert self._module is not None
-        _log.info("%s: a frozen parameter was changed; all are arguments from now on", SOURCE)
-        self._versions = {}
-        self._compile(self._module, {})

@@ -221,11 +221,13 @@ def _explained(error: CompileFailedError, source: str, name: str) -> MlirfuseErr
     if illegal := _ILLEGAL.search(found["message"]):
         called = _CALLED.search(found["message"])
         name = called["name"] if called else illegal["op"]
-        suffix = "" if where == source else f" ({where})"
-        return ImportFailedError(f"{source}: IREE has no lowering for '{name}'{suffix}")
+        place = "" if where == source else where
+        suffix = f" ({place})" if place else ""
+        message = f"{source}: IREE has no lowering for '{name}'{suffix}"
+        return ImportFailedError(message, op=name, place=place)
     if where.startswith(source):
         return ImportFailedError(f"{where}: error: {one_line(found['message'])}")
-    return ImportFailedError(f"{source}: {one_line(found['message'])} ({where})")
+    return ImportFailedError(f"{source}: {one_line(found['message'])} ({where})", place=where)
 
 
 def mlir_message(error: ir.MLIRError) -> str:

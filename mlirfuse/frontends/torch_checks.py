@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-_CHECKS = (
+CHECKS = (
     "_linalg_check_errors",
     "_assert_async",
     "_assert_scalar",
@@ -16,6 +16,7 @@ _CHECKS = (
     "sym_constrain_range",
     "sym_constrain_range_for_size",
 )
+"""Ops without a result for the program: they raise where a value is out of range."""
 
 
 def drop_checks(program: torch.export.ExportedProgram) -> None:
@@ -27,7 +28,7 @@ def drop_checks(program: torch.export.ExportedProgram) -> None:
     for node in list(graph.nodes):
         if node.target is torch.ops.higher_order.with_effects:
             token, op, *_ = node.args
-            if op.overloadpacket.__name__ not in _CHECKS:
+            if op.overloadpacket.__name__ not in CHECKS:
                 continue
             for user in list(node.users):
                 if user.target is operator.getitem and user.args[1] == 0:
@@ -36,7 +37,7 @@ def drop_checks(program: torch.export.ExportedProgram) -> None:
             graph.erase_node(node)
         elif (
             isinstance(node.target, torch._ops.OpOverload)
-            and node.target.overloadpacket.__name__ in _CHECKS
+            and node.target.overloadpacket.__name__ in CHECKS
             and not node.users
         ):
             graph.erase_node(node)

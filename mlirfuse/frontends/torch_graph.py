@@ -54,16 +54,16 @@ def import_graph(
     """Imports a graph, which is changed.
 
     Args:
-      module: aten ops without mutation; each node has its fake value, of static or symbolic sizes.
+      module: aten ops without mutation that `torch_nodes.refusal` accepts; each node has its fake
+        value, of static or symbolic sizes.
       constants: index of an argument -> its value, for those that become parts of the program.
       source: name of the model, for messages.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
-      ImportFailedError: the graph draws random numbers, or has an op without a lowering.
+      ImportFailedError: the graph has an op without a lowering, or takes no tensor.
       CompileFailedError: the lowering crashed or ran out of time.
     """
-    _refuse(module, source)
     boundary = _Boundary(module)
     boundary.freeze(constants)
     boundary.read_sizes()
@@ -76,27 +76,6 @@ def import_graph(
     imported.unflatten = list
     imported.keeps_f64 |= has_f64_tensors(module.graph)
     return GraphModel(imported, tuple(make_arguments), tuple(make_results))
-
-
-def _refuse(module: torch.fx.GraphModule, source: str) -> None:
-    """Refuses graphs that the program would compute in another way."""
-    import torch
-
-    devices = set()
-    for node in module.graph.nodes:
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-            raise ImportFailedError(f"{source}: '{node.target}' draws random numbers")
-        value = node.meta.get("val")
-        for part in value if isinstance(value, list | tuple) else (value,):
-            if not isinstance(part, torch.Tensor):
-                continue
-            if part.layout != torch.strided:
-                raise ImportFailedError(f"{source}: '{node.name}' is of layout {part.layout}")
-            if part.dim():
-                devices.add(str(part.device))
-    if len(devices) > 1:
-        names = " and ".join(sorted(devices))
-        raise ImportFailedError(f"{source}: tensors are on {names}; on one would be accepted")
 
 
 def memory_order(value: torch.Tensor) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from mlirfuse.frontends.torch_bytes import return_bytes_signed
 from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
+from mlirfuse.frontends.torch_nodes import CurrentNode
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
@@ -55,19 +56,21 @@ def lower_fx(
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     context = ir.Context()
+    current = CurrentNode()
     replace_empty(program.graph)
     split_sums(program.graph)
     split_views(program.graph)
     split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)
     try:
-        write_module(_fx_module(program, context, weights, function), unlowered)
+        write_module(_fx_module(program, context, weights, function, current), unlowered)
     except (
         *(AssertionError, LookupError, NotImplementedError),
         *(RuntimeError, TypeError, ValueError),
     ) as error:
-        raise ImportFailedError(
-            f"{source}: IREE's importer does not take it: {type(error).__name__}: {one_line(error)}"
-        ) from error
+        found = f"{type(error).__name__}: {one_line(error)}"
+        where = f" ({current.place})" if current.place else ""
+        message = f"{source}: IREE's importer does not take it: {found}{where}"
+        raise ImportFailedError(message, op=current.op, place=current.place) from error
     finally:
         del context
         gc.collect()
@@ -88,6 +91,7 @@ def _fx_module(
     context: ir.Context,
     weights: Weights,
     function: str,
+    current: CurrentNode,
 ) -> ir.Module:
     """The program as a module of the torch dialect, with stand-ins for its large tensors.
 
@@ -96,6 +100,7 @@ def _fx_module(
       context: context of the module.
       weights: collects the tensors.
       function: name of the function.
+      current: is told of each node before it is imported.
     """
     import numpy as np
     import torch
@@ -166,6 +171,7 @@ def _fx_module(
 
     class Cache(fx_importer.ContextCache):  # type: ignore[misc]
         def get_node_location(self, node: torch.fx.Node) -> ir.Location:
+            current.node = node
             return _located(super().get_node_location(node), node, context)
 
     with context:

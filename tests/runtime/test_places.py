@@ -14,7 +14,7 @@ from helpers import planted
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.support import temporary
-from mlirfuse.torch_compile import BackendOptions
+from mlirfuse.torch_backend.options import BackendOptions
 
 MODEL = planted.model(1)
 

@@ -43,6 +43,7 @@ LAYERS = (
     "tuning",
     "debug",
     "api",
+    "torch_backend",
     "torch_compile",
     "tools",
     "demo",
