@@ -57,7 +57,7 @@ def parser() -> arguments.Parser:
     )
     group.add_argument(
         "--timeout",
-        type=arguments.seconds,
+        type=arguments.seconds("--timeout"),
         metavar="SECONDS",
         help="give up when one step of the compiler takes longer",
     )
@@ -121,7 +121,7 @@ def _work(argv: Sequence[str]) -> int:
     for name, times in fused.measured.items():
         print(
             f"{name}: fused {times['fused_ms']:.3f} ms, stock {times['stock_ms']:.3f} ms:"
-            f" kept {times['kept']}",
+            f" {times['verdict']}: kept {times['kept']}",
             file=sys.stderr,
         )
     with _rendering(options, "the explanation"):

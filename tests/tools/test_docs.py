@@ -17,7 +17,7 @@ from mlirfuse.patterns import PASSES
 REPOSITORY = "https://github.com/mlirfuse/mlirfuse"
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-TOOLS = ("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune")
+TOOLS = tuple(f"mlirfuse-{name}" for name in ("opt", "compile", "run", "bench", "bisect", "tune"))
 
 
 @pytest.mark.parametrize("name", generate.PAGES)

@@ -213,7 +213,7 @@ def test_list_passes_imports_no_framework():
 # Help.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bisect", "tune"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "bisect", "tune"])
 def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -227,7 +227,7 @@ def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     assert text.count("\n\n") >= 4
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "bisect"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "bench", "bisect"])
 def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit):
@@ -239,7 +239,7 @@ def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
         assert "".join(text.split()) in shown
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench"])
 def test_version(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
