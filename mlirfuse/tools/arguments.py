@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from mlirfuse.core import UsageError, nearest, normalized
 from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
+from mlirfuse.tools.completion import complete
 from mlirfuse.tools.diagnostics import Finished, warn
 
 HELP_COLUMNS = 100
@@ -63,6 +64,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
           UsageError: an unknown switch, a missing or bad value.
         """
+        complete(self)
         actions = {normalized(s): (s, a) for s, a in self._option_string_actions.items()}
         words: list[str] = []
         for index, word in enumerate(argv):

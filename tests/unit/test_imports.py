@@ -12,6 +12,7 @@ LAYERS = (
     "errors",
     "reasons",
     "fusion_pass",
+    "report_html",
     "report",
     "core",
     "support",
