@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.benchmarking.process import Process, opened, serve, started
-from mlirfuse.benchmarking.rounds import bursts
+from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
 from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import CompileFailedError, MlirfuseError
 from mlirfuse.runtime import array_files, isolated
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
-from mlirfuse.support import temporary
+from mlirfuse.support import stages, temporary
 
 MODULE = "mlirfuse.benchmarking.programs"
 
@@ -70,7 +70,9 @@ def times(
                 raise _failure(program, process.end() if found is None else found["said"])
             process.stop()
             ready[key] = process
-        samples = bursts(ready, notes, seconds)
+        samples = bursts(
+            ready, notes, seconds, lambda done: stages.show("measuring: round", done, MAX_ROUNDS)
+        )
         for key, program in programs.items():
             if "said" in notes[key]:
                 raise _failure(program, notes[key]["said"])

@@ -15,6 +15,7 @@ from typing import Any
 from mlirfuse.core import ImportFailedError, UsageError
 from mlirfuse.frontends.containment import collected
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.support import stages
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import check_timeout
 
@@ -77,6 +78,7 @@ def import_model(
     check_timeout(timeout)
     if isinstance(model, ImportedModel):
         return model
+    stages.show("importing")
     with collected() as left_out:
         imported = _import(model, example_inputs, dynamic_shapes, function, attention, timeout)
     return dataclasses.replace(imported, left_out=left_out) if left_out else imported

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-Show = Callable[[str, int, int], None]
-"""Shows a stage, the number of its steps that are done, and their total; 0 for no known total."""
+from mlirfuse.support import stages
+from mlirfuse.support.stages import Show
 
 
 @contextlib.contextmanager
 def shown(stage: str) -> Iterator[Show]:
     """Shows a line on stderr until the block ends; nothing where stderr is no terminal.
+
+    The stages that `support.stages` is told in the block are shown too.
 
     Args:
       stage: the first stage.
@@ -22,12 +24,17 @@ def shown(stage: str) -> Iterator[Show]:
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.fields[count]}"),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[count]}"),
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis"),
+        ),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(stage, total=None, count="")
@@ -35,4 +42,5 @@ def shown(stage: str) -> Iterator[Show]:
         def show(stage: str, done: int, total: int) -> None:
             progress.update(task, description=stage, count=f"{done}/{total}" if total else "")
 
-        yield show
+        with stages.listened(show):
+            yield show

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mlirfuse.core import MlirfuseError
 from mlirfuse.runtime import array_files
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.support import temporary
+from mlirfuse.support.stages import Show
 from mlirfuse.targets.base import Target
 
 SCHEMA = 1
@@ -101,10 +102,6 @@ class Outcome:
             "noise": next((c.noise for c in self.comparisons.values()), None),
             "sides": sides,
         }
-
-
-Show = Callable[[str, int, int], object]
-"""Shows a stage, the number of its steps that are done, and their total."""
 
 
 def run(work: Work, against: Sequence[str], show: Show) -> Outcome:
