@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.benchmarking import verdict
 from mlirfuse.benchmarking.process import Process, opened, serve, started
 from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
 from mlirfuse.benchmarking.timing import Samples
@@ -71,7 +72,12 @@ def times(
             process.stop()
             ready[key] = process
         samples = bursts(
-            ready, notes, seconds, lambda done: stages.show("measuring: round", done, MAX_ROUNDS)
+            ready,
+            notes,
+            seconds,
+            lambda done: stages.show("measuring: round", done, MAX_ROUNDS),
+            time_of=min,
+            min_rounds=verdict.MIN_ROUNDS,
         )
         for key, program in programs.items():
             if "said" in notes[key]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlirfuse.benchmarking.process import Process
 from mlirfuse.benchmarking.timing import Samples
 
 MIN_ROUNDS, MAX_ROUNDS = 6, 60
-"""Fewer than six rounds give no 95 % interval of a median."""
 
 
 def bursts(
@@ -19,6 +18,8 @@ def bursts(
     notes: Mapping[str, dict[str, Any]],
     seconds: float,
     done: Callable[[int], object] = lambda _: None,
+    time_of: Callable[[Sequence[float]], float] = statistics.median,
+    min_rounds: int = MIN_ROUNDS,
 ) -> Samples:
     """Bursts of calls of all systems, in rounds that each start with another system.
 
@@ -27,10 +28,13 @@ def bursts(
       notes: facts about each system.
       seconds: approximate time of all rounds.
       done: called with the number of rounds after each of them.
+      time_of: the time of a burst from the times of its calls. `min` is that of a machine without
+        other work, which only ever adds to a time.
+      min_rounds: number of rounds that are made in any case.
     """
     found: dict[str, list[float]] = {system: [] for system in ready}
     end, index = time.monotonic() + seconds, 0
-    while ready and index < MAX_ROUNDS and (index < MIN_ROUNDS or time.monotonic() < end):
+    while ready and index < MAX_ROUNDS and (index < min_rounds or time.monotonic() < end):
         names = list(ready)
         start = index % len(names)
         for system in names[start:] + names[:start]:
@@ -40,7 +44,7 @@ def bursts(
                 notes[system]["said"] = ready.pop(system).end()
                 del found[system]
             else:
-                found[system].append(statistics.median(times))
+                found[system].append(time_of(times))
                 shortest = 1e3 * min(times)
                 notes[system]["min_ms"] = min(shortest, notes[system].get("min_ms", shortest))
         index += 1

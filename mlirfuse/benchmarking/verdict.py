@@ -10,7 +10,9 @@ The interval is that of the sign test: it assumes nothing about the distribution
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +24,9 @@ CONFIDENCE = 0.95
 RESOLUTION = 0.02
 """Smallest difference that is reported. Two processes of one program differ by about as much for
 as long as they live, since their memory lies elsewhere."""
+
+MIN_ROUNDS = 12
+"""Smallest number of rounds for a verdict: six have to be independent, and some are alike."""
 
 FASTER = "faster"
 SLOWER = "slower"
@@ -74,16 +79,36 @@ def compare(samples: Samples, ours: str, other: str, control: str | None) -> Com
 def interval(ratios: Sequence[float]) -> Interval:
     """The interval of the median that the order of the ratios gives, at `CONFIDENCE`.
 
-    It is open, from 0 to infinity, for fewer than six ratios.
+    It is open, from 0 to infinity, for fewer than six independent ratios.
+
+    Args:
+      ratios: of the rounds, in the order in which they were made.
     """
     ordered, count = sorted(ratios), len(ratios)
+    independent = _independent(ratios)
     outside, below = 0, 0
-    while outside < count // 2:
-        below += math.comb(count, outside)
-        if 2 * below / 2**count > 1 - CONFIDENCE:
+    while outside < independent // 2:
+        below += math.comb(independent, outside)
+        if 2 * below / 2**independent > 1 - CONFIDENCE:
             break
         outside += 1
-    return (ordered[outside - 1], ordered[count - outside]) if outside else (0.0, math.inf)
+    left_out = outside * count // independent if independent else 0
+    return (ordered[left_out - 1], ordered[count - left_out]) if left_out else (0.0, math.inf)
+
+
+def _independent(ratios: Sequence[float]) -> int:
+    """The number of independent ratios that say as much as these.
+
+    Rounds that follow each other are alike while other work on the machine goes on.
+    """
+    count = len(ratios)
+    middle = statistics.median(ratios)
+    signs = [1 if ratio > middle else -1 for ratio in ratios if ratio != middle]
+    if len(signs) < 2:
+        return count
+    pairs = sum(one * other for one, other in itertools.pairwise(signs))
+    alike = max(0.0, pairs / (len(signs) - 1))
+    return math.floor(count * (1 - alike) / (1 + alike))
 
 
 def noise(control: Sequence[float] | None) -> float:

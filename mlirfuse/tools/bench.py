@@ -84,7 +84,7 @@ def parser() -> arguments.Parser:
         type=arguments.seconds("--seconds"),
         default=SECONDS,
         metavar="S",
-        help=f"time of all bursts; 6 to 60 rounds are made (default: {SECONDS:g})",
+        help=f"time of all bursts; 12 to 60 rounds are made (default: {SECONDS:g})",
     )
     group.add_argument(
         "--tolerance",
