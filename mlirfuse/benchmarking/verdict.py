@@ -25,8 +25,11 @@ RESOLUTION = 0.02
 """Smallest difference that is reported. Two processes of one program differ by about as much for
 as long as they live, since their memory lies elsewhere."""
 
+MIN_RATIOS = 6
+"""Smallest number of ratios with an interval: the range of five holds the median too seldom."""
+
 MIN_ROUNDS = 12
-"""Smallest number of rounds for a verdict: six have to be independent, and some are alike."""
+"""Smallest number of rounds for a verdict: some of them are alike."""
 
 FASTER = "faster"
 SLOWER = "slower"
@@ -79,7 +82,8 @@ def compare(samples: Samples, ours: str, other: str, control: str | None) -> Com
 def interval(ratios: Sequence[float]) -> Interval:
     """The interval of the median that the order of the ratios gives, at `CONFIDENCE`.
 
-    It is open, from 0 to infinity, for fewer than six independent ratios.
+    It is from the smallest ratio to the largest for few independent ones, and open, from 0 to
+    infinity, for fewer than `MIN_RATIOS`.
 
     Args:
       ratios: of the rounds, in the order in which they were made.
@@ -92,8 +96,10 @@ def interval(ratios: Sequence[float]) -> Interval:
         if 2 * below / 2**independent > 1 - CONFIDENCE:
             break
         outside += 1
-    left_out = outside * count // independent if independent else 0
-    return (ordered[left_out - 1], ordered[count - left_out]) if left_out else (0.0, math.inf)
+    if count < MIN_RATIOS:
+        return 0.0, math.inf
+    left_out = max(1, outside * count // independent) if independent else 1
+    return ordered[left_out - 1], ordered[count - left_out]
 
 
 def _independent(ratios: Sequence[float]) -> int:

@@ -33,7 +33,11 @@ def test_rounds_that_are_alike_count_as_fewer():
     """Other work makes half of the rounds slower for one side: that is two rounds, not forty."""
     alternating = [1.0, 2.0] * 20
     assert verdict.interval(alternating) == (1.0, 2.0)
-    assert verdict.interval([1.0] * 20 + [2.0] * 20) == (0.0, math.inf)
+    assert verdict.interval([1.0] * 20 + [2.0] * 20) == (1.0, 2.0)
+    apart = [1.0 + 0.01 * i for i in range(40)]  # ever slower: one direction, no forty rounds
+    assert verdict.interval(apart) == (apart[0], apart[-1])
+    low, high = verdict.interval([apart[7 * i % 40] for i in range(40)])
+    assert apart[0] < low < high < apart[-1]
     equal = [1.5] * 40
     assert verdict.interval(equal) == (1.5, 1.5)
 
