@@ -130,7 +130,14 @@ def run(work: Work, against: Sequence[str], show: Show) -> Outcome:
                 raise MlirfuseError(f"{work.model}: ours does not run: {facts[name]['said']}")
         _leave_out_differing(work, Path(folder), ready, facts)
         load = os.getloadavg()[0]
-        samples = bursts(ready, facts, work.seconds, lambda done: show("rounds", done, MAX_ROUNDS))
+        samples = bursts(
+            ready,
+            facts,
+            work.seconds,
+            lambda done: show("rounds", done, MAX_ROUNDS),
+            time_of=min,
+            min_rounds=verdict.MIN_ROUNDS,
+        )
     return _judged(work, load, samples, facts)
 
 
