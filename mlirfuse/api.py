@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mlirfuse import targets
 from mlirfuse.compilation import Options, open_model, resolved
 from mlirfuse.core import Candidate, ImportFailedError, Report, UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.options.typed import SwitchArguments
 from mlirfuse.runtime.guards import Guard, check_policy
 from mlirfuse.runtime.module import FusedModule, load
 from mlirfuse.support.contained import LOG
@@ -41,7 +42,7 @@ def compile(
     timeout: float | None = None,
     dump_ir_dir: str | os.PathLike[str] | None = None,
     cuda_graph: bool = False,
-    **switches: Any,
+    **switches: Unpack[SwitchArguments],
 ) -> FusedModule:
     """Imports a model, fuses its operators and compiles it.
 
@@ -149,7 +150,7 @@ def fuse(
     *,
     target: str | Target = "cpu",
     options: Options = None,
-    **switches: Any,
+    **switches: Unpack[SwitchArguments],
 ) -> tuple[ir.Module, Report]:
     """Runs the passes on a module as it stands.
 
@@ -186,7 +187,7 @@ def candidates(
     *,
     target: str | Target = "cpu",
     options: Options = None,
-    **switches: Any,
+    **switches: Unpack[SwitchArguments],
 ) -> list[Candidate]:
     """Every fusion that was considered, taken or not, by rank: the most profitable first.
 

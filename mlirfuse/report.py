@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mlirfuse import report_html
 from mlirfuse.boundaries import Boundary
 from mlirfuse.errors import MlirfuseError
 from mlirfuse.final_kernels import FinalKernel
@@ -176,6 +178,33 @@ class Report:
     def counts(self) -> dict[str, int]:
         """Applied rewrites per pass, for passes that fired."""
         return {p.name: p.rewrites for p in self.passes if p.rewrites}
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks."""
+        return report_html.table("mlirfuse report", self.summary()) + self.details_html()
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Names and values of the most important facts."""
+        dispatches = (f"{n} {name}" for name, n in self.dispatches.items() if n is not None)
+        groups = sum(decision.made_group for decision in self.decisions)
+        refused = sum(not decision.taken for decision in self.decisions)
+        return [
+            ("target", self.target),
+            ("dispatches", ", ".join(dispatches) or "not compiled"),
+            ("groups", str(groups)),
+            ("candidates refused", str(refused)),
+        ]
+
+    def details_html(self) -> str:
+        """The rewrites by pass, the refusals by reason and the notes, folded."""
+        refused = collections.Counter(
+            decision.reason.code for decision in self.decisions if decision.reason is not None
+        )
+        return (
+            report_html.folded("rewrites by pass", report_html.counted(self.counts()))
+            + report_html.folded("refusals by reason", report_html.counted(refused))
+            + report_html.folded("notes", self.notes)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The versioned dictionary that `--decisions=FILE.json` writes."""

@@ -22,7 +22,7 @@ import mlirfuse
 from benchmarks.breadth.classes import draw
 from benchmarks.breadth.drawing import DTYPES, Program
 from benchmarks.gpu.worker import one_line
-from benchmarks.messages import without_folders
+from mlirfuse.benchmarking.messages import without_folders
 from mlirfuse.core import Reason
 
 TIMEOUT = 120.0

@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.breadth import report
 from benchmarks.breadth.classes import draw
-from benchmarks.messages import json_lines
+from mlirfuse.benchmarking.messages import json_lines
 from mlirfuse.core import MlirfuseError
 
 SILENCE = 150.0

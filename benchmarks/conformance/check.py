@@ -17,9 +17,9 @@ from typing import Any
 import mlirfuse
 from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Suite
-from benchmarks.messages import without_folders
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
+from mlirfuse.benchmarking.messages import without_folders
 from mlirfuse.core import ImportFailedError, MlirfuseError, Reason
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import arrays

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from benchmarks.cpu.rows import Row
-from benchmarks.messages import without_folders
 from benchmarks.models import Inputs, in_precision
+from mlirfuse.benchmarking.messages import without_folders
 
 _PLACE = re.compile(r"(Exception from|Check 'false' failed at) \S+:\d+:\s*")
 """Lines of OpenVINO's messages that only name its source files."""

@@ -22,8 +22,6 @@ import argparse
 import contextlib
 import logging
 import os
-import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -33,14 +31,14 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.cpu import record, report, rows, systems
-from benchmarks.cpu.process import Process, started
 from benchmarks.cpu.rows import Row
-from benchmarks.timing import Samples
 from mlirfuse import targets
+from mlirfuse.benchmarking.environment import environment
+from mlirfuse.benchmarking.process import Process, started
+from mlirfuse.benchmarking.rounds import bursts
+from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 from mlirfuse.targets.base import Target
-
-MIN_ROUNDS, MAX_ROUNDS = 5, 60
 
 _log = logging.getLogger("benchmarks")
 
@@ -172,7 +170,7 @@ class Measurement:
 
     def _export(self) -> dict[str, Any]:
         _log.info("%s: exporting", self.row.name)
-        with started({**self._request, "system": systems.EXPORT}, {}) as process:
+        with started(systems.WORKER, {**self._request, "system": systems.EXPORT}, {}) as process:
             found = process.line(self.patience)
             if found is None:
                 raise MlirfuseError(f"{self.row.name}: {process.end()}")
@@ -191,40 +189,14 @@ class Measurement:
         if from_onnx and "onnx_said" in exported:
             return None, {"said": exported["onnx_said"]}
         _log.info("%s: %s, %d threads", self.row.name, system, threads)
-        environment = self._environment | systems.environment(threads, self.target.arch)
+        variables = self._environment | environment(threads, self.target.arch)
         request = {**self._request, "system": system, "threads": threads}
-        process = processes.enter_context(started(request, environment))
+        process = processes.enter_context(started(systems.WORKER, request, variables))
         found = process.line(self.patience)
         if found is None:
             return None, {"said": process.end()}
         if "said" in found:
             process.end()
             return None, found
-        process.signal(signal.SIGSTOP)
+        process.stop()
         return process, found
-
-
-def bursts(ready: dict[str, Process], notes: dict[str, dict[str, Any]], seconds: float) -> Samples:
-    """Bursts of calls of all systems, in rounds that each start with another system.
-
-    Args:
-      ready: the processes; one that ends is left out, and its system's note says so.
-      notes: what is known of each system.
-      seconds: approximate time of all rounds.
-    """
-    found: dict[str, list[float]] = {system: [] for system in ready}
-    end, index = time.monotonic() + seconds, 0
-    while ready and index < MAX_ROUNDS and (index < MIN_ROUNDS or time.monotonic() < end):
-        names = list(ready)
-        start = index % len(names)
-        for system in names[start:] + names[:start]:
-            times = ready[system].burst()
-            if times is None:
-                notes[system] = {"said": ready.pop(system).end()}
-                del found[system]
-            else:
-                found[system].append(statistics.median(times))
-                shortest = 1e3 * min(times)
-                notes[system]["min_ms"] = min(shortest, notes[system].get("min_ms", shortest))
-        index += 1
-    return Samples(found)

@@ -13,7 +13,7 @@ from benchmarks import results
 from benchmarks.cpu import rows, systems
 from benchmarks.cpu.peers import versions
 from benchmarks.results import Results
-from benchmarks.timing import Samples
+from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.support.atomic_file import replacing
 
 FILE, PARTIAL_FILE = "cpu.json", "cpu.partial.json"

@@ -10,6 +10,7 @@ from benchmarks.cpu import record, systems
 from benchmarks.results import Row
 from benchmarks.suites.gpu import mean
 from benchmarks.tables import Table
+from mlirfuse.benchmarking.environment import limited_to_avx2
 
 GOAL, MIN_RATIO, GOAL_OVER_STOCK, GOAL_OWN_SHARE = 1.10, 0.85, 1.5, 0.15
 """Goals: the geometric mean over the best peer of each row, the minimum of any row, the geometric
@@ -123,7 +124,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _is_narrow(entry: Mapping[str, Any]) -> bool:
-    return systems.limited_to_avx2(entry["target"]) and "avx512f" in entry["instructions"]
+    return limited_to_avx2(entry["target"]) and "avx512f" in entry["instructions"]
 
 
 def _summary(entry: Mapping[str, Any]) -> str:

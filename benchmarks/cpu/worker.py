@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,22 +18,17 @@ from typing import Any
 
 import torch
 
-from benchmarks import timing
 from benchmarks.cpu import exported, peers, rows, systems
-from benchmarks.messages import without_folders
 from benchmarks.models import Inputs
+from mlirfuse.benchmarking.environment import limited_to_avx2
+from mlirfuse.benchmarking.messages import without_folders
+from mlirfuse.benchmarking.process import opened, serve
 from mlirfuse.core import MlirfuseError, Reason
-
-BURST_SECONDS = 0.05
-"""Approximate total time of the timed calls of a burst."""
 
 
 def main() -> int:
     """Prepares the system of the request, and calls it until standard input ends."""
-    # Compilers write to standard output, so JSON goes to a duplicate of it.
-    lines = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    request = json.loads(sys.stdin.readline())
+    lines, request = opened()
     row, folder = rows.find(request["row"]), Path(request["folder"])
     if request["system"] == systems.EXPORT:
         lines.write(json.dumps(exported.export(row, folder)) + "\n")
@@ -44,14 +38,11 @@ def main() -> int:
         try:
             call, about = prepare(request, row, inputs, folder)
             about["error"] = exported.error(peers.tensors(call()), expected)
-            calls = timing.warm(call, turn_seconds=BURST_SECONDS)
         except Exception as error:  # Systems fail with errors of any type.
             lines.write(json.dumps({"said": exported.said(error)}) + "\n")
             return 1
         del expected
-        lines.write(json.dumps(about) + "\n")
-        for _ in sys.stdin:
-            lines.write(json.dumps({"seconds": timing.turn_times(call, calls)}) + "\n")
+        serve(lines, about, call)
     return 0
 
 
@@ -69,7 +60,7 @@ def prepare(
     began = time.perf_counter()
     if system in systems.IREE:
         return _iree(system, row, inputs, request["target"], folder)
-    narrow = systems.limited_to_avx2(target.arch)
+    narrow = limited_to_avx2(target.arch)
     path = folder / exported.ONNX
     call = peers.make_call(system, row, inputs, path, request["threads"], narrow)
     call()

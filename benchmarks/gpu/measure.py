@@ -25,12 +25,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results, tables, timing
+from benchmarks import results, tables
 from benchmarks.gpu import rows
 from benchmarks.gpu.rows import Row
 from benchmarks.gpu.systems import COPY, NEEDED, OURS, PROGRAM, STOCK, SYSTEMS
-from benchmarks.messages import json_lines
 from benchmarks.suites import gpu
+from mlirfuse.benchmarking.messages import json_lines
+from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
 MINUTES = 9.0
@@ -348,11 +349,11 @@ def entered(
     }
     ours = next((system for system in OURS if system in correct), None)
     known = entry.details.setdefault("sides", {})
-    samples = timing.Samples(correct)
+    samples = Samples(correct)
     for system, fields in systems.items():
         note = {key: fields[key] for key in ("error", "said") if key in fields}
         if "seconds" in fields:
-            note["ms"] = timing.Samples({system: fields["seconds"]}).milliseconds(system)
+            note["ms"] = Samples({system: fields["seconds"]}).milliseconds(system)
             if system not in correct:
                 note["said"] = f"wrong: error {fields['error']:.1e} above {row.tolerance:.1e}"
         for key in ("kernels_s", "queued_s"):
@@ -367,7 +368,7 @@ def entered(
                 entry.peers[system] = samples.milliseconds(system)
                 entry.ratios[system] = dataclasses.asdict(samples.ratio(system, ours))
     if copy is not None:
-        entry.details["copy_ms"] = timing.Samples({COPY: copy}).milliseconds(COPY)
+        entry.details["copy_ms"] = Samples({COPY: copy}).milliseconds(COPY)
     entry.details.update(
         ours=ours,
         earlier=False,

@@ -15,6 +15,7 @@ from mlirfuse.builders import angles, channels_last, codegen_repairs
 from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
+from mlirfuse.support import stages
 from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
@@ -112,6 +113,7 @@ class Compiler:
         Raises:
           CompileFailedError: the compiler refused, died or ran out of time.
         """
+        stages.show("IREE's global optimization")
         if has_angles and self.target.name == "cpu":
             reduced = output.with_suffix(".angles")
             source = self._rewritten(source, reduced, "angles", angles.reduce_angles)
@@ -160,6 +162,7 @@ class Compiler:
         Raises:
           CompileFailedError: as for `normalize`.
         """
+        stages.show("IREE's code generation")
         if not fused and input_type is None and codegen_repairs.needed(self.target):
             source = self._rewritten(
                 source,

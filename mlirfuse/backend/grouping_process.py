@@ -31,7 +31,7 @@ from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
-from mlirfuse.support import temporary
+from mlirfuse.support import stages, temporary
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -62,6 +62,7 @@ def group(
     Raises:
       PassFailedError: a pass that is not ours ended its process.
     """
+    stages.show("fusing")
     foreign = () if observer is not None else _foreign(options)
     if not foreign:
         return grouping.group(

@@ -16,10 +16,10 @@ from pathlib import Path
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.core import CompileFailedError, MlirfuseError, Numerics, UsageError
 from mlirfuse.debug import compare
+from mlirfuse.debug.race import race
 from mlirfuse.runtime import isolated
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Called, Signature
-from mlirfuse.tuning.fused_vs_stock import race
 
 KINDS = ("compile", "crash", "numbers", "slower", "command")
 """Kinds of failure: code generation fails; the compiler or the program crashes; results differ from

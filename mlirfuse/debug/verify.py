@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mlirfuse.core import CompileFailedError, Decision, MlirfuseError, Report
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlirfuse.debug.compare import Difference
     from mlirfuse.debug.outline import OutlinedRewrite
     from mlirfuse.options import FusionOptions
+    from mlirfuse.options.typed import SwitchArguments
     from mlirfuse.pipelines.faults import Faults
     from mlirfuse.runtime.inputs import Array
     from mlirfuse.runtime.isolated import Signature
@@ -116,7 +117,7 @@ def verify(
     groups: bool = False,
     tolerance: float | None = None,
     timeout: float | None = None,
-    **switches: Any,
+    **switches: Unpack[SwitchArguments],
 ) -> Verification:
     """Compiles a model with and without fusion and compares the results.
 

@@ -15,6 +15,7 @@ from typing import Any
 from mlirfuse.core import ImportFailedError, UsageError
 from mlirfuse.frontends.containment import collected
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.support import stages
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import check_timeout
 
@@ -77,6 +78,7 @@ def import_model(
     check_timeout(timeout)
     if isinstance(model, ImportedModel):
         return model
+    stages.show("importing")
     with collected() as left_out:
         imported = _import(model, example_inputs, dynamic_shapes, function, attention, timeout)
     return dataclasses.replace(imported, left_out=left_out) if left_out else imported
@@ -91,10 +93,10 @@ def _import(
     timeout: float | None,
 ) -> ImportedModel:
     common: dict[str, Any] = {"function": function, "timeout": timeout}
-    if isinstance(model, str) and (found := _REFERENCE.fullmatch(model)):
+    if isinstance(model, str) and is_reference(model):
         if example_inputs is not None or dynamic_shapes is not None:
             raise UsageError(f"{model} returns its own example inputs; pass none")
-        returned = _call_reference(found["module"], found["name"])
+        returned = call_reference(model)
         return import_model(
             returned[0],
             returned[1],
@@ -111,9 +113,24 @@ def _import(
     return _import_object(model, example_inputs, dynamic_shapes, attention, common)
 
 
-def _call_reference(module_name: str, name: str) -> Sequence[Any]:
-    """Runs the user's function; modules in the working directory are found too."""
-    reference = f"{module_name}:{name}"
+def is_reference(model: str) -> bool:
+    """Whether a name has the form `package.module:function`."""
+    return _REFERENCE.fullmatch(model) is not None
+
+
+def call_reference(reference: str) -> Sequence[Any]:
+    """Runs the user's function; modules in the working directory are found too.
+
+    Args:
+      reference: `package.module:function`.
+
+    Returns:
+      The model, its example inputs and, in a third place, dynamic shapes if there are any.
+
+    Raises:
+      ImportFailedError: the function fails or returns something else.
+    """
+    module_name, _, name = reference.partition(":")
     folder = os.getcwd()
     sys.path.insert(0, folder)
     try:
@@ -135,7 +152,7 @@ def _call_reference(module_name: str, name: str) -> Sequence[Any]:
 
 
 def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> ImportedModel:
-    kind = _kind_of_file(path)
+    kind = kind_of_file(path)
     if kind == "onnx":
         _require("onnx", "onnx", f"importing {path}")
         from mlirfuse.frontends.onnx import import_file as import_onnx
@@ -156,8 +173,16 @@ def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> Impor
     return import_mlir(path, source=str(path), **common)
 
 
-def _kind_of_file(path: Path) -> str:
-    """The importer of a file, by its first bytes, then by its suffix, then by its text."""
+def kind_of_file(path: Path) -> str:
+    """The importer of a file, by its first bytes, then by its suffix, then by its text.
+
+    Returns:
+      `mlir`, `onnx`, `torch` or `jax`.
+
+    Raises:
+      UsageError: the file cannot be read, or is of another kind.
+      ImportFailedError: it is empty.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a directory; {_ACCEPTED} would be accepted")
     try:
@@ -215,38 +240,56 @@ def _import_object(
     model: Any, example_inputs: Any, dynamic_shapes: Any, attention: str, common: dict[str, Any]
 ) -> ImportedModel:
     """Imports an object of a framework; its framework is imported already."""
-    if type(model).__module__.startswith("iree.compiler"):
+    kind = kind_of_object(model, example_inputs)
+    if kind == "mlir":
         from mlirfuse.frontends.mlir import import_module as import_mlir
 
         return import_mlir(model, **common)
-    if torch := sys.modules.get("torch"):
+    if kind == "torch":
         from mlirfuse.frontends import torch as torch_importer
 
-        if isinstance(model, torch.export.ExportedProgram):
+        if isinstance(model, sys.modules["torch"].export.ExportedProgram):
             return torch_importer.import_program(model, attention=attention, **common)
-        if isinstance(model, torch.nn.Module) or (
-            callable(model) and _holds(example_inputs, torch.Tensor)
-        ):
-            return torch_importer.import_module(
-                model,
-                example_inputs,
-                dynamic_shapes=dynamic_shapes,
-                attention=attention,
-                **common,
-            )
-    if (jax_export := sys.modules.get("jax.export")) and isinstance(model, jax_export.Exported):
-        from mlirfuse.frontends.jax import import_exported
+        return torch_importer.import_module(
+            model,
+            example_inputs,
+            dynamic_shapes=dynamic_shapes,
+            attention=attention,
+            **common,
+        )
+    from mlirfuse.frontends import jax as jax_importer
 
-        return import_exported(model, **common)
+    if _is_jax_export(model):
+        return jax_importer.import_exported(model, **common)
+    return jax_importer.import_function(model, example_inputs, **common)
+
+
+def kind_of_object(model: Any, example_inputs: Any) -> str:
+    """The importer of an object: `mlir`, `torch` or `jax`.
+
+    Raises:
+      UsageError: it is of another type, or a function without JAX.
+    """
+    if type(model).__module__.startswith("iree.compiler"):
+        return "mlir"
+    if torch := sys.modules.get("torch"):
+        modules = torch.export.ExportedProgram, torch.nn.Module
+        if isinstance(model, modules) or (callable(model) and _holds(example_inputs, torch.Tensor)):
+            return "torch"
+    if _is_jax_export(model):
+        return "jax"
     if callable(model) and not isinstance(model, type):
         _require("jax", "jax", "importing a function")
-        from mlirfuse.frontends.jax import import_function
-
-        return import_function(model, example_inputs, **common)
+        return "jax"
     raise UsageError(
         f"a model cannot be of type {type(model).__name__}; a torch.nn.Module, an exported "
         f"program, a function, MLIR, {_ACCEPTED} would be accepted"
     )
+
+
+def _is_jax_export(model: Any) -> bool:
+    jax_export = sys.modules.get("jax.export")
+    return jax_export is not None and isinstance(model, jax_export.Exported)
 
 
 def _holds(tree: Any, kind: type) -> bool:

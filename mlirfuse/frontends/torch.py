@@ -54,7 +54,7 @@ def import_module(
     import torch
 
     if not isinstance(model, torch.nn.Module):
-        model = _as_module(model)
+        model = as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
     marks.restart()
@@ -148,7 +148,8 @@ def import_file(
     )
 
 
-def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
+def as_module(function: Callable[..., Any]) -> torch.nn.Module:
+    """A function of tensors as a module in evaluation mode."""
     import torch
 
     class FunctionModule(torch.nn.Module):  # type: ignore[misc]

@@ -24,6 +24,7 @@ from mlirfuse.kernels import build_server
 from mlirfuse.kernels.plan import ALIGNMENT, Kernel, Program
 from mlirfuse.support import temporary
 from mlirfuse.support.disk_cache import Cache
+from mlirfuse.support.stages import Counted
 from mlirfuse.targets.base import Target
 
 
@@ -106,6 +107,8 @@ CACHE_FORMAT = 1
 _built: collections.OrderedDict[tuple[Program, str], Future[Kernel]] = collections.OrderedDict()
 _lock = threading.Lock()
 
+_building = Counted("building kernels")
+
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
@@ -159,7 +162,9 @@ def _future(program: Program, arch: str) -> Future[Kernel]:
     with _lock:
         found = _built.get((program, arch))
         if found is None:
+            _building.begin()
             found = _pool().submit(_compiled, program, arch)
+            found.add_done_callback(_building.end)
             _built[program, arch] = found
             while len(_built) > MAX_KERNELS:
                 _built.popitem(last=False)

@@ -10,12 +10,13 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from mlirfuse.core import FusionPass, Kind, UsageError, nearest, normalized
 from mlirfuse.options import places, values
 from mlirfuse.options.places import Layer, flag
 from mlirfuse.options.selectors import Selector
+from mlirfuse.options.typed import SwitchArguments
 from mlirfuse.options.values import FEATURES, MATMUL_PRECISIONS, NUMERICS_LIMITS
 from mlirfuse.pipelines.presets import PRESETS
 
@@ -202,7 +203,9 @@ class FusionOptions:
                 )
 
     @classmethod
-    def resolve(cls, *, place: str = "arguments", **switches: Any) -> FusionOptions:
+    def resolve(
+        cls, *, place: str = "arguments", **switches: Unpack[SwitchArguments]
+    ) -> FusionOptions:
         """Reads every place in order and merges the layers.
 
         Args:
@@ -325,7 +328,7 @@ def switches() -> tuple[Switch, ...]:
 
 
 @contextlib.contextmanager
-def scoped(**switches: Any) -> Iterator[None]:
+def scoped(**switches: Unpack[SwitchArguments]) -> Iterator[None]:
     """Sets switches for everything compiled inside the `with` block, in this context only.
 
     Args:

@@ -34,7 +34,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines import mlir_passes, op_index
 from mlirfuse.pipelines.faults import REPEATED_LAYERS, Faults, attempt
-from mlirfuse.pipelines.ir_dump import IrDump
+from mlirfuse.pipelines.ir_dump import IrDump, Printing
 from mlirfuse.pipelines.mlir_passes import error_line
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.op_index import Function
@@ -61,6 +61,7 @@ def run(
     target: Target,
     options: FusionOptions,
     dump_dir: Path | None = None,
+    printing: Printing | None = None,
     listener: Listener | None = None,
     observer: Observer | None = None,
     faults: Faults | None = None,
@@ -74,6 +75,7 @@ def run(
       target: the machine that the module will be compiled for.
       options: every switch.
       dump_dir: existing directory for the IR before and after each pass that changed something.
+      printing: the IR around passes as text; None for none.
       listener: called after each pass.
       observer: called around each rewrite.
       faults: parts of our own code that are left out since they raised; kernels and the
@@ -95,11 +97,12 @@ def run(
         with module.context, _without_collection(), registry.scope(options.load_pass):
             try:
                 done = None
-                if dump_dir is None and observer is None:
+                if dump_dir is None and printing is None and observer is None:
                     done = run_on_representatives(module, target, options, listener, faults)
                 if done is not None:
                     return done
-                work = PipelineRun.of(module, target, options, dump_dir, observer, faults=faults)
+                dump = IrDump(dump_dir, printing)
+                work = PipelineRun.of(module, target, options, dump, observer, faults=faults)
                 return work.passes(listener, starting, checks_must_fuse=checks_must_fuse)
             except PassFailedError:
                 # Verification after each pass takes a tenth of all time, and names the pass.
@@ -210,7 +213,7 @@ class PipelineRun:
         module: ir.Module,
         target: Target,
         options: FusionOptions,
-        dump_dir: Path | None,
+        dump: IrDump | None,
         observer: Observer | None,
         *,
         faults: Faults | None = None,
@@ -230,7 +233,7 @@ class PipelineRun:
             marked = marks.any_in(module)
         must_fuse = MustFuse.of(module, options, marked=marked)
         state = RunState(target, options, report, must_fuse, marked, observer, faults)
-        return cls(clone(module), state, IrDump(dump_dir), checked)
+        return cls(clone(module), state, dump or IrDump(None), checked)
 
     def passes(
         self,
@@ -264,20 +267,18 @@ class PipelineRun:
         return self.module, report
 
     def _mlir_pass(self, item: PipelineItem) -> PassRun:
-        before = self.dump.text(self.module)
+        before = self.dump.before(item.pass_name, self.module)
         try:
             mlir_passes.run(item, self.module)
         finally:
             self.functions = None
             analysis_cache.invalidate_all()
-        after = self.dump.text(self.module)
-        if before != after:
-            self.dump.write(item.name, before, after)
+        self.dump.after(item.pass_name, self.module, before)
         return PassRun(str(item), True, None, 0.0)
 
     def _fusion_pass(self, fusion: FusionPass, item: PipelineItem) -> PassRun:
         refusal = self._off(fusion)
-        before = self.dump.text(self.module)
+        before = "" if refusal else self.dump.before(fusion.name, self.module)
         runner = PassRunner(self.state, fusion, pass_options(fusion, item), refusal)
         try:
             if self.functions is None:
@@ -301,7 +302,8 @@ class PipelineRun:
             # survives.
             if self.checked or PASSES.get(fusion.name) is not fusion:
                 self._verify(fusion.name)
-            self.dump.write(fusion.name, before, self.dump.text(self.module))
+        if refusal is None:
+            self.dump.after(fusion.name, self.module, before, changed=runner.rewrites > 0)
         return PassRun(fusion.name, refusal is None, runner.rewrites, 0.0)
 
     def _off(self, fusion: FusionPass) -> NoMatch | None:

@@ -53,6 +53,11 @@ class PipelineItem:
         """Whether it names an op and not a pass."""
         return self.children is not None
 
+    @property
+    def pass_name(self) -> str:
+        """Name of the pass, without the anchors around it."""
+        return self.children[0].pass_name if self.children else self.name
+
     def __str__(self) -> str:
         """The one spelling that `parse` reads back."""
         text = self.name

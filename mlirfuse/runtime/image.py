@@ -34,6 +34,20 @@ class Image:
         except ValueError as error:
             raise MlirfuseError(f"{path} is empty; expected a program, a .vmfb file") from error
 
+    @classmethod
+    def of(cls, data: bytes, path: Path) -> Image:
+        """The bytes of a program that is in no file.
+
+        Args:
+          data: the bytes.
+          path: name of the file that they are from, for messages.
+        """
+        made = cls.__new__(cls)
+        made.path, made.has_manifest = path, False
+        made.data = mmap.mmap(-1, len(data))  # aligned as a mapped file is
+        made.data.write(data)
+        return made
+
     def write(self, path: Path) -> None:
         """Writes the bytes to a file."""
         with path.open("wb") as file:

@@ -8,16 +8,20 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlirfuse.core import MlirfuseError, Report
-from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
+from mlirfuse.runtime import array_files
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.support import temporary
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import run_tool
+
+if TYPE_CHECKING:
+    from mlirfuse.runtime.image import Image
+    from mlirfuse.runtime.module import FusedModule
 
 _REQUEST = "request.json"
 _RESPONSE = "response.json"
@@ -99,7 +103,7 @@ def call_all(
             "calls": [
                 {
                     "signature": dataclasses.asdict(signature),
-                    "inputs": _write(folder, f"input{index}_", inputs),
+                    "inputs": array_files.write(folder, f"input{index}_", inputs),
                 }
                 for index, (signature, inputs) in enumerate(calls)
             ],
@@ -110,58 +114,52 @@ def call_all(
         run_tool(interpreter, arguments, stage="run", timeout=timeout)
         response = json.loads((folder / _RESPONSE).read_text(encoding="utf-8"))
         return [
-            Called(_read(folder, f"result{index}_", entry["results"]), entry["seconds"])
+            Called(array_files.read(folder, f"result{index}_", entry["results"]), entry["seconds"])
             for index, entry in enumerate(response)
         ]
 
 
-def _write(folder: Path, stem: str, arrays: Sequence[Array]) -> list[dict[str, Any]]:
-    """Stores arrays as bytes, since numpy's own format has no bf16."""
-    entries = []
-    for index, array in enumerate(arrays):
-        (folder / f"{stem}{index}").write_bytes(np.ascontiguousarray(array).tobytes())
-        entries.append({"shape": list(array.shape), "dtype": dtype_name(array)})
-    return entries
+def opened(image: Image, device: str, signature: dict[str, Any]) -> FusedModule:
+    """A function of a program, whose results are a tuple.
 
+    Args:
+      image: the program.
+      device: URI of iree-runtime's device.
+      signature: fields of the `Signature`, as JSON has them.
+    """
+    from mlirfuse.runtime.manifest import Manifest
+    from mlirfuse.runtime.module import FusedModule
 
-def _read(folder: Path, stem: str, entries: Sequence[dict[str, Any]]) -> list[Array]:
-    return [
-        np.frombuffer(
-            (folder / f"{stem}{index}").read_bytes(), numpy_dtype(entry["dtype"])
-        ).reshape(entry["shape"])
-        for index, entry in enumerate(entries)
-    ]
+    outputs = _specs(signature["outputs"])
+    manifest = Manifest(
+        device=device,
+        function=signature["function"],
+        inputs=_specs(signature["inputs"]),
+        outputs=outputs,
+        structure={"tuple": [{"leaf": i} for i in range(len(outputs))]},
+        source=image.path.name,
+        report=Report(target="unknown", iree="unknown", options={}),
+    )
+    return FusedModule(image, manifest)
 
 
 def _serve(folder: Path) -> None:
     from mlirfuse.runtime.image import Image
-    from mlirfuse.runtime.manifest import Manifest
-    from mlirfuse.runtime.module import FusedModule
 
     request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
     image = Image(Path(request["program"]))
     response = []
     for index, entry in enumerate(request["calls"]):
-        inputs = _read(folder, f"input{index}_", entry["inputs"])
+        inputs = array_files.read(folder, f"input{index}_", entry["inputs"])
         signature = entry["signature"]
-        outputs = _specs(signature["outputs"])
-        manifest = Manifest(
-            device=request["device"],
-            function=signature["function"],
-            inputs=_specs(signature["inputs"]),
-            outputs=outputs,
-            structure={"tuple": [{"leaf": i} for i in range(len(outputs))]},
-            source=Path(request["program"]).name,
-            report=Report(target="unknown", iree="unknown", options={}),
-        )
-        program = FusedModule(image, manifest)
+        program = opened(image, request["device"], signature)
         results = [np.array(r) for r in program(*inputs)]
         seconds = []
         for _ in range(request["repeat"]):
             began = time.perf_counter()
             program(*inputs)
             seconds.append(time.perf_counter() - began)
-        entries = _write(folder, f"result{index}_", results)
+        entries = array_files.write(folder, f"result{index}_", results)
         response.append({"results": entries, "seconds": seconds})
     (folder / _RESPONSE).write_text(json.dumps(response), encoding="utf-8")
 

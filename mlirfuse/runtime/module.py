@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.core import CallError, Report, UsageError, nearest
+from mlirfuse import report_html
+from mlirfuse.core import CallError, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime import arrays, pytree
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
+from mlirfuse.runtime.call_arguments import by_inputs, named
 from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.image import Image
@@ -23,13 +25,9 @@ from mlirfuse.runtime.parameters import Archives
 from mlirfuse.runtime.session import Session
 from mlirfuse.support.calling import bind
 from mlirfuse.support.contained import LOG, described, trace
-from mlirfuse.support.signature import TensorSpec
 
 if TYPE_CHECKING:
     from mlirfuse.profiling.result import Profile
-
-_MAX_ARGUMENTS_LISTED = 8
-"""Arguments listed in a message about their count."""
 
 _MAX_CHECKED_TYPES = 64
 """Pairs of element type and shape that are remembered as checked for each argument."""
@@ -152,9 +150,45 @@ class FusedModule:
             check_sizes(self._manifest.sizes, values, self.inputs, self.source)
         return values
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: the program's bytes, the manifest and the settings.
+
+        A restored program is one that was loaded from a file: it opens its device at the first
+        call, describes the model's containers as far as a file does, and has no model for the
+        guard.
+        """
+        policy = self._guard.policy if self._guard.policy == "off" else "error"
+        settings = {
+            "threads": self._threads,
+            "cuda_graph": self._cuda_graph,
+            "parameters": self._parameters,
+        }
+        data, path = bytes(self._image.data), self._image.path.name
+        entry = self._manifest.to_dict()
+        return _restored, (data, path, self._image.has_manifest, entry, policy, settings)
+
+    def __copy__(self) -> FusedModule:
+        """A program of its own with the same bytes, model and settings."""
+        return self._with(self._manifest, threads=self._threads, cuda_graph=self._cuda_graph)
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> FusedModule:
+        """As `copy.copy`: the bytes of a program never change."""
+        return self.__copy__()
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks."""
+        rows = [
+            ("inputs", ", ".join(map(named, self.inputs))),
+            ("results", ", ".join(map(str, self.outputs))),
+            ("device", self.device),
+            *self.report.summary(),
+        ]
+        title = f"FusedModule {self.source}"
+        return report_html.table(title, rows) + self.report.details_html()
+
     def __repr__(self) -> str:
         """Name, signature and target."""
-        inputs = ", ".join(map(_named, self.inputs))
+        inputs = ", ".join(map(named, self.inputs))
         outputs = ", ".join(map(str, self.outputs))
         return f"<FusedModule {self.source} for {self.report.target}: ({inputs}) -> ({outputs})>"
 
@@ -253,9 +287,23 @@ class FusedModule:
         Raises:
           UsageError: `cuda_graph` on another device than CUDA's, or an archive cannot be read.
         """
-        other = FusedModule(
+        manifest = dataclasses.replace(self._manifest, device=device)
+        other = self._with(manifest, threads=threads, cuda_graph=cuda_graph, parameters=parameters)
+        other._open()
+        return other
+
+    def _with(
+        self,
+        manifest: Manifest,
+        *,
+        cuda_graph: bool,
+        threads: int | None = None,
+        parameters: Archives | None = None,
+    ) -> FusedModule:
+        """The same program with other settings, not opened; None keeps the archives."""
+        return FusedModule(
             self._image,
-            dataclasses.replace(self._manifest, device=device),
+            manifest,
             flatten=self._flatten,
             unflatten=self._unflatten,
             threads=threads,
@@ -263,8 +311,6 @@ class FusedModule:
             cuda_graph=cuda_graph,
             parameters=self._parameters if parameters is None else parameters,
         )
-        other._open()
-        return other
 
     def _open(self) -> Session:
         """Loads the program on its device, once: at the first call, since a compiler needs none."""
@@ -301,36 +347,9 @@ class FusedModule:
             except CallError as error:
                 failure = error
         try:
-            return self._by_inputs(args, kwargs)
+            return by_inputs(args, kwargs, self.inputs, self.source)
         except CallError as error:
             raise failure or error from None
-
-    def _by_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The flat list of `inputs`, given by position or by name.
-
-        Raises:
-          CallError: it has another length, or another name.
-        """
-        flat = [*args]
-        if kwargs:
-            names = [spec.name for spec in self.inputs]
-            for name in kwargs:
-                if name not in names:
-                    raise CallError(
-                        f"{self.source}: no argument is called '{name}'"
-                        f"{nearest(name, filter(None, names))}"
-                    )
-                if names.index(name) < len(args):
-                    raise CallError(f"{self.source}: argument '{name}' is given twice")
-            flat += [kwargs[name] for name in names[len(args) :] if name in kwargs]
-        if len(flat) != len(self.inputs):
-            shown = ", ".join(map(_named, self.inputs[:_MAX_ARGUMENTS_LISTED]))
-            more = ", ..." if len(self.inputs) > _MAX_ARGUMENTS_LISTED else ""
-            raise CallError(
-                f"{self.source}: number of arguments is {len(flat)}; expected {len(self.inputs)}"
-                f" ({shown}{more})"
-            )
-        return flat
 
     def _argument_name(self, index: int) -> str:
         name = self.inputs[index].name or str(index)
@@ -343,8 +362,18 @@ def _as_sequence(out: Any) -> Sequence[Any]:
     return out if isinstance(out, tuple | list) else (out,)
 
 
-def _named(spec: TensorSpec) -> str:
-    return f"{spec.name}: {spec}" if spec.name else str(spec)
+def _restored(
+    data: bytes,
+    name: str,
+    has_manifest: bool,
+    entry: dict[str, Any],
+    policy: str,
+    settings: Mapping[str, Any],
+) -> FusedModule:
+    """The program of a pickle; see `FusedModule.__reduce__`."""
+    image = Image.of(data, Path(name))
+    image.has_manifest = has_manifest
+    return FusedModule(image, Manifest.from_dict(entry), guard=Guard(policy), **settings)
 
 
 def load(

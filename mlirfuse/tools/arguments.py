@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mlirfuse.core import UsageError, nearest, normalized
 from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
+from mlirfuse.tools.completion import complete
 from mlirfuse.tools.diagnostics import Finished, warn
 
 HELP_COLUMNS = 100
@@ -63,6 +64,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
           UsageError: an unknown switch, a missing or bad value.
         """
+        complete(self)
         actions = {normalized(s): (s, a) for s, a in self._option_string_actions.items()}
         words: list[str] = []
         for index, word in enumerate(argv):
@@ -217,19 +219,22 @@ def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
     return options
 
 
-def seconds(text: str) -> float:
-    """Reads a time limit.
+def seconds(switch: str) -> Callable[[str], float]:
+    """A reader of the value of a switch: seconds above zero.
 
-    Raises:
-      UsageError: it is not a positive number.
+    It raises `UsageError` for anything else.
     """
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"--timeout takes seconds above 0, not '{text}'")
-    return seconds
+
+    def read(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < float("inf"):
+            raise UsageError(f"{switch} takes seconds above 0, not '{text}'")
+        return found
+
+    return read
 
 
 def scoped(text: str) -> tuple[str, str]:

@@ -98,7 +98,7 @@ def parser() -> arguments.Parser:
     )
     group.add_argument(
         "--timeout",
-        type=arguments.seconds,
+        type=arguments.seconds("--timeout"),
         metavar="SECONDS",
         help="seconds that each step of the compiler and each call may take",
     )

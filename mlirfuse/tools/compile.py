@@ -15,6 +15,7 @@ from mlirfuse.support.atomic_file import replacing
 from mlirfuse.support.contained import described, trace
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required, warn
+from mlirfuse.tools.progress import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +63,7 @@ def parser() -> arguments.Parser:
     )
     group.add_argument(
         "--timeout",
-        type=arguments.seconds,
+        type=arguments.seconds("--timeout"),
         metavar="SECONDS",
         help="give up when one step of the compiler takes longer",
     )
@@ -105,7 +106,7 @@ def _work(argv: Sequence[str]) -> int:
         page = stack.enter_context(replacing(args.report)) if args.report else None
         decisions = stack.enter_context(replacing(args.decisions)) if args.decisions else None
         drawing = stack.enter_context(replacing(args.graph)) if args.graph else None
-        with _progress(f"compiling {args.model} for {args.target}"):
+        with shown(f"compiling {args.model} for {args.target}"):
             fused = _verified(args, options) if args.verify else _compile(args, options)
         fused.save(program)
         if decisions is not None:
@@ -127,7 +128,7 @@ def _work(argv: Sequence[str]) -> int:
     for name, times in fused.measured.items():
         print(
             f"{name}: fused {times['fused_ms']:.3f} ms, stock {times['stock_ms']:.3f} ms:"
-            f" kept {times['kept']}",
+            f" {times['verdict']}: kept {times['kept']}",
             file=sys.stderr,
         )
     with _rendering(options, "the explanation"):
@@ -231,15 +232,3 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         for note in found.report.notes:
             warn(PROG, note)
         return work.module(Image(work.program), found.report)
-
-
-@contextlib.contextmanager
-def _progress(text: str) -> Iterator[None]:
-    """Shows that work goes on, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield

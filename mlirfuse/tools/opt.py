@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.core import ImportFailedError, MlirfuseError, Report, UsageError
+from mlirfuse.core import ImportFailedError, MlirfuseError, Report, UsageError, nearest
 from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import answers, arguments, files, sections
 from mlirfuse.tools.diagnostics import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
     from mlirfuse.options import FusionOptions
+    from mlirfuse.pipelines.ir_dump import Printing
 
 PROG = "mlirfuse-opt"
 
@@ -40,6 +41,7 @@ _EXAMPLES = (
     "mlirfuse-opt model.mlir --explain -o fused.mlir",
     "mlirfuse-opt model.mlir --pipeline='rms_norm_fusion,cse' --target=cuda:sm_90",
     "mlirfuse-opt model.mlir --why=model.mlir:12:8,model.mlir:14:8",
+    "mlirfuse-opt --pass-pipeline='builtin.module(softmax_fusion,func.func(cse))' < model.mlir",
     "mlirfuse-opt --list-passes",
 )
 
@@ -47,12 +49,14 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} IN.mlir [-o OUT] [switches]",
+        f"{PROG} [IN.mlir] [-o OUT] [switches]",
         "Run fusion passes on linalg IR as it stands, and print the result.",
         _EXAMPLES,
     )
     group = made.add_argument_group("input and output")
-    group.add_argument("input", nargs="?", metavar="IN.mlir", help="text or bytecode; - for stdin")
+    group.add_argument(
+        "input", nargs="?", metavar="IN.mlir", help="text or bytecode; - for stdin, the default"
+    )
     group.add_argument("-o", "--output", metavar="OUT", help="file for the IR; - for stdout")
     arguments.add_target(group)
     group.add_argument("--emit-bytecode", action="store_true", help="write bytecode, not text")
@@ -70,15 +74,36 @@ def parser() -> arguments.Parser:
         help="compare errors with '// expected-error @+1 {{text}}' comments; IR only with -o",
     )
     arguments.add_switches(made)
+    made.add_argument(
+        "--pass-pipeline",
+        dest="pipeline",
+        metavar="PIPELINE",
+        help="mlir-opt's name of --pipeline, e.g. builtin.module(a,func.func(b)); our passes run on"
+        " all functions",
+    )
     arguments.add_reports(made)
     group = made.add_argument_group("inspection")
     arguments.add_list_passes(group)
     arguments.add_dump(group)
     group.add_argument(
         "--timing",
+        "--mlir-timing",
         action="store_true",
         help="print the time of parsing, each pass and writing, on stderr",
     )
+    for moment in ("before", "after"):
+        group.add_argument(
+            f"--mlir-print-ir-{moment}-all",
+            action="store_true",
+            help=f"print the IR {moment} each pass that is on, on stderr",
+        )
+        group.add_argument(
+            f"--mlir-print-ir-{moment}",
+            action="append",
+            default=[],
+            metavar="PASS,...",
+            help=f"print the IR {moment} these passes",
+        )
     arguments.add_general(made)
     return made
 
@@ -104,7 +129,10 @@ def _work(argv: Sequence[str]) -> int:
         raise UsageError(
             "--graph draws one module; give it without --split-input-file and --verify-diagnostics"
         )
-    name = required(args.input, "IN.mlir", PROG)
+    name = args.input
+    if name is None and not sys.stdin.isatty():
+        name = files.STANDARD
+    name = required(name, "IN.mlir", PROG)
     written = [("--output", args.output), ("--graph", args.graph)]
     files.keep_inputs([name, *options.load_pass], written, args.dump_ir_dir)
     silent = args.verify_diagnostics or answers.wants_stdout(args)
@@ -146,6 +174,7 @@ class _Opt:
         self.reports: list[Report] = []
         self.modules: list[ir.Module] = []
         self.seconds = {"parse": 0.0, "write": 0.0}
+        self.printing = _printing(args, options)
 
     def run(self) -> None:
         """Runs every section.
@@ -199,6 +228,7 @@ class _Opt:
                     target=target,
                     options=self.options,
                     dump_dir=dump,
+                    printing=self.printing,
                     listener=answers.log_pass if self.args.verbose else None,
                 )
                 for note in unmatched.warnings(module, report, self.options):
@@ -276,6 +306,35 @@ class _Opt:
             for done in report.passes:
                 passes[done.name] = passes.get(done.name, 0.0) + done.seconds
         return [("parse", self.seconds["parse"]), *passes.items(), ("write", self.seconds["write"])]
+
+
+def _printing(args: argparse.Namespace, options: FusionOptions) -> Printing | None:
+    """The texts that the command prints around passes.
+
+    Raises:
+      UsageError: a pass is not in the pipeline.
+    """
+    from mlirfuse.pipelines.ir_dump import ALL, Printing
+    from mlirfuse.pipelines.resolve import resolve
+    from mlirfuse.plugins import registry
+
+    with registry.scope(options.load_pass):
+        known = [item.pass_name for item in resolve(options.pipeline)]
+        chosen: dict[str, frozenset[str]] = {}
+        for moment in ("before", "after"):
+            given = getattr(args, f"mlir_print_ir_{moment}")
+            words = [word.strip() for text in given for word in text.split(",") if word.strip()]
+            names = {registry.find_pass(word) or word for word in words}
+            for name in sorted(names - {*known}):
+                raise UsageError(
+                    f"--mlir-print-ir-{moment}: no pass '{name}' in the pipeline"
+                    f"{nearest(name, known)}"
+                )
+            every = {ALL} if getattr(args, f"mlir_print_ir_{moment}_all") else set()
+            chosen[moment] = frozenset(names | every)
+    if not any(chosen.values()):
+        return None
+    return Printing(sys.stderr.write, **chosen)
 
 
 def _renamed(report: Report, name: str) -> Report:

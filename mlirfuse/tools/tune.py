@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from mlirfuse.targets.base import Target
 from mlirfuse.tools import arguments, files
 from mlirfuse.tools import compile as compiling
 from mlirfuse.tools.diagnostics import guard
+from mlirfuse.tools.progress import shown
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -125,7 +127,7 @@ def _work(argv: Sequence[str]) -> int:
     if args.measured is not None:
         return _keep(targets.parse(args.target), _jobs(Path(args.measured)), table)
     if args.calibrate:
-        _calibrate(args.target, args.device)
+        _calibrate(args.target, args.device, verbose=args.verbose)
     target = targets.parse(args.target)
     sys.stdout.write(f"{target}: {target.source}\n{_table(target)}")
     return 0
@@ -146,12 +148,23 @@ def _reset(target: Target) -> None:
         sys.stdout.write(f"{target} has its built-in kernel configurations again\n")
 
 
-def _say(verbose: bool) -> Callable[[str], None]:
-    def say(text: str) -> None:
-        if verbose or sys.stderr.isatty():
-            sys.stderr.write(f"{text}\n")
+@contextlib.contextmanager
+def _said(stage: str, *, lines: bool) -> Iterator[Callable[[str], None]]:
+    """Shows each message of a stage, which begins with its count: as a line, or on a terminal.
 
-    return say
+    Args:
+      stage: name of the stage.
+      lines: whether each message is a line of its own.
+    """
+    if lines:
+        yield lambda text: print(text, file=sys.stderr)
+        return
+    with shown(stage) as show:
+
+        def say(text: str) -> None:
+            show(f"{stage} {text}", 0, 0)
+
+        yield say
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,18 +201,20 @@ def _kernels(request: _Request, *, verbose: bool) -> int:
         raise UsageError(
             f"{kernel_configs.VARIABLE}=off leaves no place for configurations; unset it"
         )
-    say = _say(verbose)
     with temporary.folder("mlirfuse-tune-") as own, ir.Context():
         place = Path(folder or own)
         place.mkdir(parents=True, exist_ok=True)
-        count = kernel_search.build(_modules(request), target, place, say)
+        with _said("building", lines=verbose) as say:
+            count = kernel_search.build(_modules(request), target, place, say)
         if folder is not None:
             sys.stdout.write(f"{count} candidates in {place}; next: python {place}/measure.py\n")
             return 0
         try:
-            return _keep(target, kernel_timing.measured(place, say), request.table)
+            with _said("measuring", lines=verbose) as say:
+                jobs = kernel_timing.measured(place, say)
         except kernel_timing.DeviceError as error:
             raise MlirfuseError(f"cannot measure here: {error}; see --folder") from error
+        return _keep(target, jobs, request.table)
 
 
 def _modules(request: _Request) -> Iterator[ir.Module]:
@@ -265,17 +280,15 @@ def _fields(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _progress(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-
-
-def _calibrate(spec: str, device: str | None) -> None:
+def _calibrate(spec: str, device: str | None, *, verbose: bool) -> None:
     from mlirfuse.tuning import calibrate
 
     if rates.path() is None:
         raise UsageError(f"{rates.VARIABLE}=off leaves no place for measured rates; unset it")
     target = targets.parse(spec)
-    rates.store(target, calibrate.measure(target, device=device, log=_progress))
+    with _said("calibrating", lines=verbose or not sys.stderr.isatty()) as say:
+        measured = calibrate.measure(target, device=device, log=say)
+    rates.store(target, measured)
 
 
 def _table(target: Target) -> str:

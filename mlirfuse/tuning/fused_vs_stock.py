@@ -2,19 +2,20 @@
 
     mlirfuse-compile model.onnx -o model.vmfb --measure
 
-Functions that are slower with their fusions are compiled without them; the manifest has the times.
+Functions that are slower with their fusions, by more than the noise, are compiled without them; the
+manifest has the times.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.benchmarking import programs, verdict
+from mlirfuse.benchmarking.verdict import SLOWER, Comparison
 from mlirfuse.core import MlirfuseError, NoMatch, Reason, Report, UsageError
-from mlirfuse.runtime import isolated
 from mlirfuse.runtime.inputs import Array, random_inputs
 from mlirfuse.runtime.isolated import Signature
 
@@ -23,17 +24,11 @@ if TYPE_CHECKING:
     from mlirfuse.compilation import Compilation
     from mlirfuse.runtime.image import Image
 
-MIN_CALLS = 10
-"""Minimum number of timed calls in a process; the fastest counts."""
+SECONDS = 4.0
+"""Approximate time of the rounds of a function."""
 
-MIN_SECONDS = 0.05
-"""Minimum total time of the calls in a process: short programs are called more often."""
-
-MAX_CALLS = 2000
-"""Maximum number of timed calls in a process."""
-
-ROUNDS = 3
-"""Processes in which each program is timed, in turns."""
+CONTROL = "fused again"
+"""Another process of the fused program, which shows the noise."""
 
 FUSED = "fused"
 STOCK = "stock"
@@ -44,53 +39,77 @@ class Measured:
     """The times of one function.
 
     Attributes:
-      fused_ms: time of the fastest call with fusion, in milliseconds.
-      stock_ms: time of the fastest call without fusion, in milliseconds.
+      fused_ms: median time of a call with fusion, in milliseconds.
+      stock_ms: median time of a call without fusion, in milliseconds.
+      comparison: the fused program beside the other one.
+      rounds: number of rounds.
     """
 
     fused_ms: float
     stock_ms: float
+    comparison: Comparison
+    rounds: int
 
     @property
     def kept(self) -> str:
-        """The faster form, `fused` or `stock`."""
-        return FUSED if self.fused_ms <= self.stock_ms else STOCK
+        """The form to keep: `stock` where the fused one is slower outside the noise."""
+        return STOCK if self.comparison.verdict == SLOWER else FUSED
 
     def to_dict(self) -> dict[str, Any]:
         """The function's entry in the manifest."""
-        return {**dataclasses.asdict(self), "kept": self.kept}
+        return {
+            "fused_ms": round(self.fused_ms, 6),
+            "stock_ms": round(self.stock_ms, 6),
+            **self.comparison.to_dict(),
+            "noise": self.comparison.noise,
+            "rounds": self.rounds,
+            "kept": self.kept,
+        }
+
+    def __str__(self) -> str:
+        """Both times, and the interval of their ratio."""
+        low, high = self.comparison.interval
+        return (
+            f"{self.fused_ms:.3f} ms, stock IREE {self.stock_ms:.3f} ms: {low:.2f} to {high:.2f}"
+            " times as fast"
+        )
 
 
-def race(
-    programs: Sequence[Path], inputs: Sequence[Array], signature: Signature, compiler: Compiler
-) -> list[float]:
-    """Times of the fastest call of each program, in seconds; the programs take turns.
+def measure(
+    fused: Path,
+    stock: Path,
+    inputs: Sequence[Array],
+    signature: Signature,
+    compiler: Compiler,
+    seconds: float = SECONDS,
+) -> Measured:
+    """Times a function of two programs.
 
     Args:
-      programs: programs of the same signature.
+      fused: the program with fusion.
+      stock: the program without.
       inputs: arguments of the calls.
-      signature: the function that is called.
+      signature: the function.
       compiler: compiler of the programs, for its device and time limit.
+      seconds: approximate time of the rounds.
 
     Raises:
       CompileFailedError: in stage `run`: a program failed, crashed or ran out of time.
     """
-    fastest = [float("inf")] * len(programs)
-    repeat = MIN_CALLS
-    for _ in range(ROUNDS):
-        for index, program in enumerate(programs):
-            called = isolated.call(
-                program,
-                inputs,
-                signature=signature,
-                device=compiler.target.device,
-                timeout=compiler.timeout,
-                repeat=repeat,
-            )
-            fastest[index] = min(fastest[index], *called.seconds)
-        wanted = math.ceil(MIN_SECONDS / max(*fastest, MIN_SECONDS / MAX_CALLS))
-        repeat = max(MIN_CALLS, wanted)
-    return fastest
+    samples = programs.times(
+        {FUSED: fused, STOCK: stock, CONTROL: fused},
+        inputs,
+        signature,
+        device=compiler.target.device,
+        timeout=compiler.timeout,
+        seconds=seconds,
+    )
+    return Measured(
+        samples.milliseconds(FUSED),
+        samples.milliseconds(STOCK),
+        verdict.compare(samples, FUSED, STOCK, CONTROL),
+        len(samples.seconds[FUSED]),
+    )
 
 
 def build(
@@ -128,8 +147,7 @@ def build(
     for name, signature in _fused(compilation, report).items():
         given = inputs if name == compilation.imported.function else None
         values = list(given) if given is not None else random_inputs(signature.inputs, seed)
-        ours, theirs = race((compilation.program, stock), values, signature, compiler)
-        measured[name] = Measured(round(ours * 1e3, 6), round(theirs * 1e3, 6))
+        measured[name] = measure(compilation.program, stock, values, signature, compiler)
     slower = _slower(report, measured)
     if slower:
         fused.leave_unfused(slower)
@@ -174,6 +192,5 @@ def _slower(report: Report, measured: Mapping[str, Measured]) -> dict[str, NoMat
     for function in dict.fromkeys(d.function for d in report.decisions):
         times = measured.get(_public(function))
         if times is not None and times.kept == STOCK:
-            detail = f"measured {times.fused_ms:.3f} ms, stock IREE {times.stock_ms:.3f} ms"
-            found[function] = NoMatch(Reason.NOT_PROFITABLE, detail)
+            found[function] = NoMatch(Reason.NOT_PROFITABLE, f"measured {times}")
     return found

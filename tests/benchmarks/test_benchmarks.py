@@ -14,6 +14,7 @@ from benchmarks import models, page, profile, ranks, results, systems, tables, t
 from benchmarks.suites import SUITES, compile_time
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
+from mlirfuse.benchmarking.timing import TURN_SECONDS, Ratio, Samples
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
 
@@ -132,9 +133,9 @@ def test_ratio_is_right_while_the_machine_becomes_slower():
 
 
 def test_ratio_is_of_rounds_and_not_of_times():
-    samples = timing.Samples({"a": [1.0, 2.0, 10.0], "b": [2.0, 4.0, 2.0]})
+    samples = Samples({"a": [1.0, 2.0, 10.0], "b": [2.0, 4.0, 2.0]})
     assert samples.milliseconds("a") == samples.milliseconds("b")
-    assert samples.ratio("b", "a") == timing.Ratio(2.0, pytest.approx(1.1), 2.0)
+    assert samples.ratio("b", "a") == Ratio(2.0, pytest.approx(1.1), 2.0)
 
 
 def test_calls_do_not_count_until_they_become_no_faster():
@@ -156,13 +157,13 @@ def test_each_turn_starts_with_a_pause_and_each_round_with_another_side():
 
 def test_a_short_call_is_repeated_within_its_turn():
     machine = Machine()
-    machine.time({"a": machine.system("a", timing.TURN_SECONDS / 3.5)}, rounds=1)
+    machine.time({"a": machine.system("a", TURN_SECONDS / 3.5)}, rounds=1)
     assert " ".join(machine.log).split("pause ")[-1].split() == ["a"] * 5
 
 
 def test_one_round_has_a_ratio_too():
-    samples = timing.Samples({"a": [1.0], "b": [3.0]})
-    assert samples.ratio("b", "a") == timing.Ratio(3.0, 3.0, 3.0)
+    samples = Samples({"a": [1.0], "b": [3.0]})
+    assert samples.ratio("b", "a") == Ratio(3.0, 3.0, 3.0)
 
 
 def measured(**changes):

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import results, timing
+from benchmarks import results
 from benchmarks.cpu import exported, peers, record, report, rows, systems, vision, wrapped
-from benchmarks.cpu.process import started
+from mlirfuse.benchmarking.environment import environment
+from mlirfuse.benchmarking.process import started
+from mlirfuse.benchmarking.timing import Samples
 
 
 def test_rows_have_names_of_their_own():
@@ -45,7 +47,7 @@ def test_no_norm_is_the_identity():
 def folder(tmp_path_factory):
     pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'mlirfuse[bench]'")
     made = tmp_path_factory.mktemp("row")
-    with started(request(systems.EXPORT, made), {}) as process:
+    with started(systems.WORKER, request(systems.EXPORT, made), {}) as process:
         assert process.line(120) == {}
     return made
 
@@ -61,8 +63,8 @@ def request(system, folder):
 
 
 def test_a_system_in_a_process_of_its_own(folder):
-    environment = systems.environment(1, "host")
-    with started(request(systems.EAGER, folder), environment) as process:
+    variables = environment(1, "host")
+    with started(systems.WORKER, request(systems.EAGER, folder), variables) as process:
         ready = process.line(120)
         assert 0 < ready["error"] < 1e-5
         times = process.burst()
@@ -87,12 +89,12 @@ def state(process):
 def test_a_process_that_fails_says_why(folder, tmp_path):
     for name in (exported.INPUTS, exported.EXPECTED):
         shutil.copy(folder / name, tmp_path)
-    with started(request(systems.ONNX_RUNTIME, tmp_path), {}) as process:
+    with started(systems.WORKER, request(systems.ONNX_RUNTIME, tmp_path), {}) as process:
         assert "said" in process.line(120), "without the package or the model"
-    with started({"row": "none"}, {}) as process:
+    with started(systems.WORKER, {"row": "none"}, {}) as process:
         assert process.line(120) is None
         assert process.end() == "its process ended with 1"
-    with started(request(systems.EAGER, folder), {}) as process:
+    with started(systems.WORKER, request(systems.EAGER, folder), {}) as process:
         assert process.line(0.01) is None
         assert process.end() == "no answer in time"
 
@@ -115,9 +117,9 @@ def test_an_error_of_another_shape_or_without_a_number_is_infinite():
 
 
 def test_a_narrower_target_limits_the_peers():
-    assert "ONEDNN_MAX_CPU_ISA" not in systems.environment(2, "host")
-    assert "ONEDNN_MAX_CPU_ISA" not in systems.environment(2, "x86-64-v4")
-    limited = systems.environment(2, "x86-64-v3")
+    assert "ONEDNN_MAX_CPU_ISA" not in environment(2, "host")
+    assert "ONEDNN_MAX_CPU_ISA" not in environment(2, "x86-64-v4")
+    limited = environment(2, "x86-64-v3")
     assert limited["ATEN_CPU_CAPABILITY"] == "avx2"
     assert limited["OMP_NUM_THREADS"] == limited["MLIRFUSE_THREADS"] == "2"
 
@@ -129,7 +131,7 @@ def made(name="ResNet-18 f32", slow=2.0, date="2026-01-01", **changes):
         "eager": {"error": 1e-6},
         "onnxruntime": {"error": 1e-6},
     } | changes
-    samples = timing.Samples(
+    samples = Samples(
         {
             "ours": [1e-3, 2e-3],
             "stock": [3e-3, 6e-3],

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from helpers import planted
+from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.compilation import open_model
 from mlirfuse.core import CompileFailedError, MlirfuseError
-from mlirfuse.debug import oracle
+from mlirfuse.debug import oracle, race
 from mlirfuse.debug.bisect import Bisect
 from mlirfuse.debug.oracle import Failure
 from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import isolated
 from mlirfuse.tools.bisect import main as bisect_main
 
 STAGES = 4
@@ -199,6 +201,28 @@ def test_the_script_shows_the_failure_with_the_tools_alone(name, kind):
     script.write_text(script.read_text().replace(f"reduction_{name}_fusion", planted.GROUPS))
     code, output = run("found/reproduce.sh")
     assert code == 1, output
+
+
+def test_a_short_program_is_called_more_often(monkeypatch):
+    calls = []
+    seconds = {"long": 1.0, "short": 1e-3, "none": 0.0}
+
+    def call(program, inputs, *, repeat, **_):
+        calls.append(repeat)
+        return isolated.Called([], [seconds[program]] * repeat)
+
+    monkeypatch.setattr(isolated, "call", call)
+    compiler = Compiler(targets.parse("cpu"), FusionOptions())
+
+    def repeats(*programs):
+        calls.clear()
+        assert race.race(programs, [], None, compiler) == [seconds[p] for p in programs]
+        return calls[::2]
+
+    assert repeats("short", "long") == [race.MIN_CALLS] * race.ROUNDS
+    enough = round(race.MIN_SECONDS / 1e-3)
+    assert repeats("short", "none") == [race.MIN_CALLS, enough, enough]
+    assert repeats("none", "none") == [race.MIN_CALLS, *[race.MAX_CALLS] * 2]
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from mlirfuse.patterns import PASSES
 REPOSITORY = "https://github.com/mlirfuse/mlirfuse"
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-TOOLS = (
-    *("mlirfuse-opt", "mlirfuse-compile", "mlirfuse-run", "mlirfuse-bisect", "mlirfuse-tune"),
-    "mlirfuse-profile",
+TOOLS = tuple(
+    f"mlirfuse-{name}" for name in ("opt", "compile", "run", "bench", "bisect", "tune", "profile")
 )
 
 

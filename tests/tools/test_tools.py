@@ -1,6 +1,7 @@
 """The command lines: arguments, exit codes, one-line errors, whole outputs or none."""
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -143,6 +144,81 @@ def test_stdin_and_bytecode(capsysbinary, monkeypatch):
     assert capsysbinary.readouterr().out == from_bytecode
 
 
+def test_stdin_is_the_default_unless_it_is_a_terminal(capsys, monkeypatch):
+    assert opt(["rms.mlir"]) == 0
+    named = capsys.readouterr().out
+    with Path("rms.mlir").open() as text:
+        monkeypatch.setattr("sys.stdin", text)
+        assert opt([]) == 0
+        assert capsys.readouterr().out == named
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert opt([]) == 2
+    assert "IN.mlir is missing; see mlirfuse-opt --help" in one_error(capsys)
+
+
+PIPELINE = "builtin.module(func.func(cse,rms_norm_fusion),util.func(canonicalize))"
+
+
+def test_a_pipeline_in_the_spelling_of_mlir_opt(capsys):
+    assert opt(["rms.mlir", f"--pass-pipeline={PIPELINE}", "-v", "--mlir-timing"]) == 0
+    captured = capsys.readouterr()
+    assert 'mlirfuse.pass = "rms_norm_fusion"' in captured.out
+    parts = re.findall(r"\d%  (\S+)$", captured.err, re.M)
+    assert parts == [
+        *("parse", "func.func(cse)", "rms_norm_fusion", "util.func(canonicalize)"),
+        *("write", "total"),
+    ]
+
+
+def printed(err):
+    return re.findall(r"^// -----// IR Dump (\w+ \S+) //----- //$", err, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--mlir-print-ir-after-all"],
+            ["After cse", "After rms_norm_fusion", "After canonicalize"],
+        ),
+        (["--mlir-print-ir-before=canonicalize,cse"], ["Before cse", "Before canonicalize"]),
+        (
+            ["--mlir-print-ir-before-all", "--mlir-print-ir-after=rms-norm-fusion"],
+            [
+                "Before cse",
+                "Before rms_norm_fusion",
+                "After rms_norm_fusion",
+                "Before canonicalize",
+            ],
+        ),
+        (
+            ["--mlir-print-ir-after-all", "--disable-pass=rms_norm_fusion"],
+            ["After cse", "After canonicalize"],
+        ),
+        ([], []),
+    ],
+)
+def test_ir_around_passes_is_printed(words, expected, capsys):
+    assert opt(["rms.mlir", f"--pass-pipeline={PIPELINE}", *words]) == 0
+    captured = capsys.readouterr()
+    assert printed(captured.err) == expected
+    assert "IR Dump" not in captured.out
+    if "After rms_norm_fusion" in expected:
+        before, _, after = captured.err.partition("After rms_norm_fusion //")
+        assert "flow.dispatch.region" in after
+        assert "flow.dispatch.region" not in before
+
+
+def test_passes_whose_ir_is_printed_run_on_all_layers(monkeypatch):
+    def fails(*_):
+        pytest.fail("a run on representatives prints nothing")
+
+    monkeypatch.setattr("mlirfuse.pipelines.engine.run_on_representatives", fails)
+    assert opt(["rms.mlir", "--mlir-print-ir-after=rms_norm_fusion"]) == 0
+
+
 def test_locations_are_printed_on_request(capsys):
     assert opt(["rms.mlir", "--pipeline=none", "--mlir-print-debuginfo"]) == 0
     assert 'loc("rms.mlir":' in capsys.readouterr().out
@@ -213,7 +289,7 @@ def test_list_passes_imports_no_framework():
 # Help.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bisect", "tune", "profile"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "bisect", "tune", "profile"])
 def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -227,7 +303,7 @@ def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     assert text.count("\n\n") >= 4
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "bisect", "profile"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "bench", "bisect", "profile"])
 def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit):
@@ -239,7 +315,7 @@ def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
         assert "".join(text.split()) in shown
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "profile"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "profile"])
 def test_version(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -254,7 +330,6 @@ def test_version(tool, capsys):
 @pytest.mark.parametrize(
     ("argv", "fragment"),
     [
-        ([], "IN.mlir is missing"),
         (["absent.mlir"], "cannot read absent.mlir: No such file or directory"),
         (["."], "cannot read .: Is a directory"),
         (["rms.mlir", "--target=gpu"], "'gpu'"),
@@ -266,6 +341,9 @@ def test_version(tool, capsys):
         (["rms.mlir", "--explain=json", "--candidates=json"], "both want stdout"),
         (["rms.mlir", "--why=rms.mlir:9"], "--why takes two locations"),
         (["rms.mlir", "--fusion-limit=-1"], "--fusion-limit: takes a number"),
+        (["rms.mlir", "--mlir-print-ir-after=rms_norm"], "did you mean 'rms_norm_fusion'?"),
+        (["rms.mlir", "--mlir-print-ir-before=cse"], "no pass 'cse' in the pipeline"),
+        (["rms.mlir", "--pass-pipeline=builtin.module(cse"], "expected"),
         (["rms.mlir", "--must-fuse=a:1,b:2"], "--must-fuse names a:1, and no op"),
         (["rms.mlir", "--must-fuse=a:1,b:2", "--never-fuse=a:1"], "both name a:1"),
         (["rms.mlir", "--enable-feature=guards"], "unknown feature 'guards'; did you mean"),

@@ -515,6 +515,9 @@ func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
         ("builtin.module(func.func(cse)),toy_fusion", 1),
         ("util.func(cse),toy_fusion", 2),
         ("toy_fusion,cse", 2),
+        # As mlir-opt spells it: our pass runs on all functions, those of MLIR under their anchors.
+        ("builtin.module(func.func(cse,toy_fusion))", 1),
+        ("builtin.module(util.func(cse,toy_fusion,canonicalize),cse)", 2),
         ("canonicalize,cse,toy_fusion{least=2}", 1),
     ],
 )
@@ -523,9 +526,10 @@ def test_passes_of_mlir_run_between_ours(pipeline, fused):
     assert report.counts() == {"toy_fusion": fused}
     foreign = [p for p in report.passes if p.name != "toy_fusion"]
     assert all(p.enabled and p.rewrites is None for p in foreign)
-    assert ",".join(p.name for p in report.passes) == re.sub(
-        r"(toy_fusion)\{.*?\}", r"\1", pipeline
-    )
+    ran = [re.sub(r"^.*\((.*)\)$", r"\1", p.name) for p in report.passes]
+    assert ran == re.findall(r"[\w-]+(?=[,){]|$)(?!=)", re.sub(r"\{.*?\}", "", pipeline))
+    anchors = {p.name.partition("(")[0] for p in report.passes if "(" in p.name}
+    assert anchors == set(re.findall(r"\w+\.func", pipeline))
 
 
 @pytest.mark.parametrize(

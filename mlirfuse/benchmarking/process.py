@@ -9,30 +9,41 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TextIO
 
-from benchmarks.messages import json_lines
+from mlirfuse.benchmarking.messages import json_lines
+from mlirfuse.benchmarking.timing import turn_times, warm
 from mlirfuse.support import watchdog
+
+BURST_SECONDS = 0.05
+"""Approximate total time of the timed calls of a burst."""
 
 BURST_PATIENCE = 120.0
 """Seconds after which a burst of calls counts as hung."""
-
 
 ENDING_SECONDS = 5.0
 """Seconds that a process takes to end after its last line."""
 
 
 class Process:
-    """A process of `worker`, in a process group that is stopped between bursts.
+    """A process of a worker, in a process group that is stopped between bursts.
 
     Threads of the systems wait for each other by spinning; a stopped process takes no core from
     the system whose turn it is.
+
+    Args:
+      worker: name of the module that runs as the process. It reads the request from standard
+        input, writes a line of JSON once its system is ready, and calls `serve`.
+      request: its first line of input, as JSON.
+      environment: its variables beside those of this process.
     """
 
-    def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, worker: str, request: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.cpu.worker"],
+            [sys.executable, "-m", worker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -63,8 +74,12 @@ class Process:
         self.signal(signal.SIGCONT)
         self._send("")
         found = self.line(BURST_PATIENCE)
+        self.stop()
+        return None if found is None else list(found["seconds"])
+
+    def stop(self) -> None:
+        """Stops the process until its next burst."""
         self.signal(signal.SIGSTOP)
-        return None if found is None else found["seconds"]
 
     def signal(self, number: int) -> None:
         """Sends a signal to the process and those that it started."""
@@ -97,11 +112,40 @@ class Process:
 
 
 @contextlib.contextmanager
-def started(request: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[Process]:
-    """A process that ends with the block, and with this process however it ends."""
-    process = Process(request, environment)
+def started(
+    worker: str, request: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Process]:
+    """A process that ends with the block, and with this process however it ends.
+
+    Arguments are those of `Process`.
+    """
+    process = Process(worker, request, environment)
     with watchdog.watched(process.group):
         try:
             yield process
         finally:
             process.close()
+
+
+def opened() -> tuple[TextIO, dict[str, Any]]:
+    """In a worker: the stream for its lines of JSON, and the request.
+
+    Compilers write to standard output, so the lines go to a duplicate of it.
+    """
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return lines, json.loads(sys.stdin.readline())
+
+
+def serve(lines: TextIO, about: Mapping[str, Any], call: Callable[[], object]) -> None:
+    """In a worker: warms the call up, says that it is ready, and answers each line with a burst.
+
+    Args:
+      lines: stream for lines of JSON.
+      about: facts about the system, for the first line.
+      call: a call that returns when its work is done.
+    """
+    calls = warm(call, turn_seconds=BURST_SECONDS)
+    lines.write(json.dumps(about) + "\n")
+    for _ in sys.stdin:
+        lines.write(json.dumps({"seconds": turn_times(call, calls)}) + "\n")

@@ -1,0 +1,1 @@
+"""Times of several programs: processes that take turns, and verdicts about the ratios."""

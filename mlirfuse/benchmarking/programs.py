@@ -1,0 +1,109 @@
+"""Times of one function of several programs, each in a process of its own.
+
+As a process, `python -m mlirfuse.benchmarking.programs` calls a function of a program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlirfuse.benchmarking import verdict
+from mlirfuse.benchmarking.process import Process, opened, serve, started
+from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
+from mlirfuse.benchmarking.timing import Samples
+from mlirfuse.core import CompileFailedError, MlirfuseError
+from mlirfuse.runtime import array_files, isolated
+from mlirfuse.runtime.inputs import Array
+from mlirfuse.runtime.isolated import Signature
+from mlirfuse.support import stages, temporary
+
+MODULE = "mlirfuse.benchmarking.programs"
+
+PATIENCE_SECONDS = 600.0
+"""Seconds that the first calls of a program may take where no limit is given."""
+
+INPUT = "input"
+
+
+def times(
+    programs: Mapping[str, Path],
+    inputs: Sequence[Array],
+    signature: Signature,
+    *,
+    device: str,
+    timeout: float | None,
+    seconds: float,
+) -> Samples:
+    """Times of a function in interleaved rounds.
+
+    Args:
+      programs: name -> a `.vmfb` that has the function.
+      inputs: arguments of the calls.
+      signature: the function.
+      device: URI of iree-runtime's device.
+      timeout: seconds for the first calls of a program; None for `PATIENCE_SECONDS`.
+      seconds: approximate time of all rounds.
+
+    Raises:
+      CompileFailedError: in stage `run`: a program failed, crashed or ran out of time.
+    """
+    with temporary.folder("mlirfuse-") as name, contextlib.ExitStack() as processes:
+        request = {
+            "device": device,
+            "folder": str(name),
+            "signature": dataclasses.asdict(signature),
+            "inputs": array_files.write(Path(name), INPUT, inputs),
+        }
+        ready: dict[str, Process] = {}
+        notes: dict[str, dict[str, Any]] = {key: {} for key in programs}
+        for key, program in programs.items():
+            given = {**request, "program": str(program.resolve())}
+            process = processes.enter_context(started(MODULE, given, {}))
+            found = process.line(timeout or PATIENCE_SECONDS)
+            if found is None or "said" in found:
+                raise _failure(program, process.end() if found is None else found["said"])
+            process.stop()
+            ready[key] = process
+        samples = bursts(
+            ready,
+            notes,
+            seconds,
+            lambda done: stages.show("measuring: round", done, MAX_ROUNDS),
+            time_of=min,
+            min_rounds=verdict.MIN_ROUNDS,
+        )
+        for key, program in programs.items():
+            if "said" in notes[key]:
+                raise _failure(program, notes[key]["said"])
+        return samples
+
+
+def _failure(program: Path, reason: str) -> CompileFailedError:
+    return CompileFailedError(f"{program.name}: calling it failed: {reason}", stage="run")
+
+
+def main() -> int:
+    """Entry point of a process: calls a function until standard input ends."""
+    from mlirfuse.runtime.image import Image
+
+    lines, request = opened()
+    inputs = array_files.read(Path(request["folder"]), INPUT, request["inputs"])
+    try:
+        image = Image(Path(request["program"]))
+        program = isolated.opened(image, request["device"], request["signature"])
+        serve(lines, {}, functools.partial(program, *inputs))
+    except MlirfuseError as error:
+        lines.write(json.dumps({"said": str(error)}) + "\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
