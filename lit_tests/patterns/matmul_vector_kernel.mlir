@@ -1,6 +1,8 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --disable-feature=kernels --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:znver4 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel | FileCheck %s --check-prefix=VNNI
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:neoverse-v1 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=ARM
 // OFF-NOT: hal.executable.source
 
 // A group of another pass: the constant operand is packed by tiles of channels, padded with zeros.
@@ -165,4 +167,88 @@ func.func @no_kernel_in_a_batch(%x: tensor<2x64x16xf32>, %w: tensor<2x16x24xf32>
     flow.return %c : tensor<2x64x24xf32>
   }
   return %y : tensor<2x64x24xf32>
+}
+
+// -----
+
+// Products of bytes: AVX2 multiplies pairs of i16; the accumulators are of i32.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[W:.*]] = arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: %[[X:.*]] = arith.extui {{.*}} : vector<2xi8> to vector<2xi16>
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"({{.*}}) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>
+// CHECK: arith.sitofp {{.*}} : vector<8xi32> to vector<8xf32>
+// CHECK-LABEL: @bytes_with_a_scale
+// CHECK: %[[P:.*]] = util.global.load immutable @packed_filter
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%arg0, %[[P]], %arg1) : (tensor<7x29xi8>, tensor<1200xi8>, tensor<40xf32>) -> tensor<7x40xf32>
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+#n = affine_map<(m, n) -> (n)>
+func.func @bytes_with_a_scale(%a: tensor<7x29xi8>, %s: tensor<40xf32>) -> tensor<7x40xf32> {
+  %b = arith.constant dense<2> : tensor<29x40xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<7x40xi32>
+  %g = tensor.empty() : tensor<7x40xf32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<7x40xi32>) -> tensor<7x40xi32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<7x29xi8>, tensor<29x40xi8>) outs(%f : tensor<7x40xi32>) {
+  ^bb0(%i: i8, %j: i8, %o: i32):
+    %p = arith.extui %i : i8 to i32
+    %q = arith.extsi %j : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %t = arith.addi %o, %m : i32
+    linalg.yield %t : i32
+  } -> tensor<7x40xi32>
+  %y = linalg.generic {indexing_maps = [#id, #n, #id], iterator_types = ["parallel", "parallel"]} ins(%c, %s : tensor<7x40xi32>, tensor<40xf32>) outs(%g : tensor<7x40xf32>) {
+  ^bb0(%i: i32, %j: f32, %o: f32):
+    %p = arith.sitofp %i : i32 to f32
+    %t = arith.mulf %p, %j : f32
+    linalg.yield %t : f32
+  } -> tensor<7x40xf32>
+  return %y : tensor<7x40xf32>
+}
+
+// -----
+
+// VNNI multiplies unsigned bytes of the image: signed ones are shifted, and the accumulators start
+// from 128 times the sums of the filter's columns.
+// VNNI-LABEL: hal.executable.source private @vector_kernel_
+// VNNI: arith.subi {{.*}} : vector<16xi32>
+// VNNI: arith.xori {{.*}} : vector<16xi32>
+// VNNI: llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"({{.*}}) : (vector<16xi32>, vector<64xi8>, vector<64xi8>) -> vector<16xi32>
+// VNNI-LABEL: @signed_bytes
+// VNNI-DAG: %[[P:.*]] = util.global.load immutable @packed_filter
+// VNNI-DAG: %[[S:.*]] = util.global.load immutable @filter_sums
+// VNNI: flow.dispatch @vector_kernel_{{.*}}(%arg0, %[[P]], %[[S]])
+func.func @signed_bytes(%a: tensor<7x32xi8>) -> tensor<7x48xi32> {
+  %b = arith.constant dense<2> : tensor<32x48xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<7x48xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<7x48xi32>) -> tensor<7x48xi32>
+  %c = linalg.matmul ins(%a, %b : tensor<7x32xi8>, tensor<32x48xi8>) outs(%f : tensor<7x48xi32>) -> tensor<7x48xi32>
+  return %c : tensor<7x48xi32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_kernel_accumulators_of_i16
+// CHECK-NOT: flow.dispatch @
+func.func @no_kernel_accumulators_of_i16(%a: tensor<64x32xi8>, %b: tensor<32x48xi8>, %s: tensor<64x48xi16>) -> tensor<64x48xi16> {
+  %c = linalg.matmul ins(%a, %b : tensor<64x32xi8>, tensor<32x48xi8>) outs(%s : tensor<64x48xi16>) -> tensor<64x48xi16>
+  return %c : tensor<64x48xi16>
+}
+
+// -----
+
+// IREE's microkernels have `smmla`, twice as wide as `sdot`.
+// CHECK-LABEL: @no_kernel_matrix_instructions
+// ARM-LABEL: @no_kernel_matrix_instructions
+// ARM: matmul_vector_kernel
+// ARM-NEXT: IREE's microkernels have matrix instructions of i8
+func.func @no_kernel_matrix_instructions(%a: tensor<40x32xi8>, %b: tensor<32x48xi8>, %s: tensor<40x48xi32>) -> tensor<40x48xi32> {
+  %y = flow.dispatch.region -> (tensor<40x48xi32>) {
+    %c = linalg.matmul ins(%a, %b : tensor<40x32xi8>, tensor<32x48xi8>) outs(%s : tensor<40x48xi32>) -> tensor<40x48xi32>
+    flow.return %c : tensor<40x48xi32>
+  }
+  return %y : tensor<40x48xi32>
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mlirfuse.builders import angles
 from mlirfuse.core import CompileFailedError, ImportFailedError, MlirfuseError
 from mlirfuse.frontends.arguments import keep_arguments
+from mlirfuse.frontends.byte_products import narrow_products
 from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.destinations import separate_destinations
 from mlirfuse.frontends.entry_point import read_signature
@@ -131,7 +132,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
     """
     repairs: list[Callable[[ir.Module], bool]] = []
     if input_type in ("torch", "onnx"):
-        repairs += [propagate_nan, widen_conversions]
+        repairs += [propagate_nan, widen_conversions, narrow_products]
     if frontend != "mlir":
         repairs += [split_index_reductions]
     repairs += [separate_destinations]

@@ -6,10 +6,11 @@
     %y = flow.dispatch @vector_kernel::@matmul(%a, %p, ...)
 
 Root: the region, whichever pass formed it, or the contraction alone. One contraction of f16, bf16
-or f32 with f32 accumulators, without a batch, of any static M, N and K and any order of their
-dimensions. The packed operand is the constant one; of two computed ones the second, in each call,
-where it pays for the rows of the first. Any elementwise epilogue, several results.
-Numerics: reassociating (accumulation in blocks).
+or f32 with f32 accumulators, or of i8 with i32 ones, without a batch, of any static M, N and K and
+any order of their dimensions. The packed operand is the constant one; of two computed ones the
+second, in each call, where it pays for the rows of the first. Any elementwise epilogue, several
+results.
+Numerics: reassociating (accumulation in blocks); integers exact.
 Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 """
 
@@ -21,7 +22,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.reshape_builder import form_unmerged_region
 from mlirfuse.core import Match, NoMatch, PassContext
-from mlirfuse.kernels.vector import convolution, passes
+from mlirfuse.kernels.vector import convolution, passes, products
 from mlirfuse.kernels.vector.roles import classify_contraction
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions, epilogues
@@ -36,6 +37,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if ops.in_region(root) or not ops.is_contraction(root):
         return None
     if not convolution.takes(root, classify_contraction):
+        return None
+    if products.is_left_to_iree(root, ctx.target.cpu):
         return None
     return Match(root, tuple(epilogues.with_epilogue(root, ctx.target.max_operands)))
 

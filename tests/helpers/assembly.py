@@ -7,7 +7,7 @@ from collections import Counter
 import mlirfuse
 from mlirfuse import targets
 
-_INSTRUCTION = re.compile(r"^\s+([a-z][a-z0-9.]*)(?:\s+(.*))?$")
+_INSTRUCTION = re.compile(r"^\s+(?:\{vex\}\s+)?([a-z][a-z0-9.]*)(?:\s+(.*))?$")
 
 
 def compiled(model, inputs, spec, folder, **switches):

@@ -97,23 +97,36 @@ class Analysis:
         return max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
 
 
-def is_supported(op: ir.Operation, classify: Classify = convolution_loops.classify) -> bool:
+Takes = Callable[[ir.Operation], bool]
+"""Whether a convolution has element types that kernels have beyond those of `ELEMENT_TYPES`."""
+
+
+def _no_others(op: ir.Operation) -> bool:
+    return False
+
+
+def is_supported(
+    op: ir.Operation, classify: Classify = convolution_loops.classify, takes: Takes = _no_others
+) -> bool:
     """Whether an op alone is a convolution with element types and loops that kernels have."""
     found = classify(op)
-    if not isinstance(found, ConvolutionLoops) or _element_type_refusal(op) is not None:
+    if not isinstance(found, ConvolutionLoops):
+        return False
+    if _element_type_refusal(op) is not None and not takes(op):
         return False
     sizes = ops.loop_sizes(op)
     return None not in [size for loop, size in enumerate(sizes) if loop not in found.m_loops[:1]]
 
 
 def analyze(
-    region: ir.Operation, classify: Classify = convolution_loops.classify
+    region: ir.Operation, classify: Classify = convolution_loops.classify, takes: Takes = _no_others
 ) -> Analysis | NoMatch | None:
     """Analyzes a region around one convolution; None for another kind of region.
 
     Args:
       region: a `flow.dispatch.region`.
       classify: classifies the loops of an op.
+      takes: whether a convolution has further element types that kernels have.
     """
     group = computing(region)
     found = [(op, s) for op in group if (s := classify(op)) is not None]
@@ -129,7 +142,7 @@ def analyze(
         return found_ops
     pad, elementwise = found_ops
     refusal = _element_type_refusal(op)
-    if refusal is not None:
+    if refusal is not None and not takes(op):
         return refusal
     image = op.operands[loops.image] if pad is None else pad.operands[0]
     weight = op.operands[loops.filter]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Callable
 
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders.destination_builder import insert
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.convolution.analysis import Analysis, Classify, analyze, is_supported
-from mlirfuse.kernels.vector import dense, executable, register_tiles, windowed
-from mlirfuse.kernels.vector.dense import Dense
+from mlirfuse.kernels.vector import executable, packing, products, register_tiles, windowed
+from mlirfuse.kernels.vector.dense import Dense, DenseKernel
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
+from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.pointwise import literal
+from mlirfuse.kernels.vector.products import Product, is_product_of_bytes, operands_of
 from mlirfuse.kernels.vector.roles import classify_convolution
-from mlirfuse.kernels.vector.tiled import PACKED, Tiled, Window
+from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
+from mlirfuse.kernels.vector.tiles import NotFlat
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -34,11 +38,13 @@ class Plan:
       found: the convolution.
       columns: output channels of a register tile, by which the filter is packed; None for a
         depthwise convolution.
+      product: how elements are multiplied; None where they are widened to f32.
       kernel: the kernel.
     """
 
     found: Analysis
     columns: int | None
+    product: Product | None
     kernel: VectorKernel
 
 
@@ -50,7 +56,9 @@ def takes(op: ir.Operation, classify: Classify = classify_convolution) -> bool:
       classify: classifies the loops of the ops in question.
     """
     loops = classify(op)
-    if not isinstance(loops, ConvolutionLoops) or not is_supported(op, classify):
+    if not isinstance(loops, ConvolutionLoops):
+        return False
+    if not is_supported(op, classify, is_product_of_bytes):
         return False
     if _obstacle(op, loops) or None in ops.loop_sizes(op):
         return False
@@ -72,7 +80,7 @@ def plan(
       device: the CPU.
       classify: classifies the loops of the ops that are taken as convolutions.
     """
-    found = analyze(region, classify)
+    found = analyze(region, classify, is_product_of_bytes)
     if not isinstance(found, Analysis):
         return found
     if found.is_dynamic or len(region.operands):
@@ -80,6 +88,8 @@ def plan(
     obstacle = _obstacle(found.op, found.loops)
     if any(surround.stride != 1 for surround in found.surrounds):
         obstacle = "zeros between the elements of an image"
+    if products.is_left_to_iree(found.op, device):
+        return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
     if obstacle:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")
     return attempted(lambda: _plan(found, device), "channels")
@@ -96,7 +106,7 @@ def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
         return "an image whose channels are not its last dimension"
     if sorted(d for d in out if d is not None) != sorted(_axis_loops(loops)):
         return "a result that is not indexed by its loops"
-    if ops.element_type(op.results[0]) != "f32":
+    if ops.element_type(op.results[0]) != "f32" and not is_product_of_bytes(op):
         return f"accumulators of {ops.element_type(op.results[0])}"
     if 0 in ops.loop_sizes(op):
         return "an empty tensor"
@@ -154,7 +164,7 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan:
     )
     with found.op.location:
         if _is_depthwise(loops):
-            return Plan(found, None, _depthwise(found, tiled, device))
+            return Plan(found, None, None, _depthwise(found, tiled, device))
         return _dense(found, tiled, image, device)
 
 
@@ -168,26 +178,43 @@ def _depthwise(found: Analysis, tiled: Tiled, device: CpuDevice) -> VectorKernel
 def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Plan:
     grouped = bool(found.groups)
     pixels = tiled.extents[: max(1, len(found.loops.m_loops))]
+    channel_step = _step(found.loops.channel_loop, found, image)
+    kinds = operands_of(found.op, found.loops.image, found.loops.filter)
+    product = products.choose(kinds, device, contiguous=channel_step == 1 and not grouped)
+    group = 1 if product is None else product.group
+    depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(
         math.prod(pixels) if tiled.one_tap else pixels[-1],
         -(-tiled.extents[-1] // device.lanes),
-        tiled.taps * found.in_channels,
+        tiled.taps * depth // group,
         device,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
     )
     columns = tile.vectors * device.lanes
     tiles = -(-found.out_channels // columns)
-    size = math.prod((*found.groups, tiles, tiled.taps, found.in_channels, columns))
+    size = math.prod((*found.groups, tiles, tiled.taps, depth, columns))
+    shifts = product is not None and product.shift != 0
     problem = Dense(
         **tiled.fields(),
         tile=tile,
-        packed=builders.tensor_type([size], ops.element_type(found.filter)),
+        packed=builders.tensor_type([size], kinds.filter),
+        depth=depth,
+        sums=builders.tensor_type([found.out_channels], "i32") if shifts else None,
         group_step=_step(found.loops.group_loops[0], found, image) if grouped else None,
-        channel_step=_step(found.loops.channel_loop, found, image),
+        channel_step=channel_step,
         channels=found.in_channels,
     )
     entry = "matmul" if ops.is_contraction(found.op) else "convolution"
-    return Plan(found, columns, dense.kernel(problem, entry, device))
+
+    def write(*, flat: bool) -> VectorKernel:
+        if product is None:
+            return DenseKernel(problem, device, flat=flat).write(entry)
+        return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
+
+    if problem.one_tap:
+        with contextlib.suppress(NotFlat):
+            return Plan(found, columns, product, write(flat=True))
+    return Plan(found, columns, product, write(flat=False))
 
 
 def _step(loop: int | None, found: Analysis, image: Image) -> int:
@@ -197,48 +224,26 @@ def _step(loop: int | None, found: Analysis, image: Image) -> int:
 
 def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
     """Replaces a region by a call of its kernel; returns the call."""
+    group, shift = 1, 0
+    if plan.product is not None:
+        group, shift = plan.product.group, plan.product.shift
     with ir.InsertionPoint(region), plan.found.op.location:
-        packed = _pack(plan)
-    return executable.replace(region, plan.kernel, {PACKED: packed})
+        made = {
+            PACKED: _made(
+                plan.found,
+                lambda held: packing.packed(held, plan.found, plan.columns, group),
+                "packed_filter",
+            )
+        }
+        if shift:
+            made[SUMS] = _made(
+                plan.found, lambda held: packing.sums(held, plan.found, shift), "filter_sums"
+            )
+    return executable.replace(region, plan.kernel, made)
 
 
-def _pack(plan: Plan) -> ir.Value:
-    """The packed filter: made when the program is loaded, or in each call if it is no constant."""
-    weight = plan.found.filter
-    if ops.is_constant_data(weight):
-        return builders.at_load_time(
-            [weight], lambda held: _packed(held[0], plan.found, plan.columns), "packed_filter"
-        )
-    return _packed(weight, plan.found, plan.columns)
-
-
-def _packed(held: ir.Value, found: Analysis, columns: int | None) -> ir.Value:
-    loops = found.loops
-    depthwise = columns is None
-    order = (
-        *(() if depthwise else loops.group_loops),
-        *loops.tap_loops,
-        loops.channel_loop,
-        *(loops.group_loops if depthwise else (loops.n_loop,)),
-    )
-    wanted = [loop for loop in order if loop in found.filter_loops]
-    value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
-    if columns is not None:
-        value = _split(value, len(loops.group_loops), columns)
-    return builders.collapse(value, [list(range(len(ops.shape(value))))])
-
-
-def _split(value: ir.Value, outer: int, columns: int) -> ir.Value:
-    """A tensor with tiles of its last dimension behind its first `outer` ones, zeros at the end."""
-    sizes = [size or 0 for size in ops.shape(value)]
-    element, rank = ops.element_type(value), len(sizes)
-    tiles = -(-sizes[-1] // columns)
-    if sizes[-1] % columns:
-        whole = builders.empty([*sizes[:-1], tiles * columns], element)
-        zeros = builders.fill(builders.scalar_constant(0, element), whole)
-        value = insert(value, zeros, [0] * rank).results[0]
-    value = builders.expand(
-        value, builders.split_axis(rank, rank - 1), [*sizes[:-1], tiles, columns]
-    )
-    place = [d if d < outer else d + 1 for d in range(rank - 1)]
-    return builders.transpose(value, [*place, outer, rank])
+def _made(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
+    """A tensor from the filter: made when the program is loaded, or in each call."""
+    if ops.is_constant_data(found.filter):
+        return builders.at_load_time([found.filter], lambda held: build(held[0]), name)
+    return build(found.filter)

@@ -11,7 +11,6 @@ A matmul is a convolution of one tap: its rows are pixels.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 
@@ -21,7 +20,7 @@ from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
-from mlirfuse.kernels.vector.tiles import NotFlat, TileKernel
+from mlirfuse.kernels.vector.tiles import TileKernel
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
@@ -34,6 +33,8 @@ class Dense(Tiled):
     Attributes:
       tile: the register tile.
       packed: type of the filter as [group][tile of output channels][taps][input channels][tile].
+      depth: its input channels, with zeros at the end.
+      sums: type of the sums of the filter's columns; None where the kernel needs none.
       group_step: distance of the groups in the image; None without groups.
       channels: input channels of a group.
       channel_step: their distance in the image.
@@ -41,6 +42,8 @@ class Dense(Tiled):
 
     tile: RegisterTile
     packed: ir.Type
+    depth: int
+    sums: ir.Type | None
     group_step: int | None
     channels: int
     channel_step: int
@@ -51,20 +54,12 @@ class Dense(Tiled):
         return len(self.extents) - (2 if self.group_step is None else 3)
 
 
-def kernel(problem: Dense, entry: str, device: CpuDevice) -> VectorKernel:
-    """Writes the kernel of a contraction.
+class DenseKernel(TileKernel):
+    """Writes one kernel.
 
-    Raises:
-      Unsupported: the region has an op or an access that the kernel cannot compute.
+    Attributes:
+      step: input channels that an instruction multiplies.
     """
-    if problem.one_tap:
-        with contextlib.suppress(NotFlat):
-            return _DenseKernel(problem, device, flat=True).write(entry)
-    return _DenseKernel(problem, device, flat=False).write(entry)
-
-
-class _DenseKernel(TileKernel):
-    """Writes one kernel."""
 
     def __init__(self, problem: Dense, device: CpuDevice, *, flat: bool) -> None:
         super().__init__(problem, problem.tile, device, flat=flat)
@@ -72,12 +67,13 @@ class _DenseKernel(TileKernel):
         self.packed = self.body.reserve(PACKED, problem.packed)
         self.weights = self.start = self.stop = Linear()
         self.partial = False
+        self.step = 1
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel."""
         dense, writer = self.dense, self.writer
         groups = 1 if dense.group_step is None else dense.extents[dense.x + 1]
-        work = dense.taps * dense.channels * self.tile.vectors * self.lanes
+        work = dense.taps * dense.depth * self.tile.vectors * self.lanes // self.step
         blocks, size = self._blocks(groups * self.tiles, work)
         column_tile = writer.value("hal.interface.workgroup.id[0] : index")
         block = writer.value("hal.interface.workgroup.id[1] : index")
@@ -114,10 +110,11 @@ class _DenseKernel(TileKernel):
         held = dense.results[0]
         step = dense.taps * self.tile.vectors * self.device.vector_bytes
         fit = max(8, self.device.l2_bytes // 2 // step)
-        in_place = self._contiguous(held) and ops.element_type(held) == "f32"
+        in_place = self._contiguous(held) and ops.element_type(held) == self.accumulator
         if pixels <= 2 * self.tile.rows or fit >= dense.channels or not in_place:
             return dense.channels
-        return -(-dense.channels // -(-dense.channels // fit))
+        blocks = -(-dense.channels // fit)
+        return -(-dense.channels // (blocks * self.step)) * self.step
 
     def _initial(self, positions: Sequence[Position]) -> list[str]:
         """The first values of the accumulators: the init, or partial sums of earlier channels."""
@@ -125,7 +122,7 @@ class _DenseKernel(TileKernel):
 
         def fresh() -> list[str]:
             self.body.forget()
-            return super(_DenseKernel, self)._initial(positions)
+            return self._fresh(positions)
 
         def kept() -> list[str]:
             held = dense.results[0]
@@ -144,6 +141,10 @@ class _DenseKernel(TileKernel):
         found = self.writer.choose(is_first, [self.kind] * len(positions), fresh, kept)
         self.body.forget()
         return found
+
+    def _fresh(self, positions: Sequence[Position]) -> list[str]:
+        """The accumulators before the first product."""
+        return super()._initial(positions)
 
     def _end_tile(
         self, start: Linear, rows: int, sums: list[str], positions: list[Position]

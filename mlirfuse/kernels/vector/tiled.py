@@ -14,6 +14,9 @@ from mlirfuse.kernels.vector.pointwise import Axes
 PACKED = "packed filter"
 """The operand that is made for a kernel."""
 
+SUMS = "shifted sums of the filter's columns"
+"""The other operand that is made for a kernel whose products shift the image's elements."""
+
 MAX_UNROLLED_TAPS = 32
 """Taps along x: each is code of its own."""
 

@@ -77,7 +77,8 @@ class TileKernel(abc.ABC):
         self.body = (
             _Flat(self.writer, self.lanes, problem) if flat else Pointwise(self.writer, self.lanes)
         )
-        self.kind = self.body.vector_type("f32")
+        self.accumulator = ops.element_type(problem.value)
+        self.kind = self.body.vector_type(self.accumulator)
         sizes, x = problem.extents, problem.x
         self.width = math.prod(sizes[: x + 1]) if flat else sizes[x]
         self.rows = 1 if flat else math.prod(sizes[:x])
@@ -359,7 +360,7 @@ class TileKernel(abc.ABC):
             return
         del self.writer.lines[before:]
         self.body.forget()
-        kind = f"memref<{rows * vectors * self.lanes}xf32>"
+        kind = f"memref<{rows * vectors * self.lanes}x{self.accumulator}>"
         stack = self.writer.hoisted(f"memref.alloca() : {kind}")
         for number, name in enumerate(sums):
             at = self.writer.index(number * self.lanes)

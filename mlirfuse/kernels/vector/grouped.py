@@ -1,0 +1,187 @@
+"""Contractions whose instructions multiply several elements of K: i8, and bf16 where CPUs have it.
+
+      for each group of input channels, of `product.group` elements:
+        a group of an image's elements, in all lanes, times vectors of groups of the filter
+
+Groups of the packed filter are contiguous: [input channels / group][output channels][group], zeros
+at the end. The last group of the image may be partial: its elements are loaded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlirfuse.kernels.vector.dense import Dense, DenseKernel
+from mlirfuse.kernels.vector.executable import memref
+from mlirfuse.kernels.vector.pointwise import Position
+from mlirfuse.kernels.vector.products import Operands, Product
+from mlirfuse.kernels.vector.tiled import SUMS
+from mlirfuse.kernels.vector.writer import Linear, linear
+from mlirfuse.targets.base import CpuDevice
+
+_FLIP = f"{0x80808080 - (1 << 32)}"
+"""The highest bits of four bytes, as an i32."""
+
+_BITS = {"i8": 8, "i16": 16, "bf16": 16}
+"""Bits of the elements that instructions take."""
+
+
+class GroupedKernel(DenseKernel):
+    """Writes one kernel."""
+
+    def __init__(
+        self, problem: Dense, device: CpuDevice, product: Product, kinds: Operands, *, flat: bool
+    ) -> None:
+        super().__init__(problem, device, flat=flat)
+        self.product, self.kinds = product, kinds
+        self.step = product.group
+        self.grouped = f"vector<{product.group * self.lanes}x{product.operand}>"
+        if product.shift:
+            assert problem.sums is not None
+            self.sums = self.body.reserve(SUMS, problem.sums)
+
+    def _fresh(self, positions: Sequence[Position]) -> list[str]:
+        """The init, less what the shift of the image's elements adds to the accumulators."""
+        found = super()._fresh(positions)
+        if not self.product.shift:
+            return found
+        kind = self.dense.sums
+        assert kind is not None
+        loaded = [
+            self.body.load(self.sums, kind, self.column + vector * self.lanes, mask)
+            for vector, mask in ((p.key[1], p.mask) for p in positions[: self.tile.vectors])
+            if isinstance(vector, int)
+        ]
+        return [
+            self.writer.value(f"arith.subi {init}, {loaded[n % len(loaded)]} : {self.kind}")
+            for n, init in enumerate(found)
+        ]
+
+    def _write_taps(
+        self, start: Linear, rows: int, at: Linear, tap: Linear, sums: list[str]
+    ) -> list[str]:
+        """Writes the loop over groups of input channels, and the group that is not whole."""
+        dense, group = self.dense, self.product.group
+        wide = self.tile.vectors * self.lanes
+        weights = self.weights * (dense.taps * dense.depth * wide) + tap * (dense.depth * wide)
+
+        def step(channel: Linear, count: int, held: list[str]) -> list[str]:
+            sums = list(held)
+            for number in range(self._inner_taps):
+                used = self._used(start, rows, number)
+                if not used:
+                    continue
+                place = weights + channel * wide + number * dense.depth * wide
+                loaded = [
+                    self._filter(place + v * self.lanes * group) for v in range(self.tile.vectors)
+                ]
+                for row in used:
+                    element = at + channel * dense.channel_step + self._place(start, row, number)
+                    image = self._image(element, count)
+                    for vector, weight in enumerate(loaded):
+                        n = row * self.tile.vectors + vector
+                        sums[n] = self._add_product(image, weight, sums[n])
+            return sums
+
+        rest = 0 if self.partial else dense.channels % group
+        whole = Linear(constant=dense.channels - rest)
+        stop = self.stop if self.partial else whole
+        kinds = [self.kind] * len(sums)
+        sums = self.writer.loop(
+            self.start, stop, group, sums, kinds, lambda c, held: step(linear(c), group, held)
+        )
+        return step(whole, rest, sums) if rest else sums
+
+    def _image(self, at: Linear, count: int) -> str:
+        """Elements of the image from a place on, in all lanes; those after `count` are zeros."""
+        group = self.product.group
+        if group == 1:
+            return self._element(at)
+        row = f"vector<{group}x{self.product.operand}>"
+        found = self._row(at) if count == group else self._partly(at, count)
+        word = f"i{_BITS[self.product.operand] * group}"
+        whole = self.writer.value(f"vector.bitcast {found} : {row} to vector<1x{word}>")
+        scalar = self.writer.value(f"vector.extract {whole}[0] : {word} from vector<1x{word}>")
+        held = f"vector<{self.lanes}x{word}>"
+        lanes = self.writer.value(f"vector.broadcast {scalar} : {word} to {held}")
+        if self.product.shift:
+            flip = self.body.splat(_FLIP, word)
+            lanes = self.writer.value(f"arith.xori {lanes}, {flip} : {held}")
+        return self.writer.value(f"vector.bitcast {lanes} : {held} to {self.grouped}")
+
+    def _row(self, at: Linear) -> str:
+        """A group of the image, each element as the instruction takes it.
+
+        It is widened before it is in all lanes: IREE 3.13 makes `extsi` of a `vector.bitcast` an
+        `extui`.
+        """
+        row = f"vector<{self.product.group}x{self.kinds.image}>"
+        loaded = self.writer.value(
+            f"vector.load {self.image}[{self.writer.index(at)}] :"
+            f" {memref(self.dense.image.type)}, {row}"
+        )
+        return self._operand(loaded, row, self.kinds.image_is_unsigned)
+
+    def _partly(self, at: Linear, count: int) -> str:
+        """The first elements of a group, and zeros; memory after them is not read."""
+        group, operand = self.product.group, self.product.operand
+        row = f"vector<{group}x{operand}>"
+        zero = "0.0" if operand == "bf16" else "0"
+        found = self.writer.constant(f"dense<{zero}>", row)
+        for number in range(count):
+            place = self.writer.index(at + number)
+            value = self.writer.value(
+                f"memref.load {self.image}[{place}] : {memref(self.dense.image.type)}"
+            )
+            if operand != self.kinds.image:
+                extend = "extui" if self.kinds.image_is_unsigned else "extsi"
+                value = self.writer.value(
+                    f"arith.{extend} {value} : {self.kinds.image} to {operand}"
+                )
+            found = self.writer.value(
+                f"vector.insert {value}, {found}[{number}] : {operand} into {row}"
+            )
+        return found
+
+    def _element(self, at: Linear) -> str:
+        """An element of the image in all lanes, as an i32."""
+        scalar = self.writer.value(
+            f"memref.load {self.image}[{self.writer.index(at)}] : {memref(self.dense.image.type)}"
+        )
+        extend = "extui" if self.kinds.image_is_unsigned else "extsi"
+        wide = self.writer.value(f"arith.{extend} {scalar} : {self.kinds.image} to i32")
+        return self.writer.value(f"vector.broadcast {wide} : i32 to {self.kind}")
+
+    def _filter(self, at: Linear) -> str:
+        """Groups of the packed filter, one in each lane."""
+        held = f"vector<{self.product.group * self.lanes}x{self.kinds.filter}>"
+        loaded = self.writer.value(
+            f"vector.load {self.packed}[{self.writer.index(at)}] :"
+            f" {memref(self.dense.packed)}, {held}"
+        )
+        return self._operand(loaded, held, self.kinds.filter_is_unsigned)
+
+    def _operand(self, vector: str, held: str, is_unsigned: bool) -> str:
+        """A vector of elements as the instruction takes them."""
+        size, element = held.removeprefix("vector<").removesuffix(">").split("x")
+        operand = self.product.operand
+        if element == operand:
+            return vector
+        extend = "extui" if is_unsigned else "extsi"
+        return self.writer.value(f"arith.{extend} {vector} : {held} to vector<{size}x{operand}>")
+
+    def _add_product(self, image: str, weight: str, total: str) -> str:
+        product, kind = self.product, self.kind
+        if not product.intrinsic:
+            made = self.writer.value(f"arith.muli {image}, {weight} : {kind}")
+        elif product.adds:
+            return self.writer.value(
+                f'llvm.call_intrinsic "{product.intrinsic}"({total}, {image}, {weight}) : '
+                f"({kind}, {self.grouped}, {self.grouped}) -> {kind}"
+            )
+        else:
+            made = self.writer.value(
+                f'llvm.call_intrinsic "{product.intrinsic}"({image}, {weight}) : '
+                f"({self.grouped}, {self.grouped}) -> {kind}"
+            )
+        return self.writer.value(f"arith.addi {total}, {made} : {kind}")

@@ -1,0 +1,106 @@
+"""Filters in the order in which kernels read them."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.builders.destination_builder import insert
+from mlirfuse.kernels.convolution.analysis import Analysis
+from mlirfuse.structured.ir import ops
+
+
+def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> ir.Value:
+    """A filter as [groups][tiles][taps][input channels / group][columns][group], in one dimension.
+
+    Args:
+      held: the filter.
+      found: its convolution.
+      columns: output channels of a tile; None for a depthwise convolution, whose filter is
+        [taps][groups].
+      group: input channels that an instruction multiplies; zeros fill up the last group.
+    """
+    loops = found.loops
+    depthwise = columns is None
+    order = (
+        *(() if depthwise else loops.group_loops),
+        *loops.tap_loops,
+        loops.channel_loop,
+        *(loops.group_loops if depthwise else (loops.n_loop,)),
+    )
+    wanted = [loop for loop in order if loop in found.filter_loops]
+    value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
+    if columns is not None:
+        value = _padded(value, len(wanted) - 2, group)
+        value = _split(value, len(loops.group_loops), columns)
+        value = _grouped(value, group)
+    return builders.collapse(value, [list(range(len(ops.shape(value))))])
+
+
+def sums(held: ir.Value, found: Analysis, factor: int) -> ir.Value:
+    """The sums of the columns of a filter of i8, times a factor, as i32.
+
+    Args:
+      held: the filter.
+      found: its contraction.
+      factor: the factor.
+    """
+    column = found.loops.n_loop
+    loops = sorted(loop for loop in found.filter_loops if loop is not None)
+    axes = tuple(loops.index(loop) for loop in found.filter_loops if loop is not None)
+    zero = builders.scalar_constant(0, "i32")
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        wide = builders.scalar("arith.extsi", [arguments[0]], "i32")
+        scaled = builders.scalar(
+            "arith.muli", [wide, builders.scalar_constant(factor, "i32")], "i32"
+        )
+        return [builders.scalar("arith.addi", [arguments[1], scaled], "i32")]
+
+    return builders.generic(
+        [held],
+        [builders.fill(zero, builders.empty([found.out_channels], "i32"))],
+        [axes, (loops.index(column or 0),)],
+        ["parallel" if loop == column else "reduction" for loop in loops],
+        body,
+    ).results[0]
+
+
+def _padded(value: ir.Value, axis: int, unit: int) -> ir.Value:
+    """A tensor with zeros at the end of one dimension, so that a unit divides its size."""
+    sizes = [size or 0 for size in ops.shape(value)]
+    if sizes[axis] % unit == 0:
+        return value
+    whole = list(sizes)
+    whole[axis] = -(-sizes[axis] // unit) * unit
+    element = ops.element_type(value)
+    zeros = builders.fill(builders.scalar_constant(0, element), builders.empty(whole, element))
+    return insert(value, zeros, [0] * len(sizes)).results[0]
+
+
+def _split(value: ir.Value, outer: int, columns: int) -> ir.Value:
+    """A tensor with tiles of its last dimension behind its first `outer` ones, zeros at the end."""
+    rank = len(ops.shape(value))
+    value = _padded(value, rank - 1, columns)
+    sizes = [size or 0 for size in ops.shape(value)]
+    value = builders.expand(
+        value,
+        builders.split_axis(rank, rank - 1),
+        [*sizes[:-1], sizes[-1] // columns, columns],
+    )
+    place = [d if d < outer else d + 1 for d in range(rank - 1)]
+    return builders.transpose(value, [*place, outer, rank])
+
+
+def _grouped(value: ir.Value, group: int) -> ir.Value:
+    """A tensor of [..., K, columns] as [..., K / group, columns, group]."""
+    if group == 1:
+        return value
+    sizes = [size or 0 for size in ops.shape(value)]
+    rank = len(sizes)
+    value = builders.expand(
+        value,
+        builders.split_axis(rank, rank - 2),
+        [*sizes[:-2], sizes[-2] // group, group, sizes[-1]],
+    )
+    return builders.transpose(value, [*range(rank - 1), rank, rank - 1])
