@@ -98,6 +98,7 @@ DEFAULT: tuple[str, ...] = (
     "matmul_vector_kernel",
     "pool_triton_kernel",
     "pool_vector_kernel",
+    "row_vector_kernel",
     # Before computed operands are written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Any group that computes a part of a larger tensor writes it there.
