@@ -71,6 +71,11 @@ class RowAnalysis:
     column_sizes: tuple[int, ...]
     loops: Mapping[ir.Operation, Sequence[Axis]]
 
+    def accumulates(self, op: ir.Operation, argument: ir.BlockArgument) -> bool:
+        """Whether an argument of an op's body is the accumulator of a reduction."""
+        number = argument.arg_number - ops.num_inputs(op)
+        return any(one.op == op and one.number == number for one in self.reductions)
+
 
 def reducing(group: Sequence[ir.Operation]) -> list[ir.Operation]:
     """The ops with a reduction loop."""

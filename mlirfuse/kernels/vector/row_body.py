@@ -69,6 +69,7 @@ class RowBody(Pointwise):
         self.forget()
 
     def forget(self) -> None:
+        """Starts a part of the kernel in which earlier vectors of columns are out of scope."""
         super().forget()
         self._bodies.clear()
 
@@ -96,6 +97,7 @@ class RowBody(Pointwise):
         self._rows[row.key[0], value, axes] = name
 
     def vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor; those of one without columns are known, or at its row."""
         if self._has_columns(axes):
             return super().vector(value, axes, position)
         number = position.key[0]
@@ -112,13 +114,13 @@ class RowBody(Pointwise):
 
     def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
         op = ops.defining_op(value)
-        if op not in self.analysis.loops or literal(value) is not None:
+        if op is None or op not in self.analysis.loops or literal(value) is not None:
             return super()._vector(value, axes, position)
         home = self.homes.get(value)
         if home is not None and home.loop < self.loop:
             return self.load_kept(value, home, position)
         if value in self._reduced:
-            raise Unsupported("a reduction that another one of its loop reads")
+            raise Unsupported("a reduction that is read along other axes")
         end = list(ops.body(op).operations)[-1].operation
         return self._inner(end.operands[list(op.results).index(value)], self.scalars(op, position))
 
@@ -135,10 +137,7 @@ class RowBody(Pointwise):
         values: dict[ir.Value, str] = {}
         pairs = zip(block.arguments, op.operands, ops.plain_maps(op), strict=True)
         for argument, operand, index_map in pairs:
-            readers = set(ops.users(argument))
-            if readers and not readers <= skipped:
-                values[argument] = self.vector(operand, self.axes(op, index_map), position)
-            elif readers and argument.arg_number < ops.num_inputs(op):
+            if ops.users(argument) and not self.analysis.accumulates(op, argument):
                 values[argument] = self.vector(operand, self.axes(op, index_map), position)
         for inner in [o.operation for o in block.operations][:-1]:
             if inner not in skipped:
@@ -154,7 +153,9 @@ class RowBody(Pointwise):
         if home.result is None:
             return self.writer.value(f"vector.load {self._on_stack(value, position)}")
         result = self.analysis.results[home.result]
-        return self.load(f"%y{home.result}", result.type, self.place(result, position), position.mask)
+        return self.load(
+            f"%y{home.result}", result.type, self.place(result, position), position.mask
+        )
 
     def keep(self, value: ir.Value, home: Home, name: str, position: Position) -> None:
         """Stores the lanes of a value for later loops."""
