@@ -68,7 +68,7 @@ func.func @sum_and_its_mean(%a: tensor<4x32xf32>, %b: tensor<4x32xf32>) -> (tens
 // -----
 
 // WHY-LABEL: @no_kernel_columns_first
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel cannot compute an operand whose columns are not contiguous
 // CHECK-LABEL: @no_kernel_columns_first
 // CHECK-NOT: flow.dispatch @
@@ -92,7 +92,7 @@ func.func @no_kernel_columns_first(%x: tensor<32x4xf32>) -> tensor<4xf32> {
 // -----
 
 // WHY-LABEL: @no_kernel_short_rows
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: rows of 15 columns, fewer than 16
 // CHECK-LABEL: @no_kernel_short_rows
 // CHECK-NOT: flow.dispatch @
@@ -116,7 +116,7 @@ func.func @no_kernel_short_rows(%x: tensor<4x15xf32>) -> tensor<4xf32> {
 // -----
 
 // WHY-LABEL: @no_kernel_other_init
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: which is no constant
 // CHECK-LABEL: @no_kernel_other_init
 // CHECK-NOT: flow.dispatch @
@@ -138,7 +138,7 @@ func.func @no_kernel_other_init(%x: tensor<4x32xf32>, %f: tensor<4xf32>) -> tens
 
 // The accumulator is read twice.
 // WHY-LABEL: @no_kernel_other_update
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel cannot compute the reduction of
 // CHECK-LABEL: @no_kernel_other_update
 // CHECK-NOT: flow.dispatch @
@@ -163,7 +163,7 @@ func.func @no_kernel_other_update(%x: tensor<4x32xf32>) -> tensor<4xf32> {
 // -----
 
 // WHY-LABEL: @no_kernel_dynamic_rows
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel's sizes are static
 // CHECK-LABEL: @no_kernel_dynamic_rows
 // CHECK-NOT: flow.dispatch @
@@ -188,7 +188,7 @@ func.func @no_kernel_dynamic_rows(%x: tensor<?x32xf32>, %n: index) -> tensor<?xf
 
 // The second sum reduces the rows of the first.
 // WHY-LABEL: @no_kernel_both_axes
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the ops do not share rows and columns
 // CHECK-LABEL: @no_kernel_both_axes
 // CHECK-NOT: flow.dispatch @
@@ -222,7 +222,7 @@ func.func @no_kernel_both_axes(%x: tensor<24x32xf32>) -> (tensor<24xf32>, tensor
 // -----
 
 // WHY-LABEL: @no_kernel_result_of_columns
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel cannot compute a result without the rows
 // CHECK-LABEL: @no_kernel_result_of_columns
 // CHECK-NOT: flow.dispatch @
@@ -255,7 +255,7 @@ func.func @no_kernel_result_of_columns(%x: tensor<24x32xf32>, %v: tensor<32xf32>
 // -----
 
 // WHY-LABEL: @no_kernel_result_of_bits
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel cannot compute a result of i1
 // CHECK-LABEL: @no_kernel_result_of_bits
 // CHECK-NOT: flow.dispatch @
@@ -281,7 +281,7 @@ func.func @no_kernel_result_of_bits(%x: tensor<24x32xf32>) -> tensor<24xi1> {
 // -----
 
 // WHY-LABEL: @no_kernel_padding
-// WHY: row_vector_kernel
+// WHY: row_vector_kernel: flow
 // WHY-NEXT: the kernel has no tensor.pad
 // CHECK-LABEL: @no_kernel_padding
 // CHECK-NOT: flow.dispatch @
@@ -304,4 +304,18 @@ func.func @no_kernel_padding(%x: tensor<24x30xf32>) -> tensor<24xf32> {
   flow.return %s : tensor<24xf32>
   }
   return %g : tensor<24xf32>
+}
+
+// -----
+
+// Rows that are multiples of the lanes: softmax_fusion has tiled them for IREE.
+// WHY-LABEL: @no_kernel_softmax_in_tiles
+// WHY: row_vector_kernel: flow
+// WHY-NEXT: IREE's tiles of this softmax are as fast
+// CHECK-LABEL: @no_kernel_softmax_in_tiles
+// CHECK-NOT: flow.dispatch @
+func.func @no_kernel_softmax_in_tiles(%x: tensor<40x64xf32>) -> tensor<40x64xf32> {
+  %e = tensor.empty() : tensor<40x64xf32>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<40x64xf32>) outs(%e : tensor<40x64xf32>) -> tensor<40x64xf32>
+  return %y : tensor<40x64xf32>
 }

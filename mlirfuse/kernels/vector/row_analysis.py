@@ -62,6 +62,7 @@ class RowAnalysis:
       row_sizes: sizes of the axes that reductions keep.
       column_sizes: sizes of the others, the innermost in memory last.
       loops: op -> the axis of each of its loops.
+      by_lanes: whether a reduction is written in two steps, for IREE's tiles.
     """
 
     group: tuple[ir.Operation, ...]
@@ -70,6 +71,7 @@ class RowAnalysis:
     row_sizes: tuple[int, ...]
     column_sizes: tuple[int, ...]
     loops: Mapping[ir.Operation, Sequence[Axis]]
+    by_lanes: bool
 
     def accumulates(self, op: ir.Operation, argument: ir.BlockArgument) -> bool:
         """Whether an argument of an op's body is the accumulator of a reduction."""
@@ -126,6 +128,7 @@ def analyze(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> RowAn
         row_sizes,
         column_sizes,
         loops,
+        bool(folds),
     )
 
 

@@ -36,7 +36,7 @@ from mlirfuse.targets.cpu_rates import FMA_LATENCY
 SPECIAL_OPERATIONS = 16
 """Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
 
-WINDOW = 1024
+WINDOW = 4096
 """Operations on vectors of the rows in flight: a few times those that CPUs reorder, 224 on Skylake
 and 320 on Zen 4, so that one row's sums across lanes overlap with the work on others."""
 
