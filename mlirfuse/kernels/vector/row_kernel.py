@@ -37,8 +37,8 @@ SPECIAL_OPERATIONS = 16
 """Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
 
 WINDOW = 4096
-"""Operations on vectors of the rows in flight: a few times those that CPUs reorder, 224 on Skylake
-and 320 on Zen 4, so that one row's sums across lanes overlap with the work on others."""
+"""Operations on vectors of the rows in flight, so that one row's sums across lanes overlap with the
+work on others. Measured on a Zen 4 with AVX2: softmax of 1536x128 takes 75 us, 91 with 1024."""
 
 MAX_ROWS_IN_FLIGHT = 4
 """Rows in flight: each is code of its own."""
