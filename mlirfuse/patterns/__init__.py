@@ -65,6 +65,7 @@ _NAMES = (
     "rms_norm_quant_fusion",
     "rope_fusion",
     "row_triton_kernel",
+    "row_vector_kernel",
     "scan_fusion",
     "scan_triton_kernel",
     "shape_reshape",

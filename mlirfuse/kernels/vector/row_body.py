@@ -1,0 +1,193 @@
+"""Elementwise ops of a region that reduces rows: values of a row, and those of its columns.
+
+Values without columns have the same number in all lanes. They are computed before the loops over
+columns that read them, once for each row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.iteration_space import Axis
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
+from mlirfuse.kernels.vector.row_analysis import ROW, RowAnalysis
+from mlirfuse.kernels.vector.row_schedule import Home, has_columns, result_axes
+from mlirfuse.kernels.vector.writer import Linear, Writer
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stack:
+    """A buffer on the stack for a value of the rows in flight.
+
+    Attributes:
+      name: its name.
+      kind: its type.
+      stride: elements from one row to the next.
+    """
+
+    name: str
+    kind: str
+    stride: int
+
+
+class RowBody(Pointwise):
+    """Writes the elementwise ops of one row.
+
+    Its axes are those of the rows and, behind them, those of the columns. The columns have one
+    index, that of the last axis.
+
+    Attributes:
+      analysis: the region.
+      homes: value -> where it is kept.
+      stacks: value -> its buffer on the stack.
+      rows: the positions of the values without columns, for each row in flight. A position's key
+        begins with the number of its row.
+      loop: number of the loop that is written.
+    """
+
+    def __init__(
+        self, writer: Writer, lanes: int, analysis: RowAnalysis, homes: dict[ir.Value, Home]
+    ) -> None:
+        super().__init__(writer, lanes)
+        self.analysis = analysis
+        self.homes = homes
+        self.stacks: dict[ir.Value, Stack] = {}
+        self.rows: list[Position] = []
+        self.loop = 0
+        self._reduced = {one.value for one in analysis.reductions}
+        self._rows: dict[tuple[int | str, ir.Value, Axes], str] = {}
+        self._bodies: dict[tuple[ir.Operation, tuple[int | str, ...]], dict[ir.Value, str]] = {}
+
+    def begin_rows(self, rows: list[Position]) -> None:
+        """Starts rows: nothing of them has been computed."""
+        self.rows, self._rows = rows, {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Starts a part of the kernel in which earlier vectors of columns are out of scope."""
+        super().forget()
+        self._bodies.clear()
+
+    def axis(self, axis: Axis | None) -> int | None:
+        """The number of an axis in positions."""
+        if axis is None:
+            return None
+        return axis[1] if axis[0] == ROW else len(self.analysis.row_sizes) + axis[1]
+
+    def axes(self, op: ir.Operation, index_map: ops.IndexMap) -> Axes:
+        """The axes by which an op indexes an operand."""
+        loops = self.analysis.loops[op]
+        return tuple(None if n is None else self.axis(loops[n]) for n in index_map)
+
+    def of_row(self, value: ir.Value, axes: Axes, row: Position) -> str:
+        """A value without columns, which the row's later code reads, too."""
+        key = (row.key[0], value, axes)
+        if key not in self._rows:
+            self._rows[key] = self._vector(value, axes, row)
+        return self._rows[key]
+
+    def define_row(self, value: ir.Value, name: str, row: Position) -> None:
+        """Sets the number that a reduction has made."""
+        axes = tuple(map(self.axis, result_axes(self.analysis, value)))
+        self._rows[row.key[0], value, axes] = name
+
+    def vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor; those of one without columns are known, or at its row."""
+        if self._has_columns(axes):
+            return super().vector(value, axes, position)
+        number = position.key[0]
+        known = self._rows.get((number, value, axes))
+        if known is not None:
+            return known
+        return super().vector(value, axes, self.rows[int(number)])
+
+    def _has_columns(self, axes: Axes) -> bool:
+        rows = len(self.analysis.row_sizes)
+        return has_columns(
+            self.analysis, [None if a is None else (int(a >= rows), a - rows) for a in axes]
+        )
+
+    def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        op = ops.defining_op(value)
+        if op is None or op not in self.analysis.loops or literal(value) is not None:
+            return super()._vector(value, axes, position)
+        home = self.homes.get(value)
+        if home is not None and home.loop < self.loop:
+            return self.load_kept(value, home, position)
+        if value in self._reduced:
+            raise Unsupported("a reduction that is read along other axes")
+        end = list(ops.body(op).operations)[-1].operation
+        return self._inner(end.operands[list(op.results).index(value)], self.scalars(op, position))
+
+    def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
+        """The vectors of the scalars in the body of an op, without those of its accumulators."""
+        key = (op, position.key)
+        if key not in self._bodies:
+            self._bodies[key] = self._computed_scalars(op, position)
+        return self._bodies[key]
+
+    def _computed_scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
+        block = ops.body(op)
+        skipped = {one.combine for one in self.analysis.reductions if one.op == op}
+        values: dict[ir.Value, str] = {}
+        pairs = zip(block.arguments, op.operands, ops.plain_maps(op), strict=True)
+        for argument, operand, index_map in pairs:
+            if ops.users(argument) and not self.analysis.accumulates(op, argument):
+                values[argument] = self.vector(operand, self.axes(op, index_map), position)
+        for inner in [o.operation for o in block.operations][:-1]:
+            if inner not in skipped:
+                self._apply(inner, values)
+        return values
+
+    def scalar(self, value: ir.Value, scalars: dict[ir.Value, str]) -> str:
+        """The vector of a scalar of a body."""
+        return self._inner(value, scalars)
+
+    def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:
+        """The lanes of a value that an earlier loop has kept."""
+        if home.result is None:
+            return self.writer.value(f"vector.load {self._on_stack(value, position)}")
+        result = self.analysis.results[home.result]
+        return self.load(
+            f"%y{home.result}", result.type, self.place(result, position), position.mask
+        )
+
+    def keep(self, value: ir.Value, home: Home, name: str, position: Position) -> None:
+        """Stores the lanes of a value for later loops."""
+        if home.result is None:
+            self.writer.line(f"vector.store {name}, {self._on_stack(value, position)}")
+            return
+        self.store_result(home.result, name, position)
+
+    def _on_stack(self, value: ir.Value, position: Position) -> str:
+        """The place of a vector on the stack, and the types."""
+        stack = self.stacks[value]
+        at = self.writer.index(position.index[-1] + int(position.key[0]) * stack.stride)
+        held = self.vector_type(ops.element_type(value))
+        return f"{stack.name}[{at}] : {stack.kind}, {held}"
+
+    def place(self, result: ir.Value, position: Position) -> Linear:
+        """The offset of a position in the memory of a result."""
+        axes = tuple(map(self.axis, result_axes(self.analysis, result)))
+        return self.offset(result.type, axes, position.index)
+
+    def store_result(self, number: int, name: str, position: Position) -> None:
+        """Stores the lanes of a result with columns."""
+        result = self.analysis.results[number]
+        self.store(f"%y{number}", result.type, name, self.place(result, position), position.mask)
+
+    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
+        """The offset of an element, whose columns are all of them and contiguous, or none."""
+        rows, sizes = len(self.analysis.row_sizes), self.analysis.column_sizes
+        shape = list(ir.RankedTensorType(value_type).shape)
+        dims = [(a, s) for a, s in zip(axes, shape, strict=True) if s != 1]
+        read = [(a, s) for a, s in dims if a is not None and a >= rows]
+        whole = [(rows + n, s) for n, s in enumerate(sizes) if s != 1]
+        if read and dims[-len(read) :] != whole:
+            raise Unsupported("an operand whose columns are not contiguous")
+        return super().offset(value_type, axes, index)

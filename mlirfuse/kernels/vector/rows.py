@@ -1,0 +1,64 @@
+"""Regions that reduce rows: norms, softmax, sums and extremes over the last dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.vector import executable, row_kernel
+from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
+from mlirfuse.kernels.vector.row_analysis import analyze, reducing
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import CpuDevice
+
+EXPONENTIAL_REGISTERS = 32
+"""Vector registers from which on the kernel of a softmax in IREE's tiles is not slower than these.
+With 16 the constants of the exponential do not fit: softmax of 1536x128 takes 75 us with AVX2,
+IREE's code 70; with AVX-512 56 and 57 (Zen 4, two threads)."""
+
+
+def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
+    """Plans the kernel of a region that reduces rows; None for a region without reductions."""
+    group = computing(region)
+    generics = [op for op in group if ops.is_generic(op)]
+    if not reducing(generics) or any(map(ops.is_contraction, group)):
+        return None
+    if len(generics) != len(group):
+        other = next(op for op in group if op not in generics)
+        return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
+    if len(region.operands) or any(None in ops.loop_sizes(op) for op in group):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
+    return attempted(lambda: _plan(group, returned(region), device), "rows and columns")
+
+
+def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
+    """Replaces a region by a call of its kernel; returns the call."""
+    return executable.replace(region, kernel, {})
+
+
+def _plan(
+    group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice
+) -> VectorKernel | NoMatch:
+    if any(0 in ops.loop_sizes(op) for op in group):
+        raise Unsupported("an empty tensor")
+    made = {value for op in group for value in op.results}
+    if not set(results) <= made:
+        raise Unsupported("a result that no op of the region computes")
+    for value in results:
+        if ops.element_type(value) not in ELEMENT_TYPES:
+            raise Unsupported(f"a result of {ops.element_type(value)}")
+    analysis = analyze(group, results)
+    if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
+        return NoMatch(Reason.NOT_PROFITABLE, "IREE's tiles of this softmax are as fast")
+    columns = math.prod(analysis.column_sizes)
+    # Combining lanes costs more than the work on such rows: IREE's code takes several in a vector.
+    if columns < 2 * device.lanes:
+        detail = f"rows of {columns} columns, fewer than {2 * device.lanes}"
+        return NoMatch(Reason.NOT_PROFITABLE, detail)
+    return row_kernel.kernel(analysis, "rows", device)

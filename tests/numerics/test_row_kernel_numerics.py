@@ -1,0 +1,164 @@
+"""Kernels of rows in the vector dialect agree with float64 and with IREE, for several CPUs."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from helpers.harness import Batch
+from helpers.linalg_text import Function
+from helpers.norm_text import broadcast, layer_norm
+from helpers.softmax_text import softmax_reference, softmax_text
+from helpers.vector_cases import case, draw, renamed
+from mlirfuse import targets
+
+PASSES = "layer_norm_fusion,softmax_fusion,reduction_fusion,row_vector_kernel"
+TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
+"""This machine, AVX2, and SSE2: vectors of 16 to 64 bytes."""
+
+GENERIC = {"reduction_fusion": 1, "row_vector_kernel": 1}
+SOFTMAX = {"softmax_fusion": 1, "row_vector_kernel": 1}
+HAS_32_REGISTERS = targets.parse("cpu:host").cpu.num_registers >= 32
+
+INFINITY = float("inf")
+
+
+def norm(name, rows, columns, dtype="f32"):
+    """A layer norm with scale and shift."""
+    f = Function(name, (rows, columns))
+    x, gamma, beta = f.argument((0, 1), dtype), f.argument((1,), dtype), f.argument((1,), dtype)
+    y = layer_norm(f, x, (1,), gamma, beta, "f32")
+
+    def reference(x, gamma, beta):
+        centred = x - x.mean(1, keepdims=True)
+        variance = (centred**2).mean(1, keepdims=True)
+        return (centred / np.sqrt(variance + 1e-5) * gamma + beta,)
+
+    inputs = draw(dtype, (rows, columns), (columns,), (columns,), special=1)
+    inputs.pop("whole")
+    fires = {"layer_norm_fusion": 1, "row_vector_kernel": 1}
+    return case(name, f.finish(y), inputs, reference, fires, 32, dtype)
+
+
+def softmax(name, rows, columns, dtype="f32"):
+    """A softmax of rows."""
+    text = renamed(softmax_text((rows, columns), dtype), name)
+    inputs = draw(dtype, (rows, columns), special=1)
+    inputs.pop("whole")
+    return case(
+        name,
+        text,
+        inputs,
+        lambda x: (softmax_reference(x),),
+        SOFTMAX,
+        16,
+        dtype,
+    )
+
+
+def shifted(name, op, init, reduce, columns=37, dtype="f32"):
+    """The elements of rows plus the sum, product, least or largest one of the row."""
+    f = Function(name, (6, columns))
+    x = f.argument((0, 1), dtype)
+    y = f.apply("arith.addf", x, broadcast(f, f.reduce(op, x, (1,), init), (0, 1)))
+
+    def reference(x):
+        return (x + reduce(x, axis=1, keepdims=True),)
+
+    special = int(op != "arith.mulf")
+    return case(
+        name, f.finish(y), draw(dtype, (6, columns), special=special), reference, GENERIC, 64, dtype
+    )
+
+
+def two_dimensions(name):
+    """Rows of two dimensions, columns of two, a scale of some of the rows; two results."""
+    f = Function(name, (3, 5, 4, 9))
+    x, s = f.argument((0, 1, 2, 3), "f32"), f.argument((1,), "f32")
+    scaled = f.apply("arith.mulf", x, s, axes=(0, 1, 2, 3))
+    total = f.reduce("arith.addf", scaled, (2, 3))
+    y = f.apply("arith.subf", scaled, total, axes=(0, 1, 2, 3))
+
+    def reference(x, s):
+        x = x * s[None, :, None, None]
+        total = x.sum((2, 3))
+        return x - total[:, :, None, None], total
+
+    inputs = draw("f32", (3, 5, 4, 9), (5,), special=1)
+    return case(name, f.finish(y, total), inputs, reference, GENERIC, 64)
+
+
+def mean_of_products(name):
+    """Two reductions of one loop, of products, and their quotient: a result for each row."""
+    f = Function(name, (11, 100))
+    a, b = f.argument((0, 1), "f32"), f.argument((0, 1), "f32")
+    product = f.reduce("arith.addf", f.apply("arith.mulf", a, b), (1,))
+    largest = f.reduce("arith.maximumf", f.apply("math.absf", b), (1,), -INFINITY)
+    y = f.apply("arith.divf", product, largest)
+
+    def reference(a, b):
+        return ((a * b).sum(1) / np.abs(b).max(1),)
+
+    inputs = draw("f32", (11, 100), (11, 100), special=1)
+    return dataclasses.replace(
+        case(name, f.finish(y), inputs, reference, GENERIC, 128), exact=frozenset()
+    )
+
+
+def cases():
+    """Norms, softmax and generic reductions of even, odd, short and long rows."""
+    found = [
+        norm("norm_even", 9, 64),
+        norm("norm_odd", 7, 397),
+        norm("norm_long", 2, 9000),
+        norm("norm_f16", 5, 75, "f16"),
+        norm("norm_bf16", 5, 75, "bf16"),
+        *([softmax("softmax_even", 12, 128)] if HAS_32_REGISTERS else []),
+        softmax("softmax_odd", 13, 67),
+        softmax("softmax_long", 3, 10007),
+        softmax("softmax_f16", 6, 77, "f16"),
+        softmax("softmax_bf16", 6, 83, "bf16"),
+        shifted("total", "arith.addf", 0.0, np.sum),
+        shifted("total_from_three", "arith.addf", 3.0, lambda x, **k: x.sum(**k) + 3),
+        shifted("product", "arith.mulf", 1.0, np.prod),
+        shifted("largest", "arith.maximumf", -INFINITY, np.max),
+        shifted("least", "arith.minimumf", INFINITY, np.min, columns=48),
+        shifted("largest_f16", "arith.maximumf", -INFINITY, np.max, dtype="f16"),
+        two_dimensions("two_dimensions"),
+        mean_of_products("mean_of_products"),
+    ]
+    return {one.name: one for one in found}
+
+
+CASES = cases()
+
+NARROW = (
+    *("norm_odd", "norm_f16", "norm_bf16", "softmax_odd", "softmax_long"),
+    *("largest", "total_from_three", "two_dimensions", "mean_of_products"),
+)
+"""The cases that are run for smaller vectors than this machine's."""
+
+RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW, TARGETS[2]: NARROW}
+
+
+@functools.cache
+def outcomes(target):
+    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
+)
+def test_numerics(target, name):
+    outcomes(target)[name].check()
+
+
+def test_code_for_arm():
+    """Vectors of 16 bytes and 32 registers; compiled, not run."""
+    arm = targets.parse("cpu:generic")
+    flags = (*arm.flags, "--iree-llvmcpu-target-triple=aarch64-linux-gnu")
+    arm = dataclasses.replace(arm, flags=flags)
+    chosen = [CASES[name] for name in ("norm_odd", "norm_bf16", "softmax_odd", "two_dimensions")]
+    fired = Batch(cases=chosen, pipeline=PASSES, target=arm).compiled()
+    assert fired == {one.name: one.fires for one in chosen}
