@@ -122,7 +122,7 @@ class RowBody(Pointwise):
         if value in self._reduced:
             raise Unsupported("a reduction that is read along other axes")
         end = list(ops.body(op).operations)[-1].operation
-        return self._inner(end.operands[list(op.results).index(value)], self.scalars(op, position))
+        return self.scalar(end.operands[list(op.results).index(value)], self.scalars(op, position))
 
     def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
         """The vectors of the scalars in the body of an op, without those of its accumulators."""
@@ -141,12 +141,8 @@ class RowBody(Pointwise):
                 values[argument] = self.vector(operand, self.axes(op, index_map), position)
         for inner in [o.operation for o in block.operations][:-1]:
             if inner not in skipped:
-                self._apply(inner, values)
+                self.apply(inner, values)
         return values
-
-    def scalar(self, value: ir.Value, scalars: dict[ir.Value, str]) -> str:
-        """The vector of a scalar of a body."""
-        return self._inner(value, scalars)
 
     def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:
         """The lanes of a value that an earlier loop has kept."""

@@ -51,7 +51,7 @@ def _plan(
     if not set(results) <= made:
         raise Unsupported("a result that no op of the region computes")
     for value in results:
-        if ops.element_type(value) not in ELEMENT_TYPES:
+        if ops.element_type(value) not in ELEMENT_TYPES - {"i1"}:
             raise Unsupported(f"a result of {ops.element_type(value)}")
     analysis = analyze(group, results)
     if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
