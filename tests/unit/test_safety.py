@@ -33,7 +33,7 @@ FORBIDDEN = {
 }
 """Calls that run a file's content, or that other processes can intercept."""
 
-ALLOWED = {("grouping_process.py", "pickle.loads")}
+ALLOWED = {(f"{name}.py", "pickle.loads") for name in ("grouping_process", "traced_call")}
 """A process and its child exchange pickles, in a private folder that they alone write."""
 
 TEXT = """
