@@ -1,8 +1,13 @@
 """Products of widened bytes become products of bytes where that is exact, and no other ones do."""
 
+import itertools
+
+import numpy as np
+import onnx
 import pytest
 from iree.compiler import ir
 
+import mlirfuse
 from mlirfuse.frontends.byte_products import narrow_products
 
 TEXT = """
@@ -104,3 +109,26 @@ def test_products_of_bytes(name):
 def test_other_products_stay(name):
     changed, _ = rewritten(**REFUSED[name])
     assert not changed
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product(("uint8", "int8"), repeat=2)])
+def test_a_product_of_integers_without_zero_points(kinds, tmp_path):
+    """IREE takes two unsigned operands without zero points as signed ones."""
+    types = [onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)) for kind in kinds]
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+        "product",
+        [info("a", types[0], [5, 7]), info("b", types[1], [7, 9])],
+        [info("y", onnx.TensorProto.INT32, [5, 9])],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "model.onnx")
+    random = np.random.default_rng(3)
+    limits = [np.iinfo(kind) for kind in kinds]
+    a, b = (
+        random.integers(limit.min, limit.max + 1, shape).astype(kind)
+        for limit, kind, shape in zip(limits, kinds, ((5, 7), (7, 9)), strict=True)
+    )
+    program = mlirfuse.compile(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(program(a, b), a.astype(np.int32) @ b.astype(np.int32))

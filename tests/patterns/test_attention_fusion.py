@@ -355,7 +355,7 @@ def test_a_rewrite_removes_its_own_match():
 @pytest.mark.parametrize(
     ("target", "switches", "reason"),
     [
-        ("cpu", {}, Reason.TARGET_OFF),
+        ("cpu", {"disable_feature": ("kernels",)}, Reason.NOT_PROFITABLE),
         ("vulkan", {}, Reason.TARGET_UNSUPPORTED),
         ("vulkan", {"enable_pass": (V1, V2)}, Reason.TARGET_UNSUPPORTED),
         ("rocm", {"numerics": "exact"}, Reason.NUMERICS_LIMIT),

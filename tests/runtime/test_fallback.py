@@ -170,7 +170,7 @@ def test_undone_ops_are_grouped_again_by_later_passes(monkeypatch, compiles):
     monkeypatch.setitem(PASSES, sound.name, dataclasses.replace(sound, rewrite=rewrite))
     program = compiled(planted.ADD_RMS_NORM)
     assert [name for name, _ in fell_back(program)] == ["add_rms_norm_fusion"]
-    assert program.report.counts() == {"rms_norm_fusion": 1}
+    assert program.report.counts() == {"rms_norm_fusion": 1, "row_vector_kernel": 1}
     assert compiles == [True, False, True]
     x, r = (np.full((8, 64), n, np.float32) for n in (1.0, 2.0))
     total, normed = program(x, r, np.full(64, 0.5, np.float32))
@@ -249,7 +249,7 @@ def test_one_of_several_tilings_is_left_out(monkeypatch):
 def test_a_mask_that_reads_a_matmul_is_not_packed():
     """Nor is it when other functions of the module have matmuls that are."""
     text = with_plain_matmuls(MASKED_MATMUL)
-    program = compiled(text, function="main", disable_feature="fallback")
+    program = compiled(text, function="main", disable_feature=("fallback", "kernels"))
     tilings = [d for d in program.report.decisions if d.pass_name == "data_tiling_rewrite"]
     (refused,) = [d for d in tilings if not d.taken]
     assert refused.function == "main"

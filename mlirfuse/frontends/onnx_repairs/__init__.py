@@ -59,6 +59,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "LpNormalization": (indexing.lp_normalization,),
     "LpPool": (pooling.lp_pool,),
     "MatMul": (elementwise.matmul,),
+    "MatMulInteger": (quantization.matmul_integer,),
     "MaxPool": (pooling.max_pool,),
     "MaxUnpool": (pooling.max_unpool,),
     "Mod": (elementwise.mod,),

@@ -128,3 +128,13 @@ def conv_integer(node: Node) -> Value:
         "Conv", wide.cast(TensorProto.DOUBLE), kernel.cast(TensorProto.DOUBLE), **attributes
     )
     return result.cast(TensorProto.INT32)
+
+
+def matmul_integer(node: Node) -> Value:
+    """A MatMulInteger of unsigned bytes has zero points: without them IREE takes it as signed."""
+    one, other = node.operand(0), node.operand(1)
+    has_zero = node.input(2) is not None or node.input(3) is not None
+    if has_zero or (one.dtype, other.dtype) != (TensorProto.UINT8, TensorProto.UINT8):
+        raise Unsupported("IREE takes it")
+    zero = node.builder.constant(np.zeros((), np.uint8))
+    return node.builder.add("MatMulInteger", one, other, zero, zero)

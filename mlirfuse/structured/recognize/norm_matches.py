@@ -106,7 +106,7 @@ def match_norm(root: ir.Operation, *, centered: bool, add: bool) -> Match | NoMa
 
 def form_match(
     root: ir.Operation, norm: Norm, stops: frozenset[ir.Value], *, add: bool
-) -> Match | None:
+) -> Match | NoMatch | None:
     """The match of a norm and its epilogue up to the root.
 
     Args:
@@ -116,10 +116,11 @@ def form_match(
       add: whether the group includes the residual add.
 
     Returns:
-      The match with its `NormGroup`; None when the group cannot include the required add.
+      The match with its `NormGroup`; a refusal where IREE would not compile the group; None when
+      it cannot include the required add.
     """
     if not add:
-        return Match(root, tuple(slices.backward_slice(root, stops)), NormGroup(norm))
+        return _alone(root, norm, slices.backward_slice(root, stops))
     total = residual(norm)
     if total is None:
         return None
@@ -132,6 +133,26 @@ def form_match(
         return Match(root, tuple(group), NormGroup(norm))
     space = common_space(group)
     return Match(root, tuple(group), NormGroup(norm, space)) if isinstance(space, Space) else None
+
+
+def _alone(root: ir.Operation, norm: Norm, group: list[ir.Operation]) -> Match | NoMatch:
+    """The match of a norm without an add.
+
+    Rows that are split and then moved, as those of an image into windows, are in no common
+    iteration space: IREE does not distribute such a group over workgroups, and refuses it.
+    """
+    reshaped = any(op.name in ops.RESHAPES for op in group)
+    if reshaped and any(map(_permutes, group)):
+        return NoMatch(Reason.INDEXING_MAP, "the norm's rows are split by a reshape, and moved")
+    return Match(root, tuple(group), NormGroup(norm))
+
+
+def _permutes(op: ir.Operation) -> bool:
+    """Whether an op reads an operand, or writes its result, in another order of its loops."""
+    if not ops.is_generic(op):
+        return False
+    known = ([d for d in m if d is not None] for m in ops.indexing_maps(op) if m is not None)
+    return any(dims != sorted(dims) for dims in known)
 
 
 def _between_add_and_norm(expr: Expr) -> frozenset[ir.Value]:
