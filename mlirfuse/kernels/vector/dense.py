@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
@@ -179,50 +179,15 @@ class DenseKernel(TileKernel):
                     element = (
                         at + linear(channel) * dense.channel_step + self._place(start, row, number)
                     )
-                    broadcast = self._broadcast(element)
+                    broadcast = self.math.broadcast(self.image, dense.image.type, element)
                     for vector in range(vectors):
                         n = row * vectors + vector
-                        sums[n] = self._multiply_add(broadcast, loaded[vector], sums[n])
+                        sums[n] = self.math.multiply_add(broadcast, loaded[vector], sums[n])
             return sums
 
         return self.writer.loop(self.start, self.stop, 1, sums, [self.kind] * len(sums), step)
 
-    def _broadcast(self, at: Linear) -> str:
-        """An element of the image in all lanes, in f32."""
-        kind, element = self.dense.image.type, ops.element_type(self.dense.image)
-        scalar = self.writer.value(
-            f"memref.load {self.image}[{self.writer.index(at)}] : {memref(kind)}"
-        )
-        if element == "f32":
-            return self.writer.value(f"vector.broadcast {scalar} : f32 to {self.kind}")
-        bits = self.writer.value(f"arith.bitcast {scalar} : {element} to i16")
-        return self._high_half(bits) if element == "bf16" else self._converted(bits)
-
-    def _high_half(self, bits: str) -> str:
-        """A bf16 in all lanes, in f32: broadcast from memory, in pairs, and shifted."""
-        pairs, words = f"vector<{2 * self.lanes}xi16>", self.body.vector_type("i32")
-        both = self.writer.value(f"vector.broadcast {bits} : i16 to {pairs}")
-        whole = self.writer.value(f"vector.bitcast {both} : {pairs} to {words}")
-        high = self.writer.value(f"arith.shli {whole}, {self.body.splat('16', 'i32')} : {words}")
-        return self.writer.value(f"arith.bitcast {high} : {words} to {self.kind}")
-
-    def _converted(self, bits: str) -> str:
-        """A f16 in all lanes, in f32: broadcast in pairs, and converted as a vector.
-
-        LLVM converts a scalar f16 in a register whose other lanes it leaves as they are, perhaps an
-        accumulator's: each load would wait for a multiply-add.
-        """
-        few, halves = f"vector<{self.lanes // 2}xi32>", self.body.vector_type("f16")
-        word = self.writer.value(f"arith.extui {bits} : i16 to i32")
-        shift = self.writer.constant("16", "i32")
-        upper = self.writer.value(f"arith.shli {word}, {shift} : i32")
-        both = self.writer.value(f"arith.ori {word}, {upper} : i32")
-        whole = self.writer.value(f"vector.broadcast {both} : i32 to {few}")
-        return self._widened(
-            self.writer.value(f"vector.bitcast {whole} : {few} to {halves}"), "f16"
-        )
-
     def _weights(self, at: Linear) -> str:
         """A vector of the packed filter, in f32."""
         element = str(ir.RankedTensorType(self.dense.packed).element_type)
-        return self._widened(self.body.load(self.packed, self.dense.packed, at), element)
+        return self.math.widened(self.body.load(self.packed, self.dense.packed, at), element)

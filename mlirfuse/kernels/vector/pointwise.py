@@ -21,6 +21,9 @@ from mlirfuse.structured.ir import ops
 ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"})
 """Element types of tensors that kernels read and write; a boolean is a byte in memory."""
 
+SCALAR_TYPES = ELEMENT_TYPES | {"index"}
+"""Types of the scalars that bodies compute with."""
+
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
 
@@ -172,6 +175,9 @@ class Pointwise:
             return
         if not op.name.startswith(("arith.", "math.")) or len(op.results) != 1:
             raise Unsupported(op.name)
+        for value in (*op.operands, *op.results):
+            if str(value.type) not in SCALAR_TYPES:
+                raise Unsupported(f"{op.name} of {value.type}")
         if op.name == "math.fpowi" and (exponent := literal(op.operands[1])) is not None:
             base = self.scalar(op.operands[0], values)
             values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import Tiled, Window
@@ -77,6 +78,7 @@ class TileKernel(abc.ABC):
         self.body = (
             _Flat(self.writer, self.lanes, problem) if flat else Pointwise(self.writer, self.lanes)
         )
+        self.math = LaneMath(self.body, device)
         self.accumulator = ops.element_type(problem.value)
         self.kind = self.body.vector_type(self.accumulator)
         sizes, x = problem.extents, problem.x
@@ -328,19 +330,6 @@ class TileKernel(abc.ABC):
             return Linear()
         x = (start + row) * window.stride + (tap * window.dilation - window.low)
         return x * window.step
-
-    def _widened(self, vector: str, element: str) -> str:
-        """A vector of that element type in f32."""
-        if element == "f32":
-            return vector
-        kind = self.body.vector_type(element)
-        return self.writer.value(f"arith.extf {vector} : {kind} to {self.kind}")
-
-    def _multiply_add(self, one: str, other: str, total: str) -> str:
-        if self.device.has_fma:
-            return self.writer.value(f"vector.fma {one}, {other}, {total} : {self.kind}")
-        product = self.writer.value(f"arith.mulf {one}, {other} : {self.kind}")
-        return self.writer.value(f"arith.addf {product}, {total} : {self.kind}")
 
     # --- after the accumulation -------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class _WindowKernel(TileKernel):
     def _image(self, at: Linear, mask: str) -> str:
         """A vector of the image, in f32."""
         value = self.problem.image
-        return self._widened(
+        return self.math.widened(
             self.body.load(self.image, value.type, at, mask), ops.element_type(value)
         )
 
@@ -101,9 +101,9 @@ class _WindowKernel(TileKernel):
         if kind is None:
             return ""
         element = str(ir.RankedTensorType(kind).element_type)
-        return self._widened(self.body.load(self.packed, kind, at, mask), element)
+        return self.math.widened(self.body.load(self.packed, kind, at, mask), element)
 
     def _combined(self, element: str, weights: str, total: str) -> str:
         if weights:
-            return self._multiply_add(element, weights, total)
+            return self.math.multiply_add(element, weights, total)
         return self.writer.value(f"{self.windowed.combine} {total}, {element} : {self.kind}")
