@@ -89,7 +89,7 @@ def group(
         result = _run(folder, foreign)
     faults.merge(result["faults"])
     if "error" in result:
-        raise _ERRORS.get(result["error"], MlirfuseError)(result["message"])
+        raise _ERRORS.get(result["error"], MlirfuseError)(result["message"], **result["about"])
     grouped: Grouped = result["grouped"]
     return grouped
 
@@ -153,7 +153,10 @@ def main() -> int:
     try:
         result = {"grouped": grouping.group(**request, starting=starting)}
     except MlirfuseError as error:
-        result = {"error": type(error).__name__, "message": str(error)}
+        about = {}
+        if isinstance(error, PassFailedError):
+            about = {"pass_name": error.pass_name, "function": error.function}
+        result = {"error": type(error).__name__, "message": str(error), "about": about}
     except Exception:
         traceback.print_exc()
         return 1

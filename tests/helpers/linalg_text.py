@@ -67,6 +67,12 @@ class Function:
         body = "" if op == "copy" else f"%r = {op} {{0}} : {dtype}\n    "
         return self._generic(body, "%a0" if op == "copy" else "%r", operands, dtype, axes)
 
+    def power(self, tensor: Tensor, exponent: int) -> Tensor:
+        """The tensor to an integral power, by `math.fpowi`."""
+        body = f"%p = arith.constant {exponent} : i32\n    %r = math.fpowi {{0}}, %p"
+        body += f" : {tensor.dtype}, i32\n    "
+        return self._generic(body, "%r", (tensor,), tensor.dtype, None)
+
     def cast(self, tensor: Tensor, dtype: str, op: str = "") -> Tensor:
         """The tensor in another type, a floating-point one unless `op` is given."""
         if tensor.dtype == dtype:

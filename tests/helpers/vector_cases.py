@@ -279,8 +279,11 @@ EPILOGUES: dict[str, tuple[Callable[[Function, Tensor], Tensor], Callable]] = {
         lambda y: (np.abs(y) + 1) ** 0.75,
     ),
     "sin": (lambda f, y: f.apply("math.sin", y), np.sin),
-    "cube": (lambda f, y: f.apply("math.fpowi", y, 3), lambda y: y**3),
-    "inverse_square": (lambda f, y: f.apply("math.fpowi", y, -2), lambda y: y**-2.0),
+    "cube": (lambda f, y: f.power(y, 3), lambda y: y**3),
+    "inverse_square": (
+        lambda f, y: f.power(f.apply("arith.addf", f.apply("math.absf", y), 1.0), -2),
+        lambda y: (np.abs(y) + 1) ** -2.0,
+    ),
     "floor": (lambda f, y: f.apply("math.floor", y), np.floor),
 }
 """Name -> an activation, and the same in numpy."""

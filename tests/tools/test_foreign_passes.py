@@ -1,5 +1,6 @@
 """A pass that is not ours and kills its process: an error of one line, and no file left."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -53,12 +54,19 @@ def write(rewrite):
     return f"{name}:PASS"
 
 
+def ends(rewrite):
+    """How the pass ends: its erased op is seen as such, or is freed memory that is read."""
+    if rewrite == ABORTS:
+        return "died with SIGABRT"
+    return "(died with SIGSEGV|failed at an op that it erased in main)"
+
+
 @pytest.mark.parametrize("rewrite", [ERASES, ABORTS])
 @pytest.mark.parametrize("tool", ["compile", "bisect", "python"])
 def test_a_pass_that_kills_its_process(folder, capfd, tool, rewrite):
     switch = f"--load-pass={write(rewrite)}"
     if tool == "python":
-        with pytest.raises(PassFailedError, match="'users_own_rewrite' died with SIG") as raised:
+        with pytest.raises(PassFailedError, match=f"'users_own_rewrite' {ends(rewrite)}") as raised:
             mlirfuse.compile("model.mlir", load_pass=write(rewrite), cache=False)
         assert raised.value.pass_name == "users_own_rewrite"
     elif tool == "compile":
@@ -69,8 +77,8 @@ def test_a_pass_that_kills_its_process(folder, capfd, tool, rewrite):
         assert bisect.main(words) == 1
     if tool != "python":
         error = capfd.readouterr().err
-        name = "SIGABRT" if rewrite == ABORTS else "SIGSEGV"
-        assert error == (f"mlirfuse-{tool}: error: pass 'users_own_rewrite' died with {name}\n")
+        start = f"mlirfuse-{tool}: error: pass 'users_own_rewrite' "
+        assert re.fullmatch(f"{start}{ends(rewrite)}.*\n", error)
     assert not list(folder.iterdir())
     left = {path.name for path in folder.parent.iterdir()}
     assert left - {"cache", "temporary", "found", "model.mlir", "__pycache__"} == {
@@ -99,7 +107,7 @@ def test_results_come_back_from_the_process(folder):
     Path("sound.py").write_text(PASS.format(rewrite="return match.root"))
     switches = {"load_pass": "sound:PASS", "disable_pass": "users_own_rewrite"}
     program = mlirfuse.compile("model.mlir", cache=False, **switches)
-    assert program.report.counts() == {"add_rms_norm_fusion": 1}
+    assert program.report.counts() == {"add_rms_norm_fusion": 1, "row_vector_kernel": 1}
     assert "users_own_rewrite" in {d.pass_name for d in program.report.decisions}
 
 
