@@ -192,7 +192,7 @@ class Pointwise:
         )
 
     def _power(self, base: str, exponent: int, element: str) -> str:
-        """An integral power by squaring, of which LLVM makes a call for each lane."""
+        """An integral power by squaring."""
         kind, one = self.vector_type(element), self.splat("1.0", element)
         total, square, left = "", base, abs(exponent)
         while left:
