@@ -71,22 +71,24 @@ def max_cached_rows(row_bytes: int, device: CpuDevice) -> int:
     of them, 3.82 with 8 (two threads of a Zen 4, whose first cache has 8 ways).
 
     Args:
-      row_bytes: distance of adjacent rows in memory.
+      row_bytes: distance of adjacent rows in memory; 0 where it is not known.
       device: the CPU.
     """
+    if not row_bytes:
+        return MAX_TILE_ROWS
     ways = device.l1_bytes // CACHE_WAY_BYTES
     return max(1, ways * (CACHE_WAY_BYTES // math.gcd(CACHE_WAY_BYTES, row_bytes)))
 
 
 def max_rows(vectors: int, device: CpuDevice, *, row_bytes: int) -> int:
-    """The most rows of a tile that registers and the first cache hold.
+    """The most rows of a tile that registers and the first cache hold; 0 where none fit.
 
     Args:
       vectors: vectors of columns of the tile.
       device: the CPU.
-      row_bytes: distance of adjacent rows in memory.
+      row_bytes: distance of adjacent rows in memory; 0 where it is not known.
     """
-    most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, vectors, device)), default=1)
+    most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, vectors, device)), default=0)
     return min(most, max_cached_rows(row_bytes, device))
 
 
@@ -103,13 +105,12 @@ def choose(
       row_bytes: distance of adjacent rows of the first operand in memory; 0 where it is not known.
     """
     best, fewest = RegisterTile(1, 1), math.inf
-    cached = max_cached_rows(row_bytes, device) if row_bytes else MAX_TILE_ROWS
     for wide in range(1, min(vectors, MAX_TILE_VECTORS) + 1):
         if vectors % wide:
             continue
         panel = wide * device.vector_bytes * depth
-        most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, wide, device)), default=0)
-        for tall in range(1, min(rows, most, cached) + 1):
+        most = max_rows(wide, device, row_bytes=row_bytes)
+        for tall in range(1, min(rows, most) + 1):
             full, rest = divmod(rows, tall)
             total = full * cycles(tall, wide, device, panel_bytes=panel)
             total += cycles(rest, wide, device, panel_bytes=panel) if rest else 0
