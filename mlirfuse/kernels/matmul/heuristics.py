@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TypeVar
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
@@ -30,11 +31,14 @@ from mlirfuse.kernels.matmul.problem import (
 )
 from mlirfuse.targets.base import Target
 
+C = TypeVar("C", bound=MatmulConfig)
+
 MAX_ACCUMULATORS_PER_THREAD = 128
 """Accumulators of a thread at most, of its 255 registers."""
 
-MIN_SPLIT_BYTES = 1024
-"""Bytes of a row of an operand along K that are worth a CTA of their own, at least."""
+MIN_SPLIT_BYTES = 512
+"""Bytes of a row of an operand along K that are worth a CTA of their own, at least: four blocks,
+which fill a pipeline."""
 
 MIN_LONG_SPLIT_K = 4096
 """The same where small tiles fill the device without a split, which then allows larger ones."""
@@ -128,7 +132,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
     found = (
         copying
         for config in tiles
-        for split in _k_split_configs(config, problem, target)
+        for split in k_split_configs(config, problem, target)
         for copying in (_copy_configs(split, problem) if copies else (split,))
     )
     return min(found, key=lambda c: time(c, problem, target))
@@ -229,9 +233,7 @@ def _stages(
     return (gpu_of(target).shared_memory_per_cta * 2 // 3 - split) // stage
 
 
-def _k_split_configs(
-    config: MatmulConfig, problem: MatmulProblem, target: Target
-) -> Iterator[MatmulConfig]:
+def k_split_configs(config: C, problem: MatmulProblem, target: Target) -> Iterator[C]:
     """A configuration, and those with parts of K that are long enough for a CTA each.
 
     Powers of two, the numbers that fill all SMs once and twice, and the largest one.

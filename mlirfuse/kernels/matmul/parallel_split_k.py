@@ -13,9 +13,11 @@ import dataclasses
 from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
+from mlirfuse.kernels.codegen.module_text import TextOf
 from mlirfuse.kernels.codegen.tile_writer import Launch
+from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.matmul import aligned_copies, tile
-from mlirfuse.kernels.matmul.aligned_copies import ENTRY
+from mlirfuse.kernels.matmul.aligned_copies import ENTRY, text_with
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.cost_model import split_size
 from mlirfuse.kernels.matmul.problem import MatmulConfig
@@ -27,7 +29,7 @@ from mlirfuse.targets.base import Target
 MERGE_BLOCK_M, MERGE_BLOCK_N, MERGE_WARPS = 16, 64, 4
 """A tile of the kernel that adds the parts, which is bound by memory."""
 
-_PART = "*fp32"
+PART = "*fp32"
 """Type of the scratch tensor of the parts."""
 
 PARTS_IN_FLIGHT = 8
@@ -96,12 +98,10 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
             num_stages=config.num_stages,
         ),
         problem=None,
-        text=aligned_copies.text_with(
-            before=aligned_copies.arguments(copies, analysis), after=[("y0", _PART)]
-        ),
+        text=text_with(before=aligned_copies.arguments(copies, analysis), after=[("y0", PART)]),
     )
     rows = Extent(known_product((*analysis.batch, analysis.m)))
-    program = dataclasses.replace(made.program, arguments=(*made.program.arguments, ("y0", _PART)))
+    program = dataclasses.replace(made.program, arguments=(*made.program.arguments, ("y0", PART)))
     made = dataclasses.replace(
         made, program=program, scratch=((Extent(splits), rows, Extent(analysis.n)),)
     )
@@ -114,22 +114,44 @@ def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Pla
     splits = -(-analysis.k // split_size(analysis.k, config))
 
     def accumulate(kernel: KernelTiles, part: Part) -> None:
-        writer, shape = kernel.tiles.body.writer, [MERGE_BLOCK_M, MERGE_BLOCK_N]
-        writer.line(f"accumulator0 = tl.zeros({shape}, tl.float32)")
-        whole = splits // PARTS_IN_FLIGHT * PARTS_IN_FLIGHT
-        addition = f"accumulator0 += library.load(s0 + {_row(analysis, 'split')}, {_mask(kernel)})"
-        if whole:
-            with (
-                writer.indented(f"for first in range(0, {whole}, {PARTS_IN_FLIGHT}):"),
-                writer.indented(f"for next in tl.static_range({PARTS_IN_FLIGHT}):"),
-            ):
-                writer.line("split = first + next")
-                writer.line(addition)
-        with writer.indented(f"for split in tl.static_range({whole}, {splits}):"):
-            writer.line(addition)
+        offsets = _row(analysis, "split")
+        write_sum_of_parts(kernel.tiles.body.writer, splits, offsets, _mask(kernel))
 
-    text = aligned_copies.text_with(before=[("s0", _PART)])
+    text = text_with_parts()
     made = plan_tiles(kernel_tiles(analysis, merging), accumulate, text=text)
-    arguments = (("s0", _PART), *made.program.arguments)
+    arguments = (("s0", PART), *made.program.arguments)
     program = dataclasses.replace(made.program, arguments=arguments)
     return dataclasses.replace(made, program=program, before=partial)
+
+
+def text_with_parts(*, after: bool = False) -> TextOf:
+    """The writer of a module whose kernel reads the parts `s0`, or writes them to `y0`.
+
+    Args:
+      after: whether the kernel writes them.
+    """
+    return text_with(after=[("y0", PART)]) if after else text_with(before=[("s0", PART)])
+
+
+def write_sum_of_parts(writer: Writer, splits: int, offsets: str, mask: str) -> None:
+    """Writes the sum of the parts of a tile, `accumulator0`.
+
+    Args:
+      writer: gets the lines.
+      splits: the number of parts.
+      offsets: offsets of the tile in the part `split`.
+      mask: its elements inside the result; `None` where all are.
+    """
+    writer.line(f"accumulator0 = tl.zeros([{MERGE_BLOCK_M}, {MERGE_BLOCK_N}], tl.float32)")
+    whole = splits // PARTS_IN_FLIGHT * PARTS_IN_FLIGHT
+    addition = f"accumulator0 += library.load(s0 + {offsets}, {mask})"
+    if whole:
+        with (
+            writer.indented(f"for first in range(0, {whole}, {PARTS_IN_FLIGHT}):"),
+            writer.indented(f"for next in tl.static_range({PARTS_IN_FLIGHT}):"),
+        ):
+            writer.line("split = first + next")
+            writer.line(addition)
+    if whole < splits:
+        with writer.indented(f"for split in tl.static_range({whole}, {splits}):"):
+            writer.line(addition)
