@@ -59,6 +59,9 @@ MIN_STAGES, MAX_STAGES = 3, 4
 MAX_COLUMNS = 128
 """Columns of a tile of the direct kernel: its rows are then neighbours, whose taps overlap."""
 
+DIRECT_WARPS_PER_SM = 16
+"""Warps of an SM that hide the latency of loads: four for each of its schedulers, an estimate."""
+
 VECTOR_BITS = 128
 """Bits of a vectorized load."""
 
@@ -141,12 +144,19 @@ def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConf
 
 
 def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
-    """The configuration of the direct kernel, which is bound by memory as pointwise kernels are."""
-    vector = VECTOR_BITS // problem.operand_bits
+    """The configuration of the direct kernel.
+
+    Large results are bound by memory, as those of pointwise kernels are. For small ones a thread
+    has fewer elements, whose taps it loads one by one, so that more warps hide the latency.
+    """
+    gpu, vector = gpu_of(target), VECTOR_BITS // problem.operand_bits
     elements = problem.pixels * problem.out_channels * problem.groups
     loads, warps = loads_and_warps(elements, vector, target)
-    tile = vector * loads * gpu_of(target).warp_size * warps
-    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), MAX_COLUMNS, 1, warps, 1)
+    each = vector * loads
+    while each > 1 and elements < each * gpu.warp_size * gpu.num_sms * DIRECT_WARPS_PER_SM:
+        each //= 2
+    tile = each * gpu.warp_size * warps
+    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), min(tile, MAX_COLUMNS), 1, warps, 1)
 
 
 def clamp_block_n(config: ConvolutionConfig, out_channels: int) -> ConvolutionConfig:
