@@ -87,23 +87,36 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
             _stages(_stage_bytes(block_m, width, block_k, problem), target),
         )
         if problem.operand_bits == 16 and fills_device(num_ctas(problem, config), target):
-            return config
-        found += k_split_configs(config, gemm, target)
+            return _copying(config, problem, target)
+        splits = k_split_configs(config, gemm, target)
+        found += [_copying(split, problem, target) for split in splits]
     return min(found, key=lambda config: time(config, gemm, target))
 
 
+def _copying(
+    config: ConvolutionConfig, problem: ConvolutionProblem, target: Target
+) -> ConvolutionConfig:
+    """A configuration that copies a filter with narrow rows, where that pays."""
+    if not problem.narrow_filter:
+        return config
+    copying = dataclasses.replace(config, aligned_copies="b")
+    return min(config, copying, key=lambda each: time(each, as_matmul(problem), target))
+
+
 def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
-    """The implicit GEMM, whose time is modelled."""
+    """The implicit GEMM, whose time is modelled; K has whole blocks, but for a narrow filter."""
     block_k = _block_k(problem)
     packed = problem.in_channels < PACKED_CHANNELS
     span = problem.in_channels * (problem.taps if packed else 1)
     blocks = -(-span // block_k) * (1 if packed else problem.taps)
+    missing = -problem.in_channels % block_k if problem.narrow_filter else 0
     return MatmulProblem(
         problem.pixels,
         problem.out_channels,
-        blocks * block_k,
+        blocks * block_k - missing,
         problem.groups,
         operand_bits=problem.operand_bits,
+        a_k_contiguous=problem.channels_last or not problem.narrow_filter,
     )
 
 
