@@ -7,6 +7,7 @@ and times the kernels of a call. The same seed gives the same programs.
 
   python -m benchmarks breadth --seed=7 --programs=100
   python -m benchmarks breadth --seed=7 --compile-only --target=cuda:sm_90     without a GPU
+  python -m benchmarks breadth --again=0.9     those of the record that were under 0.9
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.breadth import report
-from benchmarks.breadth.classes import draw
+from benchmarks.breadth.classes import named
 from mlirfuse.benchmarking.messages import json_lines
 from mlirfuse.core import MlirfuseError
 
@@ -51,16 +52,18 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="no program starts after them")
     parser.add_argument("--compile-only", action="store_true", help="no GPU: coverage and failures")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
+    parser.add_argument(
+        "--again",
+        type=float,
+        metavar="RATIO",
+        help="programs of the file of results under a ratio, or not right; shown, not recorded",
+    )
     given = parser.parse_args(words)
     seed = int(time.time()) % 1_000_000 if given.seed is None else given.seed
-    names = {name for name in given.only.split(",") if name}
-    programs = {n: draw(seed, n) for n in range(given.programs)}
-    chosen = [n for n, program in programs.items() if not names or program.family in names]
     try:
-        if not chosen:
-            raise MlirfuseError(f"--only={given.only} names no class")
+        names = chosen(seed, given)
         with tempfile.TemporaryDirectory(prefix="mlirfuse-breadth-") as folder:
-            run = Run(seed, chosen, Path(folder), given.target, 60 * given.minutes)
+            run = Run(seed, names, Path(folder), given.target, 60 * given.minutes)
             run.prepare(given.jobs, given.gpus)
             if not given.compile_only:
                 run.measure(given.gpus)
@@ -69,10 +72,25 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     record = run.record()
-    if not given.compile_only:
+    if not given.compile_only and given.again is None:
         report.save(record, given.results)
     print(report.text(record))
     return 0
+
+
+def chosen(seed: int, given: argparse.Namespace) -> list[str]:
+    """Names of programs."""
+    if given.again is not None:
+        records = report.load(given.results).values()
+        programs = [p for record in records for p in record["programs"]]
+        names = [p["name"] for p in programs if (report.ratio(p) or 0.0) < given.again]
+    else:
+        names = [f"{seed}-{index}" for index in range(given.programs)]
+    classes = {name for name in given.only.split(",") if name}
+    names = [name for name in names if not classes or named(name).family in classes]
+    if not names:
+        raise MlirfuseError(f"no program to run: --only={given.only}, --again={given.again}")
+    return names
 
 
 class Run:
@@ -80,28 +98,28 @@ class Run:
 
     Attributes:
       seed: the seed.
-      chosen: indices of the programs.
+      chosen: names of the programs.
       fields: what is known of each program.
       about: device, rates and versions.
     """
 
     def __init__(
-        self, seed: int, chosen: list[int], folder: Path, target: str, seconds: float
+        self, seed: int, chosen: list[str], folder: Path, target: str, seconds: float
     ) -> None:
         self.seed, self.chosen = seed, chosen
-        self.fields: dict[int, dict[str, Any]] = {}
+        self.fields: dict[str, dict[str, Any]] = {}
         self.about: dict[str, Any] = {}
-        self._request = {"seed": seed, "folder": str(folder), "target": target}
+        self._request = {"folder": str(folder), "target": target}
         self._end = time.monotonic() + seconds
-        self._waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._ready: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._compilers: list[threading.Thread] = []
         self._timers: list[threading.Thread] = []
 
     def prepare(self, jobs: int, gpus: int) -> None:
         """Starts the processes that compile."""
-        for index in self.chosen:
-            self._waiting.put(index)
+        for name in self.chosen:
+            self._waiting.put(name)
         for job in range(max(1, min(jobs, len(self.chosen)))):
             thread = threading.Thread(target=self._compile, args=(job % max(1, gpus),))
             thread.start()
@@ -127,48 +145,48 @@ class Run:
         worker = None
         while time.monotonic() < self._end:
             try:
-                index = self._waiting.get_nowait()
+                name = self._waiting.get_nowait()
             except queue.Empty:
                 break
             worker = worker or _Worker("prepare", self._request, gpu)
-            found = worker.ask(index, self._end)
+            found = worker.ask(name, self._end)
             if found is None:
                 worker.stop()
                 worker, found = None, {"said": "its compiling process died or hung"}
-            self.fields.setdefault(index, {}).update(found)
-            self._ready.put(index)
+            self.fields.setdefault(name, {}).update(found)
+            self._ready.put(name)
         if worker is not None:
             worker.stop()
 
     def _measure(self, gpu: int) -> None:
         worker = None
-        while (index := self._ready.get()) is not None and time.monotonic() < self._end:
+        while (name := self._ready.get()) is not None and time.monotonic() < self._end:
             if worker is None:
                 worker = _Worker("measure", self._request, gpu)
                 self.about = worker.line(self._end) or self.about
-            found = worker.ask(index, self._end)
+            found = worker.ask(name, self._end)
             if found is None:
                 worker.stop()
                 worker, found = None, {"ours_said": "its measuring process died or hung"}
-            self.fields[index].update(found)
-            known = self.fields[index]
-            print(report.line(draw(self.seed, index), known), file=sys.stderr, flush=True)
+            self.fields[name].update(found)
+            known = self.fields[name]
+            print(report.line(named(name), known), file=sys.stderr, flush=True)
         if worker is not None:
             worker.stop()
 
     def record(self) -> dict[str, Any]:
         """The results, by program."""
         programs = []
-        for index in sorted(self.fields):
-            program = draw(self.seed, index)
-            about = {"name": program.name, "class": program.family, "dtype": program.dtype}
+        for name in (name for name in self.chosen if name in self.fields):
+            program = named(name)
+            about = {"name": name, "class": program.family, "dtype": program.dtype}
             about |= {"text": program.text, "flops": program.drawn.flops}
-            programs.append({**about, **self.fields[index]})
+            programs.append({**about, **self.fields[name]})
         return {"seed": self.seed, **self.about, "programs": programs}
 
 
 class _Worker:
-    """A process that answers a line of JSON to each index."""
+    """A process that answers a line of JSON to each name."""
 
     def __init__(self, module: str, request: dict[str, Any], gpu: int) -> None:
         environment = {
@@ -199,9 +217,9 @@ class _Worker:
         except BrokenPipeError:
             pass
 
-    def ask(self, index: int, end: float) -> dict[str, Any] | None:
+    def ask(self, name: str, end: float) -> dict[str, Any] | None:
         """The answer for a program; None where the process died or hung."""
-        self._send(str(index))
+        self._send(name)
         return self.line(end)
 
     def line(self, end: float) -> dict[str, Any] | None:
