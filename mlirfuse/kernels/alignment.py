@@ -21,7 +21,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.plan import ALIGNMENT, Plan
 from mlirfuse.structured.ir import ops
 
-_VIEWS = (
+VIEWS = (
     *ops.RESHAPES,
     "iree_tensor_ext.bitcast",
     "iree_tensor_ext.compute_barrier.end",
@@ -72,7 +72,7 @@ def of_result(value: ir.Value) -> int:
     """The same for the buffer that an op writes its result into."""
     found = ALIGNMENT
     for user in ops.users(value):
-        if user.name in _VIEWS:
+        if user.name in VIEWS:
             found = math.gcd(found, of_result(user.results[list(user.operands).index(value)]))
         elif user.name == "tensor.insert_slice" and user.operands[0] == value:
             offset = _offset(user, user.operands[1])
@@ -91,7 +91,7 @@ def _of_values(values: list[ir.Value]) -> int:
         op = ops.defining_op(value)
         if op is None:
             values += _incoming(value)
-        elif op.name in _VIEWS:
+        elif op.name in VIEWS:
             values.append(op.operands[list(op.results).index(value)])
         elif op.name == "tensor.extract_slice":
             found = math.gcd(found, _offset(op, op.operands[0]))

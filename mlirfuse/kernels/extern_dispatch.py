@@ -4,8 +4,8 @@
 becomes
   %y = hal.dispatch.extern "row_kernel"(%x, %size) count { ... } objects { ptx }
 
-A kernel that updates a tensor in place has it as its last tensor, tied to the result: IREE copies it
-before, where anything else reads it.
+A kernel that updates a tensor in place has it as its last tensor, tied to the result: IREE copies
+it before, where anything else reads it.
 
   %y = hal.dispatch.extern "scatter_kernel"(%u, %i, %x) -> %x
 """

@@ -7,8 +7,8 @@
     %z = iree_linalg_ext.scatter {addf} ins(%v, %i) outs(%w)             tensor<MxWxf32>
     %y = linalg.generic {truncf} ins(%z)
 
-Root: a scatter with any combiner whose indices may repeat, of f16, bf16, i1, i8 or i16: GPUs have no
-atomic ops on most of these. A sum of f16 or bf16 is rounded once, as in PyTorch's
+Root: a scatter with any combiner whose indices may repeat, of f16, bf16, i1, i8 or i16: GPUs have
+no atomic ops on most of these. A sum of f16 or bf16 is rounded once, as in PyTorch's
 `index_put(accumulate=True)` and gradients of embeddings; sums of integers are those modulo their
 width. Other bodies round after each update. Before passes that group the casts with their
 neighbors. Nothing is widened where Triton is missing. Numerics: reassociating.

@@ -16,11 +16,15 @@ BODIES = {
         )
     },
     "difference": ["%r = arith.subf %e, %u : {t}"],
-    "scaled": ["%h = arith.constant 0.5 : {t}", "%v = arith.mulf %u, %h : {t}"]
-    + ["%r = arith.addf %v, %e : {t}"],
+    "scaled": [
+        *("%h = arith.constant 0.5 : {t}", "%v = arith.mulf %u, %h : {t}"),
+        "%r = arith.addf %v, %e : {t}",
+    ],
     "counted": ["%h = arith.constant 1.0 : {t}", "%r = arith.addf %e, %h : {t}"],
-    "hypot": ["%p = arith.mulf %e, %e : {t}", "%q = arith.mulf %u, %u : {t}"]
-    + ["%s = arith.addf %p, %q : {t}", "%r = math.sqrt %s : {t}"],
+    "hypot": [
+        *("%p = arith.mulf %e, %e : {t}", "%q = arith.mulf %u, %u : {t}"),
+        *("%s = arith.addf %p, %q : {t}", "%r = math.sqrt %s : {t}"),
+    ],
 }
 """Name -> the scalar ops of an update `%u` and an element `%e`; `{t}` is their type."""
 

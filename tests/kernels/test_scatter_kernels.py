@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from iree.compiler import ir
 
 from helpers import scatter_text
-from helpers.kernel_runner import NUMPY, close, draw, needs_triton, run
+from helpers.kernel_runner import NUMPY, close, draw, needs_triton, planned, run
 from helpers.scatter_text import Case
+from mlirfuse.kernels import triton_compiler
 
 pytestmark = needs_triton
 
@@ -91,6 +93,18 @@ def test_replaced_elements_of_any_width(interpreter, element):
 @pytest.mark.parametrize("element", ["f16", "bf16"])
 def test_unique_indices_of_halves(interpreter, body, element):
     check(interpreter, Case(body=body, shape=(12, 9), batch=(8,), element=element, unique=True))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    ("body", "element"),
+    [("addf", "f32"), ("minimumf", "f64"), ("maxui", "i64"), ("hypot", "f32"), ("replace", "i8")],
+)
+def test_object_code(arch, body, element):
+    text = scatter_text.text(Case(body=body, shape=(9, 40), batch=(30,), element=element))
+    with ir.Context():
+        _, (plan,) = planned(text, "scatter")
+        assert triton_compiler.build(plan.program, arch).code
 
 
 @pytest.mark.parametrize("body", ["maximumf", "minimumf"])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.alignment import VIEWS
 from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.loop_nest import count
@@ -21,7 +22,7 @@ from mlirfuse.kernels.scatter.problem import ScatterProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.scatters import SCATTER, Scatter, scatter
 
-_VIEWS = (*ops.RESHAPES, "tensor.cast", "tensor.extract_slice")
+_VIEWS = (*VIEWS, "tensor.extract_slice")
 """Ops whose results may be in the memory of their operands."""
 
 
@@ -96,13 +97,12 @@ def reads_destination(group: Sequence[ir.Operation], destination: ir.Value) -> b
 
     IREE passes a tensor that is both an operand and the destination as one buffer.
     """
+    if ops.constant(destination) is not None:
+        return False
     memory = ops.strip_views(destination, _VIEWS)
-    read = [value for op in group for value, _ in ops.operand_producers(op)]
-    scattered = group[-1]
-    others = [value for value in read if value not in (scattered.operands[-1],)]
-    others += [v for v in list(scattered.operands)[:-1] if v == destination]
-    constants = ops.constant(destination) is not None
-    return not constants and any(ops.strip_views(v, _VIEWS) == memory for v in others)
+    read = [value for op in group[:-1] for value, _ in ops.operand_producers(op)]
+    read += list(group[-1].operands)[:-1]
+    return any(ops.strip_views(value, _VIEWS) == memory for value in read)
 
 
 def problem_of(analysis: ScatterAnalysis) -> ScatterProblem:

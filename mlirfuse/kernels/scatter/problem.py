@@ -16,7 +16,7 @@ class ScatterProblem(Problem):
       windows: windows that are updated.
       elements: contiguous elements of a window.
       element_bits: width of an element.
-      combiner: `store`, `atomic` or `compare_and_swap`.
+      combiner: kind of the way into memory: `store`, `plain`, `atomic` or `compare_and_swap`.
     """
 
     windows: int

@@ -10,8 +10,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from iree.compiler import ir
-
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.demand_writer import Demand
 from mlirfuse.kernels.codegen.element_types import TYPES, WIDE, literal
@@ -177,12 +175,16 @@ class _Kernel:
         if scatter.mask is not None:
             conditions.append(demand.value(scatter.mask, tuple(windows)))
         offset = " + ".join(terms) if self.flat else " + ".join([*terms, "column"])
-        pointers = body.name(f"y0 + tl.broadcast_to({offset}, {self.shape})")
+        offset = body.name(f"tl.broadcast_to({offset}, {self.shape})")
+        if self.analysis.way.kind in (ATOMIC, SWAP):
+            # Each lane has one element then, and adjacent lanes update one sector together.
+            offset = f"tl.max_contiguous({offset}, [1, 1])"
+        pointers = body.name(f"y0 + {offset}")
         return pointers, body.name(f"tl.broadcast_to({' & '.join(conditions)}, {self.shape})")
 
     def _write(self, tiles: Tiles, update: str, pointers: str, mask: str) -> None:
         """Writes the lines that change memory."""
-        scatter, way, body = self.analysis.scatter, self.analysis.way, tiles.body
+        way, body = self.analysis.way, tiles.body
         kind = ops.element_type(self.analysis.result)
         stored = "tl.int8" if kind == "i1" else TYPES[kind]
         if way.kind == SWAP:

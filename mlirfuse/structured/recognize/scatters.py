@@ -158,7 +158,7 @@ def _closure(root: ir.Operation, values: list[ir.Value]) -> dict[ir.Operation, N
     destination = ops.defining_op(root.operands[len(root.operands) - 1])
     while work:
         op = ops.defining_op(work.pop())
-        if op is None or op in found or op == destination:
+        if op is None or op in found or (destination is not None and op == destination):
             continue
         if op.block != root.block or not _joins(op):
             continue
