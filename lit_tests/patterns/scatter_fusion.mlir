@@ -1,3 +1,4 @@
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_widening_rewrite,scatter_fusion,scatter_triton_kernel | FileCheck %s --check-prefix=KERNEL %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_fusion | FileCheck %s %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=scatter_fusion | FileCheck %s --check-prefix=OFF
@@ -23,6 +24,9 @@ func.func @alone(%u: tensor<5x8xf32>, %i: tensor<5xi64>, %x: tensor<9x8xf32>) ->
 // -----
 
 // The coordinates are columns of one tensor, as PyTorch's `scatter_add` is imported.
+// KERNEL-LABEL: @computed
+// KERNEL-SAME: %[[U:[a-z0-9]+]]: tensor<4x3xf32>, %[[I:[a-z0-9]+]]: tensor<4x3xi64>, %[[X:[a-z0-9]+]]: tensor<4x7xf32>
+// KERNEL: hal.dispatch.extern "scatter_kernel"(%[[U]], %{{.*}}, %[[X]]) : {{.*}} -> %[[X]]
 // CHECK-LABEL: @computed
 // CHECK-SAME: %[[U:[a-z0-9]+]]: tensor<4x3xf32>, %[[I:[a-z0-9]+]]: tensor<4x3xi64>
 // CHECK: %[[Y:.*]] = flow.dispatch.region

@@ -1,8 +1,13 @@
+// RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_widening_rewrite,scatter_fusion,scatter_triton_kernel | FileCheck %s --check-prefix=KERNEL %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s --check-prefix=OFF
 // OFF-NOT: arith.ext
 
+// KERNEL-LABEL: @sum
+// KERNEL-SAME: %[[U:[a-z0-9]+]]: tensor<5x8xf16>, %[[I:[a-z0-9]+]]: tensor<5xi64>
+// KERNEL: %[[W:.*]] = linalg.generic
+// KERNEL: hal.dispatch.extern "scatter_kernel"(%[[U]], %[[I]], %[[W]]) : {{.*}} -> %[[W]]
 // CHECK-LABEL: @sum
 // CHECK-SAME: %[[U:[a-z0-9]+]]: tensor<5x8xf16>, %[[I:[a-z0-9]+]]: tensor<5xi64>, %[[X:[a-z0-9]+]]: tensor<9x8xf16>
 // CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%[[X]] :
