@@ -1,7 +1,7 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance` and `breadth` have switches of their
-own.
+`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance`, `breadth` and `models` have
+switches of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ CONFORMANCE = "conformance"
 
 BREADTH = "breadth"
 
+MODELS = "models"
+
 CPU = "cpu"
+
+_OWN_SWITCHES = (CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH, MODELS)
+"""Suites with a command line of their own."""
 
 _log = logging.getLogger("benchmarks")
 
@@ -48,6 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.breadth import run as breadth
 
         return breadth.main(arguments[1:])
+    if arguments[:1] == [MODELS]:
+        from benchmarks.families import run as families
+
+        return families.main(arguments[1:])
     if arguments[:1] == [CPU]:
         from benchmarks.cpu import measure as cpu
 
@@ -55,7 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "suite",
-        choices=[*dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH)), "docs"],
+        choices=[
+            *dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH, MODELS)),
+            "docs",
+        ],
     )
     parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(

@@ -173,6 +173,7 @@ class Compilation:
 
     def dump(self, folder: Path) -> None:
         """Writes the IR before and after each pass that changes it, by a run for that alone."""
+        folder.mkdir(parents=True, exist_ok=True)
         self.grouped(dump_dir=folder)
 
     def grouped(self, *, dump_dir: Path | None = None) -> Path:
