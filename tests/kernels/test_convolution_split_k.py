@@ -7,6 +7,7 @@ import pytest
 from iree.compiler import ir
 
 from helpers.conv_text import Conv, arrays_of, conv_text, plan_of, reference
+from helpers.grouped_conv_text import Form, form_text
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
 from helpers.linalg_text import Function
 from mlirfuse.kernels import triton_compiler
@@ -46,6 +47,12 @@ def test_ctas_split_k(interpreter, monkeypatch, case, kind):
 )
 def test_others_are_not_split(case):
     assert plan_of(conv_text(case), SPLIT, TARGET).before is None
+
+
+def test_transposed_ones_are_not_split():
+    """Their CTAs have residue classes of the stride."""
+    form = Form((7, 6), (4, 4), inner=20, outer=18, spread=2, low=2, high=2)
+    assert plan_of(form_text(form, "f16"), SPLIT, TARGET).before is None
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,11 @@ class AlignedCopy:
 
 
 def can_copy(analysis: MatmulAnalysis) -> bool:
-    """Whether a kernel may copy the operands: of one product, of static sizes, and in memory."""
+    """Whether a kernel may copy the operands: of static sizes, in memory, and multiplied alone."""
     operands = [analysis.operand(n) for n in (analysis.first.a, analysis.first.b)]
     return (
         not analysis.prologue
         and analysis.accumulators == 1
-        and len(analysis.parts) == 1
         and analysis.m is not None
         and all(is_copyable(value) for value in operands)
     )
