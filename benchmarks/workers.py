@@ -14,8 +14,8 @@ from typing import Any
 
 from mlirfuse.benchmarking.messages import json_lines
 
-SILENCE = 150.0
-"""Seconds without a message after which a process counts as hung."""
+SILENCE = 400.0
+"""Seconds without a message after which a process counts as hung; a compiler's step has 300."""
 
 
 class Pipeline:

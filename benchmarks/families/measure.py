@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
     exact = _exact(module, tensors)
     eager = module(*tensors)
     calls: dict[str, Call] = {"eager": module}
+    torch._dynamo.reset()  # It stops to compile a function after eight models.
     for system, mode in MODES.items():
         calls[system] = torch.compile(module, dynamic=False, mode=mode)
     found: dict[str, Any] = {"peak": {}}
@@ -87,6 +89,7 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
     found["kernels_ms"] = {name: 1e3 * statistics.median(s) for name, s in busy.items()}
     if "ours" in run:
         found["kernel_share"] = _share(run["ours"])
+        found["host_ms"] = _host_ms(calls["ours"], tensors)
     return found
 
 
@@ -109,6 +112,17 @@ def _waiting(call: Call, tensors: tuple[torch.Tensor, ...]) -> Callable[[int], N
         torch.cuda.synchronize()
 
     return run
+
+
+def _host_ms(call: Call, tensors: tuple[torch.Tensor, ...]) -> float:
+    """Milliseconds until a call returns, without a wait for the device."""
+    found = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        call(*tensors)
+        found.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(found)
 
 
 def _share(run: Callable[[int], None]) -> float:

@@ -1,5 +1,7 @@
 """Convolutions whose CTAs split K, and 1x1 ones of groups, which are contractions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from iree.compiler import ir
@@ -82,9 +84,10 @@ def test_object_code():
 @needs_triton
 @pytest.mark.parametrize("first", [True, False], ids=["channels first", "channels last"])
 @pytest.mark.parametrize("splits", [1, 3])
-def test_pointwise_groups(interpreter, monkeypatch, first, splits):
+@pytest.mark.parametrize("copied", ["", "b"], ids=["filter in place", "filter copied"])
+def test_pointwise_groups(interpreter, monkeypatch, first, splits, copied):
     """IREE makes a contraction of such a convolution: its batch is the second dimension."""
-    config = ConvolutionConfig(16, 16, 16, 4, 2, k_splits=splits)
+    config = ConvolutionConfig(16, 16, 16, 4, 2, k_splits=splits, aligned_copies=copied)
     monkeypatch.setattr(family, "_choose", lambda *_: config)
     sizes = (2, 3, 20, 5, 7, 37)  # images, groups, outputs, height, width, inputs
     images, weights = (0, 1, 5, 3, 4) if first else (0, 3, 4, 1, 5), (1, 2, 5)
@@ -99,6 +102,49 @@ def test_pointwise_groups(interpreter, monkeypatch, first, splits):
     names = ["".join("bgohwc"[n] for n in loops) for loops in (images, weights, out)]
     expected = np.einsum(f"{names[0]},{names[1]}->{names[2]}", *map(np.float64, arrays))
     close(found, expected, "f32")
+
+
+NARROW = ConvolutionProblem(
+    65536, 160, 373, 1, channels_last=False, k_contiguous=False, operand_bits=32, groups=2
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "copied"),
+    [
+        ({"narrow_filter": True}, "b"),
+        ({}, ""),
+        ({"narrow_filter": True, "pixels": 64, "in_channels": 37}, ""),
+        ({"narrow_filter": True, "operand_bits": 16}, "b"),
+    ],
+    ids=str,
+)
+def test_filters_of_narrow_rows_are_copied(changes, copied):
+    problem = dataclasses.replace(NARROW, **changes)
+    assert CONVOLUTION.default_config(problem, TARGET).aligned_copies == copied
+
+
+def test_other_filters_are_not_copied():
+    config = dataclasses.replace(SPLIT, k_splits=1, aligned_copies="b")
+    for case in (
+        Conv(2, 9, 7, 24, 20, filter="fijc"),
+        Conv(2, 9, 7, 25, 20, filter="ijcf"),
+        Conv(2, 9, 7, 5, 20, filter="fijc"),
+    ):
+        assert plan_of(conv_text(case), config, TARGET).before is None
+    narrow = Conv(2, 9, 7, 25, 20, filter="fijc")
+    assert plan_of(conv_text(narrow), config, TARGET).before is not None
+
+
+@needs_triton
+@pytest.mark.parametrize("splits", [1, 2])
+def test_taps_of_a_copied_filter(interpreter, monkeypatch, splits):
+    config = ConvolutionConfig(16, 16, 16, 4, 2, k_splits=splits, aligned_copies="b")
+    monkeypatch.setattr(family, "_choose", lambda *_: config)
+    case = Conv(2, 9, 7, 25, 20, low=1, high=1, filter="fijc")
+    arrays = arrays_of(case, kind="f16")
+    (found,) = run(interpreter, conv_text(case), "convolution", arrays, [case.result(2)])
+    close(found, reference(case, *arrays), "f16")
 
 
 def test_batches_of_several_queries_have_a_kernel():

@@ -8,6 +8,8 @@ direct              groups of few channels, without matrix instructions
 
 from __future__ import annotations
 
+import dataclasses
+
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
@@ -21,6 +23,7 @@ from mlirfuse.kernels.convolution import (
 from mlirfuse.kernels.convolution.analysis import Analysis, analyze, problem_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.family import KernelFamily
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
@@ -62,6 +65,9 @@ def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> N
 def _plan_config(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     if config.consumer_warpgroups:
         return persistent_sm90.plan(analysis, config, target)
+    if config.aligned_copies and problem_of(analysis).narrow_filter:
+        copy = AlignedCopy("s0", analysis.filter)
+        analysis = dataclasses.replace(analysis, filter_copy=copy)
     if parallel_split_k.can_run(analysis, config):
         return parallel_split_k.plan(analysis, config, target)
     return implicit_gemm.plan(analysis, config, target)

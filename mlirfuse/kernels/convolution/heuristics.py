@@ -21,7 +21,7 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionProblem,
 )
 from mlirfuse.kernels.matmul.cost_model import time
-from mlirfuse.kernels.matmul.heuristics import fills_device, k_split_configs
+from mlirfuse.kernels.matmul.heuristics import cheaper, fills_device, k_split_configs
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.targets.base import Target
@@ -74,36 +74,50 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     if problem.is_direct:
         return _direct_config(problem, target)
     block_k, gemm = _block_k(problem), as_matmul(problem)
-    found: list[ConvolutionConfig] = []
-    for block_m, block_n in DEFAULT_TILES:
-        width = _clamp_n(block_n, problem.out_channels)
-        threads = WARPS[0] * gpu_of(target).warp_size
-        wide = block_m * width > DEFAULT_ACCUMULATORS_PER_THREAD * threads
-        config = ConvolutionConfig(
-            block_m,
-            width,
-            block_k,
-            WARPS[1] if wide else WARPS[0],
-            _stages(_stage_bytes(block_m, width, block_k, problem), target),
-        )
-        if problem.operand_bits == 16 and fills_device(num_ctas(problem, config), target):
-            return config
-        found += k_split_configs(config, gemm, target)
-    return min(found, key=lambda config: time(config, gemm, target))
+    tiles = [_tile(sizes, block_k, problem, target) for sizes in DEFAULT_TILES]
+    if problem.operand_bits == 16:
+        filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
+        tiles = filling[:1] or tiles
+    found = min(tiles, key=lambda config: time(config, gemm, target))
+    splits = [split for tile in tiles for split in k_split_configs(tile, gemm, target)]
+    return _copying(cheaper(found, splits, gemm, target), problem, target)
+
+
+def _tile(
+    sizes: tuple[int, int], block_k: int, problem: ConvolutionProblem, target: Target
+) -> ConvolutionConfig:
+    """The configuration of a tile of `DEFAULT_TILES`."""
+    block_m, block_n = sizes[0], _clamp_n(sizes[1], problem.out_channels)
+    threads = WARPS[0] * gpu_of(target).warp_size
+    wide = block_m * block_n > DEFAULT_ACCUMULATORS_PER_THREAD * threads
+    stages = _stages(_stage_bytes(block_m, block_n, block_k, problem), target)
+    return ConvolutionConfig(block_m, block_n, block_k, WARPS[1] if wide else WARPS[0], stages)
+
+
+def _copying(
+    config: ConvolutionConfig, problem: ConvolutionProblem, target: Target
+) -> ConvolutionConfig:
+    """A configuration that copies a filter with narrow rows, where that pays."""
+    if not problem.narrow_filter:
+        return config
+    copying = dataclasses.replace(config, aligned_copies="b")
+    return cheaper(config, [copying], as_matmul(problem), target)
 
 
 def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
-    """The implicit GEMM, whose time is modelled."""
+    """The implicit GEMM, whose time is modelled; K has whole blocks, but for a narrow filter."""
     block_k = _block_k(problem)
     packed = problem.in_channels < PACKED_CHANNELS
     span = problem.in_channels * (problem.taps if packed else 1)
     blocks = -(-span // block_k) * (1 if packed else problem.taps)
+    missing = -problem.in_channels % block_k if problem.narrow_filter else 0
     return MatmulProblem(
         problem.pixels,
         problem.out_channels,
-        blocks * block_k,
+        blocks * block_k - missing,
         problem.groups,
         operand_bits=problem.operand_bits,
+        a_k_contiguous=problem.channels_last or not problem.narrow_filter,
     )
 
 

@@ -21,6 +21,7 @@ from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.residues import CLASS, Residues
 from mlirfuse.kernels.convolution.taps import Taps
 from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy, arguments, reading, text_with
 from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
@@ -42,7 +43,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     precision = dot_precision(ops.element_type(analysis.image), target)
     write_accumulation(tile, places, precision, f"0, {k_blocks(analysis, config)}")
     tile.write_epilogue()
-    return tile.tiles.plan(
+    made = tile.tiles.plan(
         ENTRY,
         tile.tiles.body.writer.lines,
         analysis.results,
@@ -54,7 +55,14 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
             num_stages=config.num_stages,
         ),
         problem=problem_of(analysis),
+        text=text_with(before=arguments(copies_of(analysis))),
     )
+    return reading(copies_of(analysis), made)
+
+
+def copies_of(analysis: Analysis) -> list[AlignedCopy]:
+    """The copies that the kernel reads."""
+    return [] if analysis.filter_copy is None else [analysis.filter_copy]
 
 
 def grid(analysis: Analysis, config: ConvolutionConfig) -> tuple[Extent, Extent, Extent]:
@@ -126,7 +134,7 @@ def write_accumulation(
     block_k = _block_k(taps, config)
     in_image = taps.write_origins(writer, tile.space, tile.axes, places)
     parts = [
-        (tile.axes[loop], known_product(ops.shape(tile.analysis.filter)[dim + 1 :]))
+        (tile.axes[loop], known_product(tile.analysis.filter_shape[dim + 1 :]))
         for dim, loop in enumerate(tile.analysis.filter_loops)
         if loop is not None and loop in tile.axes
     ]
@@ -138,7 +146,7 @@ def write_accumulation(
         taps.write_k(writer, block_k)
         mask_k = f"(offs_k < {taps.k_span})" if taps.k_span % block_k else ""
         mask_a = [groups[M].mask, *in_image, f"{mask_k}[None, :]" if mask_k else ""]
-        mask_b = [groups[N].mask, f"{mask_k}[:, None]" if mask_k else ""]
+        mask_b = [groups[N].mask, f"{_mask_of_filter(tile, mask_k)}[:, None]" if mask_k else ""]
         mask_a += taps.tap_masks("[None, :]", "offs_m")
         mask_b += taps.tap_masks("[:, None]", "offs_n")
         offset = taps.image_offset("[None, :]")
@@ -150,6 +158,12 @@ def write_accumulation(
         offset = taps.filter_offset("[:, None]")
         writer.line(f"b = tl.load({tile.filter} + (filter_offset + {offset}){_mask(mask_b)})")
         writer.line(f"accumulator0 = tl.dot(a, b, accumulator0{precision_argument(precision)})")
+
+
+def _mask_of_filter(tile: Tile, mask_k: str) -> str:
+    """The condition that an element of K is in the filter, or in the zeros behind a copied row."""
+    copy = tile.analysis.filter_copy
+    return mask_k if copy is None else f"(offs_k < {copy.pitch})"
 
 
 def _mask(conditions: Sequence[str]) -> str:

@@ -19,12 +19,12 @@ from mlirfuse.kernels.convolution.implicit_gemm import k_blocks, write_accumulat
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import Taps
 from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
+from mlirfuse.kernels.matmul.aligned_copies import arguments, reading, text_with
 from mlirfuse.kernels.matmul.parallel_split_k import (
     MERGE_BLOCK_M,
     MERGE_BLOCK_N,
     MERGE_WARPS,
     PART,
-    text_with_parts,
     write_sum_of_parts,
 )
 from mlirfuse.kernels.plan import Extent, Plan
@@ -84,7 +84,7 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
     write_accumulation(tile, places, precision, span)
     writer.line(f"tl.store(y0 + {_offsets(tile, 'split')}, accumulator0, mask={_mask(tile)})")
     x, groups, _ = implicit_gemm.grid(analysis, config)
-    splits = Extent(-(-blocks // each))
+    splits, copies = Extent(-(-blocks // each)), implicit_gemm.copies_of(analysis)
     made = tile.tiles.plan(
         ENTRY,
         writer.lines,
@@ -97,11 +97,11 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
             num_stages=config.num_stages,
         ),
         problem=None,
-        text=text_with_parts(after=True),
+        text=text_with(before=arguments(copies), after=[("y0", PART)]),
     )
     program = dataclasses.replace(made.program, arguments=(*made.program.arguments, ("y0", PART)))
     scratch = ((splits, Extent(_elements(analysis))),)
-    return dataclasses.replace(made, program=program, scratch=scratch)
+    return reading(copies, dataclasses.replace(made, program=program, scratch=scratch))
 
 
 def _merge(analysis: Analysis, splits: int, partial: Plan) -> Plan:
@@ -121,8 +121,7 @@ def _merge(analysis: Analysis, splits: int, partial: Plan) -> Plan:
             grid=implicit_gemm.grid(analysis, config), first=(M, 0), num_warps=MERGE_WARPS
         ),
         problem=problem_of(analysis),
-        text=text_with_parts(),
+        text=text_with(before=[("s0", PART)]),
     )
-    arguments = (("s0", PART), *made.program.arguments)
-    program = dataclasses.replace(made.program, arguments=arguments)
+    program = dataclasses.replace(made.program, arguments=(("s0", PART), *made.program.arguments))
     return dataclasses.replace(made, program=program, before=partial)

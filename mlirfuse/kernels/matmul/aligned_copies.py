@@ -13,6 +13,8 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
+from iree.compiler import ir
+
 from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Space, known_product
 from mlirfuse.kernels.codegen.module_text import TextOf, text_of
@@ -45,13 +47,18 @@ class AlignedCopy:
 
     Attributes:
       name: name of the scratch tensor in the kernel that reads it.
-      shape: its shape: that of the operand with longer rows.
-      columns: elements of a row of the operand; those after them are zero.
+      value: the operand.
     """
 
     name: str
-    shape: tuple[int, ...]
-    columns: int
+    value: ir.Value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape: that of the operand with longer rows, which end with zeros."""
+        shape = tuple(size or 0 for size in ops.shape(self.value))
+        multiple = VECTOR_BYTES * 8 // ops.element_bits(self.value)
+        return (*shape[:-1], -(-shape[-1] // multiple) * multiple)
 
     @property
     def pitch(self) -> int:
@@ -68,17 +75,25 @@ class AlignedCopy:
 
 
 def can_copy(analysis: MatmulAnalysis) -> bool:
-    """Whether a kernel may copy the operands: whole tensors of static sizes in memory."""
+    """Whether a kernel may copy the operands: of one product, of static sizes, and in memory."""
     operands = [analysis.operand(n) for n in (analysis.first.a, analysis.first.b)]
-    owners = [ops.defining_op(value) for value in operands]
     return (
         not analysis.prologue
         and analysis.accumulators == 1
         and len(analysis.parts) == 1
         and analysis.m is not None
-        and all(ops.element_type(value) in _TYPES for value in operands)
-        and not any(op is not None and op.name == "tensor.extract_slice" for op in owners)
-        and max(_elements(analysis, n) for n in (analysis.first.a, analysis.first.b)) < MAX_INDEX
+        and all(is_copyable(value) for value in operands)
+    )
+
+
+def is_copyable(value: ir.Value) -> bool:
+    """Whether a kernel may copy a tensor: a whole one of floating-point numbers."""
+    op = ops.defining_op(value)
+    return (
+        ops.element_type(value) in _TYPES
+        and None not in ops.shape(value)
+        and not (op is not None and op.name == "tensor.extract_slice")
+        and known_product(AlignedCopy("", value).shape) < MAX_INDEX
     )
 
 
@@ -87,23 +102,8 @@ def copies_of(analysis: MatmulAnalysis, config: MatmulConfig) -> Mapping[int, Al
     if not config.aligned_copies or not can_copy(analysis):
         return {}
     roles = {"a": analysis.first.a, "b": analysis.first.b}
-    found = {}
-    for number, role in enumerate(config.aligned_copies):
-        index = roles[role]
-        found[index] = AlignedCopy(f"s{number}", *_padded(analysis, index))
-    return found
-
-
-def _padded(analysis: MatmulAnalysis, index: int) -> tuple[tuple[int, ...], int]:
-    """The shape of an operand with aligned rows, and the elements of a row without."""
-    value = analysis.operand(index)
-    shape = tuple(size or 0 for size in ops.shape(value))
-    multiple = VECTOR_BYTES * 8 // ops.element_bits(value)
-    return (*shape[:-1], -(-shape[-1] // multiple) * multiple), shape[-1]
-
-
-def _elements(analysis: MatmulAnalysis, index: int) -> int:
-    return known_product(_padded(analysis, index)[0])
+    chosen = [roles[role] for role in config.aligned_copies]
+    return {n: AlignedCopy(f"s{i}", analysis.operand(n)) for i, n in enumerate(chosen)}
 
 
 def bound_of_k(analysis: MatmulAnalysis, copies: Mapping[int, AlignedCopy], index: int) -> int:
@@ -113,13 +113,13 @@ def bound_of_k(analysis: MatmulAnalysis, copies: Mapping[int, AlignedCopy], inde
     return analysis.k
 
 
-def reading(copies: Mapping[int, AlignedCopy], analysis: MatmulAnalysis, plan: Plan) -> Plan:
+def reading(copies: Sequence[AlignedCopy], plan: Plan) -> Plan:
     """The plan of a kernel whose text reads copies, with the kernel that writes them before it."""
     if not copies:
         return plan
-    read = (*arguments(copies, analysis), *plan.program.arguments)
+    read = (*arguments(copies), *plan.program.arguments)
     program = dataclasses.replace(plan.program, arguments=read)
-    return dataclasses.replace(plan, program=program, before=_copying(copies, analysis))
+    return dataclasses.replace(plan, program=program, before=_copying(copies))
 
 
 def text_with(
@@ -141,48 +141,32 @@ def _text(
     return text_of(entry, [*before, *arguments, *after], lines, note, imported=IMPORTS)
 
 
-def text_reading(copies: Mapping[int, AlignedCopy], analysis: MatmulAnalysis) -> TextOf:
-    """The writer of the module of a kernel that reads copies."""
-    return text_with(before=arguments(copies, analysis))
-
-
-def arguments(copies: Mapping[int, AlignedCopy], analysis: MatmulAnalysis) -> list[tuple[str, str]]:
+def arguments(copies: Sequence[AlignedCopy]) -> list[tuple[str, str]]:
     """Name and type of the arguments that are copies."""
-    return [(copy.name, _pointer(analysis, index)) for index, copy in copies.items()]
+    return [(copy.name, POINTERS[ops.element_type(copy.value)]) for copy in copies]
 
 
-def _pointer(analysis: MatmulAnalysis, index: int) -> str:
-    return POINTERS[ops.element_type(analysis.operand(index))]
-
-
-def _copying(copies: Mapping[int, AlignedCopy], analysis: MatmulAnalysis) -> Plan:
+def _copying(copies: Sequence[AlignedCopy]) -> Plan:
     """The kernel that writes the copies, one after the other in its grid."""
     lines, first = ["pid = tl.program_id(0)"], 0
-    for number, copy in enumerate(copies.values()):
-        elements = known_product(copy.shape)
+    for number, copy in enumerate(copies):
+        elements, columns = known_product(copy.shape), ops.shape(copy.value)[-1]
         ctas = -(-elements // COPY_BLOCK)
         lines += [
             f"if (pid >= {first}) & (pid < {first + ctas}):",
-            f"    matmul.copy_rows(x{number}, y{number}, {elements}, {copy.columns}, {copy.pitch},"
+            f"    matmul.copy_rows(x{number}, y{number}, {elements}, {columns}, {copy.pitch},"
             f" pid - {first}, {COPY_BLOCK})",
         ]
         first += ctas
-    kinds = [_pointer(analysis, index) for index in copies]
-    arguments = [(f"x{n}", kind) for n, kind in enumerate(kinds)]
-    arguments += [(f"y{n}", kind) for n, kind in enumerate(kinds)]
+    kinds = [kind for _, kind in arguments(copies)]
+    named = [(f"{letter}{n}", kind) for letter in "xy" for n, kind in enumerate(kinds)]
     note = "Copies of operands with aligned rows."
-    program = Program(
-        ENTRY,
-        text_of(ENTRY, arguments, lines, note, imported=IMPORTS),
-        tuple(arguments),
-        COPY_WARPS,
-        1,
-    )
+    text = text_of(ENTRY, named, lines, note, imported=IMPORTS)
     return Plan(
-        program,
-        tuple(analysis.operand(index) for index in copies),
+        Program(ENTRY, text, tuple(named), COPY_WARPS, 1),
+        tuple(copy.value for copy in copies),
         (),
         (Extent(first), Extent(1), Extent(1)),
-        scratch=tuple(tuple(Extent(size) for size in copy.shape) for copy in copies.values()),
-        scratch_types=tuple(ops.element_type(analysis.operand(index)) for index in copies),
+        scratch=tuple(tuple(Extent(size) for size in copy.shape) for copy in copies),
+        scratch_types=tuple(ops.element_type(copy.value) for copy in copies),
     )

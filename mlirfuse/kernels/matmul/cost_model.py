@@ -29,6 +29,9 @@ F32_COST = 6
 BYTE_COST = 75
 """The same in the time of a byte to or from memory, at 13 bytes a clock."""
 
+COPY_OCCUPANCY = 4
+"""Times that narrow loads of a kernel that copies are cheaper: it has four times the warps."""
+
 PART_BYTES = 8
 """Bytes of an element of a part of K, which is written and read in f32."""
 
@@ -68,23 +71,45 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
     step = block_m * block_n + LOAD_COST[bits] * (block_m * load_a + block_n * load_b)
     # Vectorized stores run under the main loops of other CTAs.
     stores = LOAD_COST[bits] * block_m * block_n * (_narrowing(problem.n, bits) - 1)
-    apart = 0
-    if config.k_splits > 1:
-        elements = problem.m * problem.n * problem.batch * config.k_splits
-        apart += LAUNCH_COST + BYTE_COST * PART_BYTES * elements // num_sms
-    if config.aligned_copies:
-        apart += LAUNCH_COST + BYTE_COST * _copied_bytes(config, problem) // num_sms
-    apart //= F32_COST if bits == 32 else 1
-    return waves * (split_size(problem.k, config) * step + stores) + apart
+    kernel = waves * (split_size(problem.k, config) * step + stores)
+    return kernel + _merge_time(config, problem, target) + _copy_time(config, problem, target)
+
+
+def _merge_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+    """The time of the kernel that adds parts of K, and of writing and reading them."""
+    if config.k_splits == 1:
+        return 0
+    elements = problem.m * problem.n * problem.batch * config.k_splits
+    return _of_type(LAUNCH_COST + _memory_time(elements * PART_BYTES, target), problem)
+
+
+def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+    """The time of the kernel that copies operands."""
+    if not config.aligned_copies:
+        return 0
+    bits, loads, copied = problem.operand_bits, 0, 0
+    for operand, columns, row in (
+        ("a", problem.m, row_of_a(problem)),
+        ("b", problem.n, row_of_b(problem)),
+    ):
+        if operand in config.aligned_copies:
+            elements = columns * problem.k * problem.batch
+            copied += 2 * elements * bits // 8
+            loads += elements * _narrowing(row, bits)
+    narrow = LOAD_COST[bits] * loads // (COPY_OCCUPANCY * gpu_of(target).num_sms)
+    return _of_type(LAUNCH_COST + _memory_time(copied, target), problem) + narrow
+
+
+def _memory_time(size: int, target: Target) -> int:
+    """The time of so many bytes to or from memory, in multiply-adds of f16."""
+    return BYTE_COST * size // gpu_of(target).num_sms
+
+
+def _of_type(time_of_f16: int, problem: MatmulProblem) -> int:
+    """A time in multiply-adds of the operands' type."""
+    return time_of_f16 // (F32_COST if problem.operand_bits == 32 else 1)
 
 
 def _narrowing(row: int, bits: int) -> int:
     """Loads or stores of a row of so many elements for each one of `VECTOR_BYTES`."""
     return VECTOR_BYTES // vector_bytes(row, bits)
-
-
-def _copied_bytes(config: MatmulConfig, problem: MatmulProblem) -> int:
-    """Bytes that copies of operands read and write."""
-    columns = {"a": problem.m, "b": problem.n}
-    elements = sum(columns[operand] for operand in config.aligned_copies) * problem.k
-    return 2 * elements * problem.batch * problem.operand_bits // 8

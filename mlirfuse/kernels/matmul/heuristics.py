@@ -8,7 +8,7 @@ shared memory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
@@ -42,6 +42,9 @@ which fill a pipeline."""
 
 MIN_LONG_SPLIT_K = 4096
 """The same where small tiles fill the device without a split, which then allows larger ones."""
+
+MIN_SAVED = 0.2
+"""Share of the modelled time that one more kernel has to save: the model's error, an estimate."""
 
 MAX_K_SPLITS = 64
 """Parts of K at most."""
@@ -129,13 +132,18 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
         if problem.m > MIN_DOT_M
         else _small_m_configs(problem, target)
     )
-    found = (
-        copying
-        for config in tiles
-        for split in k_split_configs(config, problem, target)
-        for copying in (_copy_configs(split, problem) if copies else (split,))
-    )
-    return min(found, key=lambda c: time(c, problem, target))
+    splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
+    copying = [c for one in (*tiles, *splits) if copies for c in copy_configs(one, problem)]
+    found = min(tiles, key=lambda c: time(c, problem, target))
+    found = cheaper(found, splits, problem, target)
+    return cheaper(found, copying, problem, target)
+
+
+def cheaper(config: C, others: Iterable[C], problem: MatmulProblem, target: Target) -> C:
+    """A configuration, or the best of others with one more kernel if that saves `MIN_SAVED`."""
+    best = min(others, key=lambda c: time(c, problem, target), default=config)
+    saves = time(best, problem, target) <= time(config, problem, target) * (1 - MIN_SAVED)
+    return best if saves else config
 
 
 def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
@@ -234,11 +242,10 @@ def _stages(
 
 
 def k_split_configs(config: C, problem: MatmulProblem, target: Target) -> Iterator[C]:
-    """A configuration, and those with parts of K that are long enough for a CTA each.
+    """The configurations with parts of K that are long enough for a CTA each.
 
     Powers of two, the numbers that fill all SMs once and twice, and the largest one.
     """
-    yield config
     num_sms, ctas = gpu_of(target).num_sms, num_ctas(problem, config)
     if not _is_plain(problem) or ctas > num_sms or config.split_k > 1:
         return
@@ -251,9 +258,8 @@ def k_split_configs(config: C, problem: MatmulProblem, target: Target) -> Iterat
             yield dataclasses.replace(config, k_splits=splits)
 
 
-def _copy_configs(config: MatmulConfig, problem: MatmulProblem) -> Iterator[MatmulConfig]:
-    """A configuration, and those that copy operands whose rows are not aligned."""
-    yield config
+def copy_configs(config: C, problem: MatmulProblem) -> Iterator[C]:
+    """The configurations that copy operands whose rows are not aligned."""
     if not _is_plain(problem):
         return
     rows = {"a": row_of_a(problem), "b": row_of_b(problem)}

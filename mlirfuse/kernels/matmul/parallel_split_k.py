@@ -13,7 +13,6 @@ import dataclasses
 from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
-from mlirfuse.kernels.codegen.module_text import TextOf
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.matmul import aligned_copies, tile
@@ -98,14 +97,14 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
             num_stages=config.num_stages,
         ),
         problem=None,
-        text=text_with(before=aligned_copies.arguments(copies, analysis), after=[("y0", PART)]),
+        text=text_with(before=aligned_copies.arguments([*copies.values()]), after=[("y0", PART)]),
     )
     rows = Extent(known_product((*analysis.batch, analysis.m)))
     program = dataclasses.replace(made.program, arguments=(*made.program.arguments, ("y0", PART)))
     made = dataclasses.replace(
         made, program=program, scratch=((Extent(splits), rows, Extent(analysis.n)),)
     )
-    return aligned_copies.reading(copies, analysis, made)
+    return aligned_copies.reading([*copies.values()], made)
 
 
 def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Plan:
@@ -117,20 +116,11 @@ def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Pla
         offsets = _row(analysis, "split")
         write_sum_of_parts(kernel.tiles.body.writer, splits, offsets, _mask(kernel))
 
-    text = text_with_parts()
+    text = text_with(before=[("s0", PART)])
     made = plan_tiles(kernel_tiles(analysis, merging), accumulate, text=text)
     arguments = (("s0", PART), *made.program.arguments)
     program = dataclasses.replace(made.program, arguments=arguments)
     return dataclasses.replace(made, program=program, before=partial)
-
-
-def text_with_parts(*, after: bool = False) -> TextOf:
-    """The writer of a module whose kernel reads the parts `s0`, or writes them to `y0`.
-
-    Args:
-      after: whether the kernel writes them.
-    """
-    return text_with(after=[("y0", PART)]) if after else text_with(before=[("s0", PART)])
 
 
 def write_sum_of_parts(writer: Writer, splits: int, offsets: str, mask: str) -> None:

@@ -10,7 +10,7 @@ from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.configs.lookup import Entry
 from mlirfuse.kernels.matmul import aligned_copies, heuristics, persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
-from mlirfuse.kernels.matmul.cost_model import num_ctas, row_of_a, row_of_b, vector_bytes
+from mlirfuse.kernels.matmul.cost_model import num_ctas
 from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -71,12 +71,14 @@ def choose_config(
         return (
             max(16, entry.problem.operand_bits) == max(16, problem.operand_bits)
             and _serves_m(config.block_m, problem.m)
-            and _vectors(entry.problem) == _vectors(problem)
             and _informs(entry, problem)
             and (problem.accumulators == 1 or heuristics.has_room(config, problem, target))
             and can_run(config)
         )
 
+    computed = heuristics.default_config(exact or problem, target)
+    if computed.aligned_copies and can_run(computed):
+        return computed  # Measured problems have aligned rows.
     measured = lookup.nearest(
         target,
         problem,
@@ -87,16 +89,7 @@ def choose_config(
         measured = lookup.nearest(target, problem, MatmulConfig, fits)
     if measured is not None:
         return measured.config
-    computed = exact or problem
-    default = heuristics.default_config(computed, target)
-    return default if can_run(default) else heuristics.dot_config(computed, target)
-
-
-def _vectors(problem: MatmulProblem) -> tuple[int, int]:
-    """Bytes of the widest aligned loads of A and B."""
-    rows = row_of_a(problem), row_of_b(problem)
-    a, b = (vector_bytes(row, max(16, problem.operand_bits)) for row in rows)
-    return a, b
+    return computed if can_run(computed) else heuristics.dot_config(exact or problem, target)
 
 
 def _serves_m(block_m: int, m: int) -> bool:

@@ -25,8 +25,9 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
     precision = dot_precision(analysis.operand_type, target)
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
-    text = aligned_copies.text_reading(copies, analysis)
-    return aligned_copies.reading(copies, analysis, plan_tiles(kernel, _accumulate, text=text))
+    read = [*copies.values()]
+    text = aligned_copies.text_with(before=aligned_copies.arguments(read))
+    return aligned_copies.reading(read, plan_tiles(kernel, _accumulate, text=text))
 
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
