@@ -138,3 +138,77 @@ def test_random_cases(interpreter):
             masked=bool(rng.integers(2)),
         )
         check(interpreter, case, seed=seed, outside=body != "replace")
+
+
+COLUMNS = """
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#one = affine_map<(r) -> (r)>
+func.func @main(%u: tensor<{r}x{c}xf32>, %i: tensor<{r}x{c}xi64>, %x: tensor<{r}x{n}xf32>)
+    -> tensor<{r}x{n}xf32> {{
+  %ef = tensor.empty() : tensor<{r}x{c}xf32>
+  %v = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%u : tensor<{r}x{c}xf32>) outs(%ef : tensor<{r}x{c}xf32>) {{
+  ^bb0(%a: f32, %o: f32):
+    %t = math.exp %a : f32
+    linalg.yield %t : f32
+  }} -> tensor<{r}x{c}xf32>
+  %flat = tensor.collapse_shape %v [[0, 1]] : tensor<{r}x{c}xf32> into tensor<{rc}xf32>
+  %er = tensor.empty() : tensor<{r}xi64>
+  %which = linalg.generic {{indexing_maps = [#one], iterator_types = ["parallel"]}}
+      outs(%er : tensor<{r}xi64>) {{
+  ^bb0(%o: i64):
+    %k = linalg.index 0 : index
+    %t = arith.index_cast %k : index to i64
+    linalg.yield %t : i64
+  }} -> tensor<{r}xi64>
+  %ei = tensor.empty() : tensor<{r}x{c}xi64>
+  %rows = linalg.generic {{indexing_maps = [#row, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%which : tensor<{r}xi64>) outs(%ei : tensor<{r}x{c}xi64>) {{
+  ^bb0(%a: i64, %o: i64):
+    linalg.yield %a : i64
+  }} -> tensor<{r}x{c}xi64>
+  %row = tensor.collapse_shape %rows [[0, 1]] : tensor<{r}x{c}xi64> into tensor<{rc}xi64>
+  %column = tensor.collapse_shape %i [[0, 1]] : tensor<{r}x{c}xi64> into tensor<{rc}xi64>
+  %e = tensor.empty() : tensor<{rc}x2xi64>
+  %f = tensor.insert_slice %row into %e[0, 0] [{rc}, 1] [1, 1]
+      : tensor<{rc}xi64> into tensor<{rc}x2xi64>
+  %g = tensor.insert_slice %column into %f[0, 1] [{rc}, 1] [1, 1]
+      : tensor<{rc}xi64> into tensor<{rc}x2xi64>
+  %y = iree_linalg_ext.scatter dimension_map = [0, 1] unique_indices(false)
+      ins(%flat, %g : tensor<{rc}xf32>, tensor<{rc}x2xi64>) outs(%x : tensor<{r}x{n}xf32>) {{
+  ^bb0(%a: f32, %b: f32):
+    %t = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %t : f32
+  }} -> tensor<{r}x{n}xf32>
+  return %y : tensor<{r}x{n}xf32>
+}}
+"""
+"""PyTorch's `scatter_add` along the columns, as it is imported, of computed updates."""
+
+
+@pytest.mark.parametrize(("rows", "columns", "width"), [(20, 40, 7), (1, 1, 1), (3, 130, 5)])
+def test_computed_updates_and_coordinates(interpreter, rows, columns, width):
+    text = COLUMNS.format(r=rows, c=columns, rc=rows * columns, n=width)
+    updates, x = draw((rows, columns), "f32"), draw((rows, width), "f32", 1)
+    index = np.random.default_rng(2).integers(0, width, (rows, columns))
+    (found,) = run(interpreter, text, "scatter", [updates, index, x], [x.shape])
+    expected = x.astype(np.float64)
+    places = (np.arange(rows)[:, None], index)
+    np.add.at(expected, places, np.exp(updates.astype(np.float64)))
+    close(found, expected, "f32")
+
+
+def test_a_filled_destination(interpreter):
+    text = COLUMNS.format(r=4, c=6, rc=24, n=5).replace("%x: tensor", "%unused: tensor")
+    text = text.replace(
+        "  %ef = ",
+        "  %half = arith.constant 0.5 : f32\n  %ex = tensor.empty() : tensor<4x5xf32>\n"
+        "  %x = linalg.fill ins(%half : f32) outs(%ex : tensor<4x5xf32>) -> tensor<4x5xf32>\n"
+        "  %ef = ",
+    )
+    updates, index = draw((4, 6), "f32"), np.random.default_rng(2).integers(0, 5, (4, 6))
+    (found,) = run(interpreter, text, "scatter", [updates, index], [(4, 5)])
+    expected = np.full((4, 5), 0.5)
+    np.add.at(expected, (np.arange(4)[:, None], index), np.exp(updates.astype(np.float64)))
+    close(found, expected, "f32")

@@ -16,6 +16,7 @@ from mlirfuse.kernels.codegen.element_types import TYPES, WIDE, literal
 from mlirfuse.kernels.codegen.indices import Index, linear
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, known_product
 from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.scalar_ops import Body
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.scatter.analysis import ScatterAnalysis, problem_of
@@ -167,13 +168,14 @@ class _Kernel:
         terms = []
         for number, dim in enumerate(scatter.dimensions):
             last: tuple[Index, ...] = (linear(None, 0, number),) if scatter.has_coordinates else ()
-            index = demand.value(scatter.indices, (*windows, *last))
+            index = self._tile(body, demand.value(scatter.indices, (*windows, *last)), "i64")
             conditions.append(body.name(f"({index} >= 0) & ({index} < {shape[dim]})"))
             stride = known_product(shape[dim + 1 :])
             kind = "tl.int64" if self.wide else "tl.int32"
             terms.append(f"{index}.to({kind}) * {stride}")
         if scatter.mask is not None:
-            conditions.append(demand.value(scatter.mask, tuple(windows)))
+            kept = self._tile(body, demand.value(scatter.mask, tuple(windows)), "i32")
+            conditions.append(body.name(f"{kept} != 0"))
         offset = " + ".join(terms) if self.flat else " + ".join([*terms, "column"])
         offset = body.name(f"tl.broadcast_to({offset}, {self.shape})")
         if self.analysis.way.kind in (ATOMIC, SWAP):
@@ -181,6 +183,11 @@ class _Kernel:
             offset = f"tl.max_contiguous({offset}, [1, 1])"
         pointers = body.name(f"y0 + {offset}")
         return pointers, body.name(f"tl.broadcast_to({' & '.join(conditions)}, {self.shape})")
+
+    @staticmethod
+    def _tile(body: Body, value: str, kind: str) -> str:
+        """A number that may be a scalar, where there is one window, as a tile."""
+        return body.name(f"{value}.to({TYPES[kind]}) + tl.full([1, 1], 0, {TYPES[kind]})")
 
     def _write(self, tiles: Tiles, update: str, pointers: str, mask: str) -> None:
         """Writes the lines that change memory."""
