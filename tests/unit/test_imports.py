@@ -40,6 +40,7 @@ LAYERS = (
     "frontends",
     "profiling",
     "runtime",
+    "tuning_profile",
     "compilation",
     "benchmarking",
     "tuning",
