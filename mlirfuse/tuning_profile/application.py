@@ -183,7 +183,7 @@ def apply(profile: Profile, fingerprint: str, target: Target, options: FusionOpt
     for section in profile.sections:
         if section.target != str(target):
             continue
-        matches = fingerprint in (section.graph, section.normalized)
+        matches = fingerprint in section.graphs
         main = matches and used is None
         if main:
             used = section

@@ -30,7 +30,8 @@ class Section:
     Attributes:
       model: file or name of the model, for readers.
       graph: fingerprint of the imported model.
-      normalized: fingerprint of the model after IREE's global optimization.
+      further_graphs: fingerprints of the same model as its file has it, and past IREE's global
+        optimization.
       target: spelling of the target.
       device: name of the device where the target names none; see `device_name`.
       versions: package -> its version.
@@ -42,12 +43,12 @@ class Section:
 
     model: str
     graph: str
-    normalized: str
     target: str
     device: str
     versions: Mapping[str, str]
     objective: str
     shapes: tuple[str, ...] = ()
+    further_graphs: tuple[str, ...] = ()
     result: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
 
@@ -55,6 +56,11 @@ class Section:
     def identity(self) -> tuple[str, str, str, str, tuple[str, ...]]:
         """What the settings are for: no two sections of a file share it."""
         return (self.graph, self.target, self.device, self.objective, self.shapes)
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        """The fingerprints of the model."""
+        return (self.graph, *self.further_graphs)
 
     @property
     def name(self) -> str:
@@ -81,11 +87,16 @@ class Section:
         unknown = sorted(given.keys() - known)
         if unknown:
             raise UsageError(f"unknown field '{unknown[0]}'")
-        for name in ("model", "graph", "normalized", "target", "device", "objective"):
+        for name in ("model", "graph", "target", "device", "objective"):
             if not isinstance(given.get(name), str):
                 raise UsageError(f"'{name}' is missing or no text")
         entries = given.get("entries", [])
-        for name, kind in (("versions", dict), ("result", dict), ("shapes", list)):
+        for name, kind in (
+            ("versions", dict),
+            ("result", dict),
+            ("shapes", list),
+            ("further_graphs", list),
+        ):
             if not isinstance(given.get(name, kind()), kind):
                 raise UsageError(f"'{name}' is malformed")
         if not isinstance(entries, list):
@@ -98,7 +109,8 @@ class Section:
                 found.append(Entry.from_dict(entry))
             except UsageError as error:
                 raise UsageError(f"entry {index + 1}: {error}") from None
-        fields = {**given, "shapes": tuple(map(str, given.get("shapes", ())))}
+        lists = ("shapes", "further_graphs")
+        fields = {**given, **{name: tuple(map(str, given.get(name, ()))) for name in lists}}
         return cls(**{"versions": {}, **fields, "entries": tuple(found)})
 
 
