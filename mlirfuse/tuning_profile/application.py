@@ -20,6 +20,8 @@ from mlirfuse.tuning_profile.file import Profile, Section
 if TYPE_CHECKING:
     from iree.compiler import ir
 
+_OPPOSITES = {"disable": "enable", "enable": "disable"}
+
 ATTENTIONS = ("whole", "decomposed")
 
 
@@ -118,7 +120,10 @@ def settle(
     merged = options.over(place, switches)
     for setting in settings:
         if setting.key not in reasons and not _holds(setting, merged):
-            reasons[setting.key] = f"overridden by {options.origins.get(setting.set, 'a switch')}"
+            verb, _, noun = setting.set.partition("_")
+            opposite = f"{_OPPOSITES.get(verb, verb)}_{noun}"
+            places = (options.origins.get(name) for name in (opposite, setting.set))
+            reasons[setting.key] = f"overridden by {next(filter(None, places), 'a switch')}"
     return dataclasses.replace(settled, options=merged), reasons
 
 
