@@ -67,6 +67,13 @@ def add_arguments(group: Any) -> None:
         metavar="SECONDS",
         help="give a candidate up whose compilation takes longer",
     )
+    group.add_argument(
+        "--ray",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help="run on the Ray cluster at ADDRESS (auto, HOST:6379), or start Ray on this machine",
+    )
     arguments.add_function(group)
 
 
@@ -79,6 +86,7 @@ def given(args: argparse.Namespace) -> str | None:
         "--workers": args.workers,
         "--store": args.store,
         "--timeout": args.timeout,
+        "--ray": args.ray,
         "--function": args.function,
     }
     return next((name for name, value in words.items() if value), None)
@@ -152,14 +160,13 @@ def _stored(args: argparse.Namespace, model: str) -> Iterator[tuple[Executor, Pa
 
     The folder of results is removed at the end of a search, unless the user named it.
     """
-    from mlirfuse.tuning.execution.local import LocalExecutor
     from mlirfuse.tuning.execution.store import Store, Stored
 
     folder = Path(args.store) if args.store else _default_folder(args, model)
     store = Store(folder)
     imported, work = folder / "model", folder / f"tasks{os.getpid()}"
     imported.mkdir(exist_ok=True)
-    executor = Stored(LocalExecutor(work, args.workers), store)
+    executor = Stored(_executor(args, work), store)
     try:
         yield executor, imported
     finally:
@@ -167,6 +174,19 @@ def _stored(args: argparse.Namespace, model: str) -> Iterator[tuple[Executor, Pa
         shutil.rmtree(work, ignore_errors=True)
     if not args.store:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _executor(args: argparse.Namespace, folder: Path) -> Executor:
+    """What runs the tasks: processes of this machine, or a Ray cluster."""
+    if args.ray is None:
+        from mlirfuse.tuning.execution.local import LocalExecutor
+
+        return LocalExecutor(folder, args.workers)
+    from mlirfuse.tuning.execution.ray_executor import RayExecutor
+
+    address = None if args.ray == "local" else args.ray
+    gpus = address is not None and targets.parse(args.target).name in ("cuda", "rocm")
+    return RayExecutor(folder, address, args.workers, gpus=gpus)
 
 
 def _default_folder(args: argparse.Namespace, model: str) -> Path:

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from mlirfuse.tuning.execution.task import COMPILE, DIED, FAILED, MEASURE, Outcome, Task
+from mlirfuse.tuning.execution.task import COMPILE, DEVICE, DIED, FAILED, MEASURE, Outcome, Task
 from mlirfuse.tuning.execution.worker import MAX_ATTEMPTS, OUTPUT, Processes, machine
 
 
@@ -90,7 +90,7 @@ class LocalExecutor:
                 break
             files = {name: folder / OUTPUT / name for name in found.pop("files")}
             outcome = Outcome(task.key, **found, files=files, worker=machine(), attempts=attempt)
-            if outcome.status != DIED:
+            if outcome.status not in (DIED, DEVICE):
                 break
         if outcome.status == DIED:
             message = f"{outcome.message}, {outcome.attempts} times"
