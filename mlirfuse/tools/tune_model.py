@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SUFFIX = ".toml"
 """Suffix of a profile, by which `-o` asks for one."""
 
+SCALAR = "-"
+"""Shape of a scalar in `--shapes`."""
+
 OBJECTIVES = ("latency", "throughput", "memory")
 
 

@@ -64,6 +64,10 @@ class Setting:
         """One text for each setting."""
         return f"{self.set}={_canonical(self.value)}"
 
+    def __hash__(self) -> int:
+        """The hash of the key: a value may be a list or a table."""
+        return hash(self.key)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields."""
         return {"set": self.set, "value": self.value}

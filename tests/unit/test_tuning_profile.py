@@ -150,6 +150,10 @@ def test_switches_that_load_code_are_not_settable():
     assert all(map(settable, ("disable_pass", "kernel", "iree_option", "target.cpu.cores")))
 
 
+def test_settings_have_hashes_whatever_their_values_are():
+    assert len({SOFTMAX, KERNEL, Setting("disable_pass", "softmax_fusion")}) == 2
+
+
 def test_settings_of_the_model_apply():
     found = applied(
         written(

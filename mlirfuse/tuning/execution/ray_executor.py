@@ -1,8 +1,8 @@
 """Runs tasks on the machines of a Ray cluster: `pip install mlirfuse[ray]`.
 
-    ray start --head                                                     the head, which compiles
-    ray start --address=HEAD:6379                                        a machine that compiles
-    ray start --address=HEAD:6379 --num-cpus=0 --resources='{"mlirfuse_device": 1}'    one to measure
+    ray start --head                             the head, which compiles
+    ray start --address=HEAD:6379                a machine that compiles
+    ray start --address=HEAD:6379 --num-cpus=0 --resources='{"mlirfuse_device": 1}'    that measures
 
 Compilations are tasks of one core. Each device has an actor that holds its resource, so that there
 is one measurement at a time on it. The actor of a device that gives errors is retired; what is lost

@@ -16,6 +16,7 @@ same measurements and finds them in the store.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from mlirfuse.benchmarking.verdict import FASTER, MIN_ROUNDS, SLOWER, Comparison
@@ -42,6 +43,12 @@ MAX_CANDIDATES = 96
 
 SURVIVORS = 6
 """Candidates that successive halving leaves for the local search."""
+
+POOL = 12
+"""Settings that the local search adds: those that were best alone, also where they did not pay."""
+
+MAX_PAIRS = 16
+"""Candidates with two changes of each kind, where no single change is faster."""
 
 MAX_STEPS = 12
 """Upper limit of the steps of the local search."""
@@ -291,8 +298,11 @@ class Search:
         return found[:SURVIVORS]
 
     def _climb(self, default: Program, survivors: Sequence[Judged]) -> Program:
-        """Adds and removes settings while that is faster outside the noise."""
-        pool = [s for j in survivors for s in j.program.settings]
+        """Adds and removes settings while that is faster outside the noise.
+
+        The first step takes all that were faster alone at once. Where no single setting is faster
+        any more, two are changed at once: a setting may pay only beside another one.
+        """
         best = default
         tried: set[Settings] = {()}
         everything: Settings = ()
@@ -301,21 +311,46 @@ class Search:
                 for setting in judged.program.settings:
                     everything = added(everything, setting)
         for step in range(MAX_STEPS):
+            stage = f"local search, step {step + 1}"
+            pool = self._pool()
             around = [everything] if step == 0 else []
             around += [added(best.settings, s) for s in pool if s not in best.settings]
             around += [without(best.settings, s) for s in best.settings]
-            wanted = [s for s in dict.fromkeys(around) if s not in tried]
-            if not wanted:
+            better = self._better(best, around, tried, stage)
+            if better is None:
+                better = self._better(best, _two_apart(best.settings, pool), tried, stage)
+            if better is None:
                 break
-            tried |= set(wanted)
-            stage = f"local search, step {step + 1}"
-            programs = [p for p in self._compiled(wanted, stage) if p.digest != best.digest]
-            judged_ones = self._measured(best, programs, 2 * MIN_ROUNDS, stage)
-            faster = [j for j in judged_ones if j.comparison.verdict == FASTER]
-            if not faster:
-                break
-            best = max(faster, key=lambda j: j.comparison.ratio.median).program
+            best = better
         return best
+
+    def _pool(self) -> list[Setting]:
+        """The settings that were measured alone, the best first, up to `POOL`."""
+        alone: dict[str, tuple[float, Setting]] = {}
+        for judged in self._found.measured:
+            settings = judged.program.settings
+            if len(settings) == 1 and judged.program.digest not in self._bad:
+                found = judged.comparison.ratio.median, settings[0]
+                alone.setdefault(settings[0].key, found)
+        return [s for _, s in sorted(alone.values(), key=lambda pair: -pair[0])[:POOL]]
+
+    def _better(
+        self, best: Program, around: Sequence[Settings], tried: set[Settings], stage: str
+    ) -> Program | None:
+        """The fastest of some candidates that are new; None where none is faster than the best."""
+        wanted = [s for s in dict.fromkeys(around) if s not in tried]
+        tried |= set(wanted)
+        programs = [p for p in self._compiled(wanted, stage) if p.digest != best.digest]
+        judged = self._measured(best, programs, 2 * MIN_ROUNDS, stage)
+        faster = [j for j in judged if j.comparison.verdict == FASTER]
+        if not faster:
+            # More rounds tell apart what may be faster.
+            close = [j.program for j in judged if j.comparison.interval[1] > j.comparison.noise]
+            judged = self._measured(best, close, FINAL_ROUNDS, stage)
+            faster = [j for j in judged if j.comparison.verdict == FASTER]
+        if not faster:
+            return None
+        return max(faster, key=lambda j: j.comparison.ratio.median).program
 
     def _prune(self, default: Program, best: Program) -> None:
         """Drops settings that do not pay, and fills in the result."""
@@ -371,6 +406,17 @@ class Search:
             samples.milliseconds(jobs.INCUMBENT),
             samples.milliseconds("candidate 0"),
         )
+
+
+def _two_apart(settings: Settings, pool: Sequence[Setting]) -> list[Settings]:
+    """Two settings of the pool more, up to `MAX_PAIRS`; and one in place of another, as many."""
+    new = [s for s in pool if s not in settings]
+    pairs = itertools.islice(itertools.combinations(new, 2), MAX_PAIRS)
+    swaps = itertools.islice(itertools.product(new, settings), MAX_PAIRS)
+    return [
+        *(added(added(settings, one), other) for one, other in pairs),
+        *(added(without(settings, old), one) for one, old in swaps),
+    ]
 
 
 def _inverted(comparison: Comparison) -> Comparison:

@@ -10,12 +10,13 @@ import contextlib
 import dataclasses
 import datetime
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlirfuse import targets
 from mlirfuse.compilation import open_model
+from mlirfuse.core import UsageError
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.options import FusionOptions
 from mlirfuse.tuning.execution.task import Executor
@@ -109,6 +110,7 @@ def opened(request: Request, folder: Path) -> Opened:
                 seen.add(found)
             if model.frontend != "torch":
                 break
+    _check_shapes(request, sources[""][0]["inputs"])
     problem = Problem(
         sources=sources,
         target=request.target,
@@ -120,6 +122,26 @@ def opened(request: Request, folder: Path) -> Opened:
         seed=request.seed,
     )
     return Opened(problem, graph, tuple(dict.fromkeys(further)))
+
+
+def _check_shapes(request: Request, inputs: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses shapes that the model does not take.
+
+    Raises:
+      UsageError: there is another number of them, or of dimensions, or another static size.
+    """
+    for given in request.shapes:
+        if given.shapes is None:
+            continue
+        wanted = [tuple(spec["shape"]) for spec in inputs]
+        fits = len(given.shapes) == len(wanted) and all(
+            len(shape) == len(spec)
+            and all(s in (None, n) for s, n in zip(spec, shape, strict=True))
+            for shape, spec in zip(given.shapes, wanted, strict=True)
+        )
+        if not fits:
+            specs = ",".join(map(str, portable.specs(inputs)))
+            raise UsageError(f"{request.name} takes {specs}; shapes {given} do not fit")
 
 
 @contextlib.contextmanager
