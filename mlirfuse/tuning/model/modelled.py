@@ -34,6 +34,7 @@ class ModelledModel:
       pairs: keys of two settings -> a further factor where both are set.
       wrong: keys of settings that make results wrong.
       broken: keys of settings that cannot be compiled.
+      idle: keys of further settings that change nothing.
       noise: standard deviation of the logarithm of a measured time.
       compile_seconds: recorded times of compilations, of which each takes one.
       measure_seconds: recorded times of measurements for each program in a batch and round.
@@ -46,6 +47,7 @@ class ModelledModel:
     pairs: Mapping[frozenset[str], float] = dataclasses.field(default_factory=dict)
     wrong: frozenset[str] = frozenset()
     broken: frozenset[str] = frozenset()
+    idle: tuple[str, ...] = ()
     noise: float = 0.01
     compile_seconds: Sequence[float] = (5.0,)
     measure_seconds: Sequence[float] = (0.1,)
@@ -61,7 +63,7 @@ class ModelledModel:
 
     def settings(self) -> list[Setting]:
         """The settings that are proposed: `target.cpu.setting0`, ..."""
-        names = [*self.effects, *sorted(self.wrong | self.broken)]
+        names = [*self.effects, *sorted(self.wrong | self.broken), *self.idle]
         return [setting(name) for name in dict.fromkeys(names)]
 
     def factor(self, settings: Settings) -> float:
