@@ -342,7 +342,18 @@ def _feature_table() -> str:
     return "\n".join(["| feature | default | meaning |", "| --- | --- | --- |", *rows])
 
 
-TABLES = {"switches": _switch_table, "features": _feature_table}
+def _scaling_table() -> str:
+    from benchmarks import results
+    from benchmarks.tune import scaling
+
+    return scaling.table(json.loads((results.FOLDER / scaling.RECORD).read_text("utf-8")))
+
+
+TABLES = {
+    "switches": _switch_table,
+    "features": _feature_table,
+    "tune_scaling": _scaling_table,
+}
 """Parts of written pages that are generated, by the name in the comments around them."""
 
 
@@ -362,7 +373,18 @@ def options() -> str:
     return _with_tables("options.md")
 
 
-PAGES = {"passes.md": passes, "reasons.md": reasons, "models.md": models, "options.md": options}
+def tuning() -> str:
+    """The page of tuning: its table is made from the record of the simulation."""
+    return _with_tables("tuning.md")
+
+
+PAGES = {
+    "passes.md": passes,
+    "reasons.md": reasons,
+    "models.md": models,
+    "options.md": options,
+    "tuning.md": tuning,
+}
 
 
 PICTURED = """
