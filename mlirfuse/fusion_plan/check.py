@@ -70,9 +70,9 @@ def _edited(plan: Description, target: Target) -> Iterator[tuple[_State, str]]:
     ):
         yield (other, target), edit
     for name in rules.TARGETS:
-        other = targets.parse(name)
-        if other.name != target.name:
-            yield (plan, other), f"target {name}"
+        machine = targets.parse(name)
+        if machine.name != target.name:
+            yield (plan, machine), f"target {name}"
 
 
 def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.chain import Chain, loops
@@ -39,6 +40,7 @@ def _conv(chain: Chain, op: ops.ConvForward, given: TensorSpec, own: Mapping[str
     weights = own["weights"]
     out_shape = list(output.shape)
     axis = given.channel_axis
+    weight_channels: tuple[list[str], list[str]]
     if depthwise:
         in_channels, out_channels, weight_channels = ["c"], ["c"], (["c"], [])
         dropped = given.rank - 1 if last else 1
@@ -161,4 +163,4 @@ def _integer(b: Body, value: int) -> str:
     return b.line(f"arith.constant {value} : i32")
 
 
-WRITERS = {"conv_forward": _conv, "pool": _pool}
+WRITERS: Mapping[str, Any] = {"conv_forward": _conv, "pool": _pool}

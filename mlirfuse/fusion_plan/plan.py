@@ -18,7 +18,7 @@ from mlirfuse.fusion_plan.check import check
 from mlirfuse.fusion_plan.codes import Check, Code, FusionPlanError, Refusal
 from mlirfuse.fusion_plan.compiled import Compiled
 from mlirfuse.fusion_plan.description import DIRECTIONS, Description
-from mlirfuse.fusion_plan.ops import Op
+from mlirfuse.fusion_plan.ops import INPUT, OUTPUT, Derived, Op
 from mlirfuse.fusion_plan.tensors import TensorSpec
 from mlirfuse.targets.base import Target
 
@@ -49,9 +49,9 @@ class FusionOp:
         given = derived[self.index - 1].output if self.index else description.input
         own = derived[self.index]
         return {
-            ops.INPUT: given,
+            INPUT: given,
             **own.arguments,
-            ops.OUTPUT: own.output,
+            OUTPUT: own.output,
             **{name: spec for name, spec in own.results.items() if name not in own.arguments},
         }
 
@@ -109,7 +109,7 @@ class FusionPlan:
         """The ops in the order of the data."""
         return tuple(FusionOp(self, i, op) for i, op in enumerate(self._description.ops))
 
-    def derived(self) -> list[ops.Derived]:
+    def derived(self) -> list[Derived]:
         """The tensors of each op.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.activations import ACTIVATIONS
@@ -83,7 +84,7 @@ def _quantize(chain: Chain, op: ops.Quantize, given: TensorSpec, own: Mapping[st
     chain.pointwise(step)
 
 
-WRITERS = {
+WRITERS: Mapping[str, Any] = {
     "bias": _bias,
     "residual": _residual,
     "activation": _activation,

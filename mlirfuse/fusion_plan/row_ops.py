@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.chain import Chain, Load, loops
@@ -124,7 +125,7 @@ def _attention(
     chain.become(m.tensor(text, given.shape, given.dtype))
 
 
-WRITERS = {
+WRITERS: Mapping[str, Any] = {
     "matmul": _matmul,
     "norm": _norm,
     "softmax": _softmax,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.chain import Chain, Load, loops
@@ -119,4 +120,7 @@ def _backward(
     return {"scale_gradient": scale_gradient, "bias_gradient": bias_gradient}
 
 
-WRITERS = {"batch_norm_forward_training": _forward, "batch_norm_backward": _backward}
+WRITERS: Mapping[str, Any] = {
+    "batch_norm_forward_training": _forward,
+    "batch_norm_backward": _backward,
+}
