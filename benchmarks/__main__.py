@@ -1,7 +1,7 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance` and `breadth` have switches of their
-own.
+`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance`, `breadth` and `fusion_plans` have
+switches of their own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ CONFORMANCE = "conformance"
 BREADTH = "breadth"
 
 CPU = "cpu"
+
+FUSION_PLANS = "fusion_plans"
 
 _log = logging.getLogger("benchmarks")
 
@@ -52,10 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.cpu import measure as cpu
 
         return cpu.main(arguments[1:])
+    if arguments[:1] == [FUSION_PLANS]:
+        from benchmarks.fusion_plans import run as fusion_plans
+
+        return fusion_plans.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "suite",
-        choices=[*dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH)), "docs"],
+        choices=[
+            *dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH, FUSION_PLANS)),
+            "docs",
+        ],
     )
     parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(

@@ -43,14 +43,15 @@ def nearest(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
                     continue
                 seen.add(key)
                 made = (*edits, edit)
-                if _fits(*other):
+                if fits(*other):
                     return _text(other, target), made
                 following.append((other, made))
         level = following
     return "", ()
 
 
-def _fits(plan: Description, target: Target) -> bool:
+def fits(plan: Description, target: Target) -> bool:
+    """Whether the rules of the target take the plan."""
     try:
         rules.find(plan, target)
     except Refusal:

@@ -41,7 +41,7 @@ class FusionPlanError(MlirfuseError):
         self.code = code
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(eq=False)
 class Refusal(Exception):
     """A fact about one op that no target supports, or that a rule forbids.
 

@@ -97,6 +97,16 @@ def need_image(given: TensorSpec) -> None:
         raise Refusal(Code.LAYOUT, f"{given} has no layout such as NCHW")
 
 
+def need_rank(given: TensorSpec, kind: str) -> None:
+    """Checks that the tensor has a dimension.
+
+    Raises:
+      Refusal: it is a scalar.
+    """
+    if not given.shape:
+        raise Refusal(Code.SHAPE, f"{kind} of a scalar")
+
+
 @dataclasses.dataclass(frozen=True)
 class ConvForward(Op):
     """A convolution; the filter is F, C / groups and the window, or F, window, C with NHWC.
@@ -152,6 +162,7 @@ class Bias(Op):
 
     def derive(self, given: TensorSpec) -> Derived:
         """The bias has the type of the image."""
+        need_rank(given, self.kind)
         return Derived(given, {"bias": TensorSpec((given.channels,), given.dtype)})
 
 
@@ -300,6 +311,7 @@ class Norm(Op):
         """Scale, bias (of layer norm) and epsilon are arguments."""
         if self.mode not in NORMS:
             raise Refusal(Code.MODE, f"norm mode '{self.mode}'")
+        need_rank(given, self.kind)
         one = TensorSpec((given.shape[-1],), given.dtype)
         names = ("scale", "bias") if self.mode == "layer" else ("scale",)
         return Derived(given, {**dict.fromkeys(names, one), "epsilon": SCALAR})
@@ -313,6 +325,7 @@ class Softmax(Op):
 
     def derive(self, given: TensorSpec) -> Derived:
         """Softmax has no arguments."""
+        need_rank(given, self.kind)
         return Derived(given)
 
 

@@ -8,10 +8,19 @@ generation, which its strategies name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.codes import Code, Refusal
+from mlirfuse.fusion_plan.conditions import (
+    SEVERAL_FILTERS,
+    UNPADDED,
+    WIDE_GROUPED_FILTERS,
+    WIDE_IMAGES,
+    Condition,
+    form,
+    windows_up_to,
+)
 from mlirfuse.fusion_plan.description import Description
 from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS
 from mlirfuse.targets.base import Target
@@ -48,6 +57,9 @@ UNPACKED = Strategy(
     name="unpacked",
     switches={"disable_pass": ("conv_vector_kernel", "matmul_vector_kernel")},
 )
+FILTER_AS_GIVEN = Strategy(
+    name="filter_as_given", switches={"disable_pass": ("filter_layout_rewrite",)}
+)
 ONE_GROUP = Strategy(
     name="one_group",
     switches={
@@ -76,9 +88,8 @@ class Rule:
       dtypes: element types of the input.
       layouts: layouts of the input; row-major tensors have none.
       forms: forms of a convolution, `dense`, `grouped`, `depthwise`.
-      padded: whether there may be zeros around the image.
       modes: modes of the root; None for all.
-      max_window: elements of a filter or window; None for no limit.
+      conditions: further conditions on the root.
     """
 
     roots: tuple[str, ...]
@@ -89,9 +100,8 @@ class Rule:
     dtypes: tuple[str, ...] = DTYPES
     layouts: tuple[str, ...] = ("", *LAYOUTS)
     forms: tuple[str, ...] = ("dense", "grouped", "depthwise")
-    padded: bool = True
     modes: tuple[str, ...] | None = None
-    max_window: int | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 _CONV, _POOL = (ops.ConvForward.kind,), (ops.Pool.kind,)
@@ -105,23 +115,27 @@ MAX_POOL_WINDOW = 81
 """Elements of a window that the pooling kernels unroll."""
 
 _TRITON = (
-    Rule(roots=_CONV, strategies=(KERNELS,), source="conv_triton_kernel"),
+    Rule(
+        roots=_CONV,
+        strategies=(KERNELS, FILTER_AS_GIVEN, ONE_GROUP_IREE),
+        source="conv_triton_kernel",
+        conditions=(WIDE_GROUPED_FILTERS,),
+    ),
     Rule(
         roots=_POOL,
-        strategies=(KERNELS,),
+        strategies=(KERNELS, ONE_GROUP_IREE),
         source="pool_triton_kernel",
         modes=("max", "average_inclusive"),
-        max_window=MAX_POOL_WINDOW,
+        conditions=(windows_up_to(MAX_POOL_WINDOW),),
     ),
     Rule(
         roots=_POOL,
-        strategies=(KERNELS,),
+        strategies=(KERNELS, ONE_GROUP_IREE),
         source="pool_triton_kernel",
-        padded=False,
-        max_window=MAX_POOL_WINDOW,
+        conditions=(UNPADDED, windows_up_to(MAX_POOL_WINDOW)),
     ),
     Rule(roots=_MATMUL, strategies=(KERNELS,), source="matmul_triton_kernel", layouts=("",)),
-    Rule(roots=_ATTENTION, strategies=(IREE,), source="IREE, attention"),
+    Rule(roots=_ATTENTION, strategies=(KERNELS, IREE), source="IREE, attention"),
     Rule(roots=_ROWS, strategies=(KERNELS, IREE), source="row_triton_kernel", prologue=True),
     Rule(
         roots=_TRAINING,
@@ -129,6 +143,7 @@ _TRITON = (
         source="row_triton_kernel",
         prologue=True,
         layouts=_CHANNELS_FIRST,
+        conditions=(WIDE_IMAGES,),
     ),
     Rule(
         roots=_TRAINING,
@@ -137,6 +152,7 @@ _TRITON = (
         prologue=True,
         layouts=_CHANNELS_LAST,
         modes=("per_activation",),
+        conditions=(WIDE_IMAGES,),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="elementwise_triton_kernel"),
 )
@@ -147,12 +163,13 @@ _CPU = (
         strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE),
         source="IREE, a convolution without a packed filter",
         forms=("dense",),
+        conditions=(SEVERAL_FILTERS,),
     ),
     Rule(
         roots=_CONV,
         strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE),
         source="IREE, a convolution without a packed filter",
-        padded=False,
+        conditions=(UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_CONV,
@@ -160,6 +177,7 @@ _CPU = (
         source="IREE, a convolution in a group",
         layouts=_CHANNELS_LAST,
         forms=("grouped",),
+        conditions=(SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_POOL,
@@ -183,6 +201,7 @@ _CPU = (
         roots=(ops.BatchNormForwardTraining.kind,),
         strategies=(ONE_GROUP_IREE,),
         source="IREE, reductions in a group",
+        conditions=(WIDE_IMAGES,),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="IREE, elementwise ops"),
 )
@@ -193,12 +212,13 @@ _SPIRV = (
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, a convolution in a group",
         forms=("dense", "depthwise"),
+        conditions=(SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_CONV,
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, a convolution",
-        padded=False,
+        conditions=(UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
     Rule(roots=_POOL, strategies=(KERNELS, ONE_GROUP), source="IREE, a pooling in a group"),
     Rule(
@@ -260,9 +280,11 @@ def find(plan: Description, target: Target) -> Rule:
 
 
 def _check_kernels(target: Target) -> None:
+    if target.name not in ("cuda", "rocm"):
+        return
     from mlirfuse.kernels import triton_compiler
 
-    if target.name in ("cuda", "rocm") and not triton_compiler.available(target):
+    if not triton_compiler.available(target):
         missing = triton_compiler.missing()
         why = "no kernels for this architecture" if missing is None else missing.detail
         raise Refusal(Code.TARGET, f"{target}: {why}")
@@ -301,7 +323,7 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
     root = None if at is None else plan.ops[at]
     kind = "" if root is None else root.kind
     first = plan.ops[0].kind
-    tests: Sequence[tuple[bool, Code, str]] = (
+    tests: list[tuple[bool, Code, str]] = [
         (kind in rule.roots, Code.TARGET, f"{target.name} has no kernel for {kind or first}"),
         (
             rule.prologue or not at,
@@ -309,7 +331,7 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
             f"{first} before {kind} is a kernel of its own",
         ),
         (_modes(rule, root), Code.MODE, f"{kind} in mode '{getattr(root, 'mode', '')}'"),
-        (_forms(rule, plan, root), Code.SHAPE, f"a {_form(plan, root)} convolution"),
+        (form(plan, root) in rule.forms, Code.SHAPE, f"a {form(plan, root)} convolution"),
         (
             all(op.kind in rule.epilogue for op in plan.ops[(at or 0) + 1 :]),
             Code.ORDER,
@@ -321,9 +343,8 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
             Code.LAYOUT,
             f"layout {plan.input.layout or 'row-major'} for {kind}",
         ),
-        (rule.padded or not _padded(root), Code.PADDING, f"{kind} with a padded image"),
-        (_window(rule, plan, root), Code.FILTER_SIZE, f"windows over {rule.max_window} elements"),
-    )
+        *((c.holds(plan, root), c.code, f"{kind} with {c.detail}") for c in rule.conditions),
+    ]
     for passed, (fits, code, detail) in enumerate(tests):
         if not fits:
             return passed, Refusal(code, detail, at)
@@ -332,28 +353,3 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
 
 def _modes(rule: Rule, root: ops.Op | None) -> bool:
     return rule.modes is None or getattr(root, "mode", None) in rule.modes
-
-
-def _form(plan: Description, root: ops.Op | None) -> str:
-    if not isinstance(root, ops.ConvForward) or root.groups == 1:
-        return "dense"
-    channels = plan.input.channels
-    return "depthwise" if root.groups == channels == root.filters else "grouped"
-
-
-def _forms(rule: Rule, plan: Description, root: ops.Op | None) -> bool:
-    return _form(plan, root) in rule.forms
-
-
-def _padded(root: ops.Op | None) -> bool:
-    padding = getattr(root, "padding", 0)
-    return any(padding) if isinstance(padding, tuple) else bool(padding)
-
-
-def _window(rule: Rule, plan: Description, root: ops.Op | None) -> bool:
-    if rule.max_window is None or not isinstance(root, ops.Pool):
-        return True
-    size = 1
-    for k in ops.spread(root.kernel, len(plan.input.spatial_axes)):
-        size *= k
-    return size <= rule.max_window

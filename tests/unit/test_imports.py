@@ -45,6 +45,8 @@ LAYERS = (
     "tuning",
     "debug",
     "benchmarking.sides",
+    "fusion_plan",
+    "plan",
     "api",
     "torch_backend",
     "torch_compile",
