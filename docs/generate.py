@@ -1,5 +1,5 @@
 # noqa: INP001
-"""Writes docs/passes.md, docs/reasons.md, docs/models.md and the tables of docs/options.md.
+"""Writes docs/passes.md, docs/reasons.md, docs/models.md and the tables of other pages.
 
 `python docs/generate.py` writes all of them.
 
@@ -25,6 +25,7 @@ from typing import Any
 from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Decision, FusionPass, Reason
 from mlirfuse.explain.plain import op_chain
+from mlirfuse.fusion_plan import support
 from mlirfuse.options import FEATURES, ON_OFF, spelled, switches
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines.presets import PRESETS
@@ -362,7 +363,18 @@ def options() -> str:
     return _with_tables("options.md")
 
 
-PAGES = {"passes.md": passes, "reasons.md": reasons, "models.md": models, "options.md": options}
+def fusion_plan() -> str:
+    """The page of fusion plans: its tables are made from the rules."""
+    return _with_tables("fusion-plan.md")
+
+
+PAGES = {
+    "passes.md": passes,
+    "reasons.md": reasons,
+    "models.md": models,
+    "options.md": options,
+    "fusion-plan.md": fusion_plan,
+}
 
 
 PICTURED = """

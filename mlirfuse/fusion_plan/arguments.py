@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,8 +12,14 @@ from mlirfuse.fusion_plan.codes import Code, FusionPlanError
 from mlirfuse.fusion_plan.ops import Derived
 from mlirfuse.runtime import arrays
 
-if TYPE_CHECKING:
-    from mlirfuse.fusion_plan.plan import FusionOp
+
+class FusionOp(Protocol):
+    """An op of a plan, as `FusionPlan.ops` and its methods return it."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the plan's ops."""
+
 
 DEFAULTS: Mapping[str, float] = {
     "alpha": 1.0,

@@ -26,6 +26,10 @@ class Condition:
     holds: Callable[[Description, ops.Op | None], bool]
 
 
+FORMS = ("dense", "grouped", "depthwise")
+"""Forms of convolutions."""
+
+
 def form(plan: Description, root: ops.Op | None) -> str:
     """The form of a convolution: `dense`, `grouped` or `depthwise`."""
     if not isinstance(root, ops.ConvForward) or root.groups == 1:
@@ -46,12 +50,6 @@ def window(plan: Description, root: ops.Op | None) -> int:
     return math.prod(ops.spread(root.kernel, len(plan.input.spatial_axes)))
 
 
-def _strides(plan: Description, root: ops.Op | None) -> tuple[int, ...]:
-    if not isinstance(root, ops.ConvForward | ops.Pool):
-        return ()
-    return ops.spread(root.stride, len(plan.input.spatial_axes))
-
-
 UNPADDED = Condition(Code.PADDING, "a padded image", lambda plan, root: not is_padded(plan, root))
 
 SEVERAL_FILTERS = Condition(
@@ -65,12 +63,27 @@ SEVERAL_FILTERS = Condition(
 )
 """IREE drops the dimension: a convolution without output channels is a reduction."""
 
-WIDE_IMAGES = Condition(
-    Code.SHAPE,
-    "an image with a size of 1",
-    lambda plan, root: min((plan.input.shape[a] for a in plan.input.spatial_axes), default=2) > 1,
-)
+
+def _is_wide(plan: Description, root: ops.Op | None) -> bool:
+    batch, *rest = plan.input.shape
+    return min(rest) > 1 and (batch > 1 or getattr(root, "mode", "") == "spatial")
+
+
+WIDE_IMAGES = Condition(Code.SHAPE, "an image with a size of 1", _is_wide)
 """IREE drops the dimension of the image and reshapes the statistics in between."""
+
+
+def _is_covered(plan: Description, root: ops.Op | None) -> bool:
+    if not isinstance(root, ops.ConvForward | ops.Pool):
+        return True
+    geometry = ops.Geometry.of(root, plan.input)
+    return all(
+        size > 1 or rest >= 0 for size, rest in zip(geometry.sizes, geometry.high, strict=True)
+    )
+
+
+COVERED = Condition(Code.SHAPE, "elements beside a single window", _is_covered)
+"""IREE drops the loop over the one window, and takes the whole image for it."""
 
 WIDE_GROUPED_FILTERS = Condition(
     Code.FILTER_SIZE,
@@ -78,13 +91,6 @@ WIDE_GROUPED_FILTERS = Condition(
     lambda plan, root: form(plan, root) == "dense" or window(plan, root) > 1,
 )
 """IREE makes it a batched matmul, of which it transposes an operand in a further kernel."""
-
-SMALL_STRIDES = Condition(
-    Code.STRIDE,
-    "a stride over a filter of one element",
-    lambda plan, root: window(plan, root) > 1 or max(_strides(plan, root), default=1) == 1,
-)
-"""IREE makes it a strided slice of the image."""
 
 
 def windows_up_to(limit: int) -> Condition:

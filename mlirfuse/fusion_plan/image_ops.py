@@ -15,7 +15,7 @@ from mlirfuse.fusion_plan.tensors import TensorSpec
 def _padding(given: TensorSpec, amounts: Sequence[int]) -> list[int]:
     padding = [0] * given.rank
     for axis, amount in zip(given.spatial_axes, amounts, strict=True):
-        padding[axis] = amount
+        padding[axis] = max(amount, 0)
     return padding
 
 
@@ -25,8 +25,9 @@ def _position(out: str, tap: str, stride: int, dilation: int) -> str:
 
 def _conv(chain: Chain, op: ops.ConvForward, given: TensorSpec, own: Mapping[str, Tensor]) -> None:
     rank = len(given.spatial_axes)
-    strides, dilations = ops.spread(op.stride, rank), ops.spread(op.dilation, rank)
-    amounts = _padding(given, ops.spread(op.padding, rank))
+    geometry = ops.Geometry.of(op, given)
+    strides, dilations = geometry.stride, geometry.dilation
+    low, high = _padding(given, geometry.padding), _padding(given, geometry.high)
     chain.flush(given.dtype)
     m = chain.module
     image = chain.value
@@ -50,12 +51,13 @@ def _conv(chain: Chain, op: ops.ConvForward, given: TensorSpec, own: Mapping[str
     elif grouped:
         in_channels, out_channels, weight_channels = ["g", "c"], ["g", "f"], (["g", "f"], ["c"])
         image = m.reshaped(image, *_split(image.shape, axis, op.groups))
-        amounts.insert(axis, 0)
+        low.insert(axis, 0)
+        high.insert(axis, 0)
         weights = m.reshaped(weights, *_split(weights.shape, 0, op.groups))
         out_shape = list(_split(output.shape, axis, op.groups)[1])
     else:
         in_channels, out_channels, weight_channels = ["c"], ["f"], (["f"], ["c"])
-    image = m.padded(image, amounts, amounts, 0.0)
+    image = m.padded(image, low, high, 0.0)
     reduced = [*taps, *(["c"] if not depthwise else [])]
     if last:
         x = ("n", *at, *in_channels)
@@ -102,14 +104,14 @@ def _merge(shape: Sequence[int], dropped: int) -> list[list[int]]:
 
 def _pool(chain: Chain, op: ops.Pool, given: TensorSpec, own: Mapping[str, Tensor]) -> None:
     rank = len(given.spatial_axes)
-    kernel, strides = ops.spread(op.kernel, rank), ops.spread(op.stride, rank)
-    padding = ops.spread(op.padding, rank)
-    amounts = _padding(given, padding)
+    geometry = ops.Geometry.of(op, given)
+    kernel, strides, padding = geometry.kernel, geometry.stride, geometry.padding
+    low, high = _padding(given, padding), _padding(given, geometry.high)
     chain.flush(given.dtype)
     m = chain.module
     largest = op.mode == "max"
     start = -math.inf if largest else 0.0
-    image = m.padded(chain.value, amounts, amounts, start)
+    image = m.padded(chain.value, low, high, start)
     names = loops(given.rank)
     taps = [f"k{i}" for i in range(rank)]
     at = list(names)
@@ -137,9 +139,8 @@ def _pool(chain: Chain, op: ops.Pool, given: TensorSpec, own: Mapping[str, Tenso
 
 def _divide(chain: Chain, op: ops.Pool, given: TensorSpec, output: TensorSpec) -> None:
     """Divides by the number of elements of the image in each window, computed from the indices."""
-    rank = len(given.spatial_axes)
-    kernel, strides = ops.spread(op.kernel, rank), ops.spread(op.stride, rank)
-    padding = ops.spread(op.padding, rank)
+    geometry = ops.Geometry.of(op, given)
+    kernel, strides, padding = geometry.kernel, geometry.stride, geometry.padding
 
     def step(b: Body, x: str, load: object) -> str:
         count = None

@@ -429,6 +429,45 @@ class Reduce(Op):
         return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Geometry:
+    """Windows over the spatial dimensions of an image.
+
+    Attributes:
+      kernel, stride, padding, dilation: by dimension.
+      sizes: windows of the result.
+      high: zeros that the windows read behind the image; negative for elements that none reads.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    sizes: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @classmethod
+    def of(cls, op: ConvForward | Pool, given: TensorSpec) -> Geometry:
+        """The geometry of an op on an image.
+
+        Raises:
+          Refusal: a window does not fit into the padded image.
+        """
+        rank = len(given.spatial_axes)
+        kernel, stride, padding = (spread(v, rank) for v in (op.kernel, op.stride, op.padding))
+        dilation = spread(op.dilation if isinstance(op, ConvForward) else 1, rank)
+        sizes = windows(given, kernel, stride, padding, dilation)
+        high = tuple(
+            (sizes[i] - 1) * stride[i]
+            + dilation[i] * (kernel[i] - 1)
+            + 1
+            - padding[i]
+            - given.shape[axis]
+            for i, axis in enumerate(given.spatial_axes)
+        )
+        return cls(kernel, stride, padding, dilation, sizes, high)
+
+
 OPS: Mapping[str, type[Op]] = {
     op.kind: op
     for op in (

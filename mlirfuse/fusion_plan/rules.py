@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.codes import Code, Refusal
 from mlirfuse.fusion_plan.conditions import (
+    COVERED,
+    FORMS,
     SEVERAL_FILTERS,
     UNPADDED,
     WIDE_GROUPED_FILTERS,
@@ -99,7 +101,7 @@ class Rule:
     epilogue: frozenset[str] = POINTWISE
     dtypes: tuple[str, ...] = DTYPES
     layouts: tuple[str, ...] = ("", *LAYOUTS)
-    forms: tuple[str, ...] = ("dense", "grouped", "depthwise")
+    forms: tuple[str, ...] = FORMS
     modes: tuple[str, ...] | None = None
     conditions: tuple[Condition, ...] = ()
 
@@ -343,7 +345,10 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
             Code.LAYOUT,
             f"layout {plan.input.layout or 'row-major'} for {kind}",
         ),
-        *((c.holds(plan, root), c.code, f"{kind} with {c.detail}") for c in rule.conditions),
+        *(
+            (c.holds(plan, root), c.code, f"{kind} with {c.detail}")
+            for c in (COVERED, *rule.conditions)
+        ),
     ]
     for passed, (fits, code, detail) in enumerate(tests):
         if not fits:
