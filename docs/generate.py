@@ -343,7 +343,14 @@ def _feature_table() -> str:
     return "\n".join(["| feature | default | meaning |", "| --- | --- | --- |", *rows])
 
 
-TABLES = {"switches": _switch_table, "features": _feature_table}
+TABLES = {
+    "switches": _switch_table,
+    "features": _feature_table,
+    "plan codes": support.codes_table,
+    "plan activations": support.activations_table,
+    "plan support": support.table,
+    "plan rules": support.rules_table,
+}
 """Parts of written pages that are generated, by the name in the comments around them."""
 
 

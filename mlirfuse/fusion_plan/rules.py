@@ -113,6 +113,9 @@ _TRAINING = (ops.BatchNormForwardTraining.kind, ops.BatchNormBackward.kind)
 _CHANNELS_FIRST = tuple(layout for layout in LAYOUTS if not layout.endswith("C"))
 _CHANNELS_LAST = tuple(layout for layout in LAYOUTS if layout.endswith("C"))
 
+_PADDED_ON_CPU = tuple(layout for layout in LAYOUTS if layout != "NCW")
+"""Layouts for which IREE 3.13 pads the image of a convolution inside of its kernel on a CPU."""
+
 MAX_POOL_WINDOW = 81
 """Elements of a window that the pooling kernels unroll."""
 
@@ -164,6 +167,7 @@ _CPU = (
         roots=_CONV,
         strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE),
         source="IREE, a convolution without a packed filter",
+        layouts=_PADDED_ON_CPU,
         forms=("dense",),
         conditions=(SEVERAL_FILTERS,),
     ),

@@ -1,6 +1,10 @@
 """`mlirfuse-plan` answers on the command line."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +49,12 @@ def test_a_compiled_plan_is_written(tmp_path, capsys, monkeypatch):
 def test_wrong_usage(arguments, fragment, capsys):
     assert main(arguments) == 2
     assert fragment in capsys.readouterr().err
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "fusion_plan").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(example, tmp_path):
+    environment = {**os.environ, "MLIRFUSE_CACHE_DIR": str(tmp_path), "MLIRFUSE_FIND_DB": "off"}
+    subprocess.run([sys.executable, str(example)], check=True, timeout=120, env=environment)
