@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from mlirfuse.fusion_plan import ops
+from mlirfuse.fusion_plan import ops, windows
 from mlirfuse.fusion_plan.codes import Code
 from mlirfuse.fusion_plan.description import Description
 
@@ -47,7 +47,7 @@ def window(plan: Description, root: ops.Op | None) -> int:
     """Elements of the filter or window over the image; 1 without one."""
     if not isinstance(root, ops.ConvForward | ops.Pool):
         return 1
-    return math.prod(ops.spread(root.kernel, len(plan.input.spatial_axes)))
+    return math.prod(windows.spread(root.kernel, len(plan.input.spatial_axes)))
 
 
 UNPADDED = Condition(Code.PADDING, "a padded image", lambda plan, root: not is_padded(plan, root))

@@ -139,10 +139,10 @@ def rules_table() -> str:
 
 def _by_rules() -> dict[tuple[str, ...], tuple[Rule, ...]]:
     """The targets that share rules."""
-    found: dict[tuple[str, ...], tuple[Rule, ...]] = {}
-    for rules in dict.fromkeys(TABLE.values()):
-        found[tuple(name for name, own in TABLE.items() if own == rules)] = rules
-    return found
+    names: dict[int, list[str]] = {}
+    for name, rules in TABLE.items():
+        names.setdefault(id(rules), []).append(name)
+    return {tuple(sharing): TABLE[sharing[0]] for sharing in names.values()}
 
 
 def _rule_row(names: str, rule: Rule) -> str:

@@ -17,8 +17,7 @@ PROG = "mlirfuse-plan"
 
 _EXAMPLES = (
     'mlirfuse-plan "conv 3x3 s1 p1 64 -> bias -> relu" --input=1x32x56x56xf32 --target=cpu',
-    'mlirfuse-plan "conv 3x3 p1 64 -> batch_norm -> relu" --input=8x56x56x64xf16 --layout=NHWC'
-    " --target=cuda:sm_90 -o plan.vmfb",
+    'mlirfuse-plan "conv 3x3 64 -> relu" --input=8x56x56x64xf16 --layout=NHWC -o plan.vmfb',
     'mlirfuse-plan "linear 512 -> bias -> gelu" --input=128x256xf16 --tensors',
     'mlirfuse-plan "batch_norm_training -> relu" --input=16x64x28x28xf32 --json',
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-import mlirfuse.fusion_plan.ops as plan_ops
+from mlirfuse.fusion_plan import windows
 from mlirfuse.fusion_plan.arguments import DEFAULTS
 
 
@@ -76,10 +76,10 @@ def _first(given, x):
 def _conv(op, given, x, own):
     rank = len(given.spatial_axes)
     kernel, stride, padding, dilation = (
-        plan_ops.spread(v, rank) for v in (op.kernel, op.stride, op.padding, op.dilation)
+        windows.spread(v, rank) for v in (op.kernel, op.stride, op.padding, op.dilation)
     )
     image, w = _first(given, x), _first(given, own["weights"])
-    sizes = plan_ops.windows(given, kernel, stride, padding, dilation)
+    sizes = windows.windows(given, kernel, stride, padding, dilation)
     image = np.pad(image, [(0, 0), (0, 0), *((p, p) for p in padding)])
     y = np.zeros((image.shape[0], op.filters, *sizes))
     part, outs = image.shape[1] // op.groups, op.filters // op.groups
@@ -98,9 +98,9 @@ def _conv(op, given, x, own):
 
 def _pool(op, given, x, own):
     rank = len(given.spatial_axes)
-    kernel, stride, padding = (plan_ops.spread(v, rank) for v in (op.kernel, op.stride, op.padding))
+    kernel, stride, padding = (windows.spread(v, rank) for v in (op.kernel, op.stride, op.padding))
     image = _first(given, x)
-    sizes = plan_ops.windows(given, kernel, stride, padding, (1,) * rank)
+    sizes = windows.windows(given, kernel, stride, padding, (1,) * rank)
     border = [(0, 0), (0, 0), *((p, p) for p in padding)]
     fill = -np.inf if op.mode == "max" else 0.0
     padded = np.pad(image, border, constant_values=fill)

@@ -37,6 +37,8 @@ from mlirfuse.fusion_plan.ops import (
 TOLERANCE = {"f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2}
 """Largest error over the largest result: a rounding of the output, and f32 sums."""
 
+OFTEN = ["f32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("f16", "bf16"))]
+
 
 @pytest.fixture(autouse=True)
 def _private(tmp_path, monkeypatch):
@@ -97,13 +99,13 @@ TAILS = {
 }
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("layout", ["NCHW", pytest.param("NHWC", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("conv", CONVS)
 def test_convolutions(conv, layout):
     check_numerics(planned(image(layout), CONVS[conv], *TAILS["CBA"]), alpha=0.25)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", OFTEN)
 @pytest.mark.parametrize("tail", TAILS)
 def test_combinations_of_convolutions(tail, dtype):
     check_numerics(planned(image("NCHW", dtype), CONVS["3x3"], *TAILS[tail]), alpha=0.5)
@@ -137,7 +139,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", OFTEN)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name, dtype):
     check_numerics(planned(TensorSpec((24, 48), dtype), *ROWS[name]), scale=0.05)
@@ -148,6 +150,12 @@ def test_rows(name, dtype):
 def test_poolings(layout, mode):
     pool = Pool(mode, 3, stride=2, padding=1)
     check_numerics(planned(image(layout), pool, ActivationForward("leaky_relu")), alpha=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_halves(dtype):
+    check_numerics(planned(image("NHWC", dtype), CONVS["3x3"], *TAILS["CBNA"]), alpha=0.5)
+    check_numerics(planned(TensorSpec((24, 48), dtype), *ROWS["linear"]))
 
 
 def test_attention():
