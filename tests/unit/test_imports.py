@@ -46,6 +46,8 @@ LAYERS = (
     "debug",
     "tuning",
     "benchmarking.sides",
+    "fusion_plan",
+    "plan",
     "api",
     "torch_backend",
     "torch_compile",
