@@ -14,6 +14,7 @@ all pixels are one axis.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -43,6 +44,21 @@ class NotFlat(Exception):
     """A tensor is not indexed by all pixels as one axis."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Taps:
+    """Taps of a window at one of its positions: one, or every n-th in an image that is spread.
+
+    Attributes:
+      first: the first of them.
+      element: the index of the element that it reads.
+      count: their number.
+    """
+
+    first: Linear
+    element: Linear
+    count: Linear
+
+
 class _Flat(Pointwise):
     """Elementwise ops whose pixels are one axis."""
 
@@ -67,6 +83,7 @@ class TileKernel(abc.ABC):
       problem: the computation.
       tile: the register tile.
       flat: whether all pixels are one axis.
+      residue: x of a tile's pixels modulo `problem.spread`; tiles count the pixels of one residue.
     """
 
     def __init__(
@@ -90,6 +107,7 @@ class TileKernel(abc.ABC):
         self.column = Linear()
         self.mask = ""
         self.index: list[Linear] = []
+        self.residue = 0
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
@@ -183,10 +201,16 @@ class TileKernel(abc.ABC):
                 self._write_tile(Linear(constant=whole), rest)
 
     def _write_row(self) -> None:
-        """Writes the tiles of one row: those at its ends have taps outside of the image."""
+        """Writes the tiles of one row, for each class of pixels that read with the same taps."""
+        spread = self.problem.spread
+        for self.residue in range(min(spread, self.width)):
+            self._write_class(-(-(self.width - self.residue) // spread))
+
+    def _write_class(self, width: int) -> None:
+        """Writes the tiles of so many pixels: those at the ends have taps outside of the image."""
         rows = self.tile.rows
-        starts = list(range(0, self.width, rows))
-        inside = [self.width - s >= rows and self._is_inside(s, rows) for s in starts]
+        starts = list(range(0, width, rows))
+        inside = [width - s >= rows and self._is_inside(s, rows) for s in starts]
         for is_inside, run in itertools.groupby(
             zip(starts, inside, strict=True), key=lambda item: item[1]
         ):
@@ -200,7 +224,7 @@ class TileKernel(abc.ABC):
                 self.writer.loop(members[0], members[-1] + 1, rows, [], [], tile)
                 continue
             for start in members:
-                self._write_tile(Linear(constant=start), min(rows, self.width - start))
+                self._write_tile(Linear(constant=start), min(rows, width - start))
 
     # --- one tile ---------------------------------------------------------------------------------
 
@@ -211,7 +235,10 @@ class TileKernel(abc.ABC):
 
     def _is_inside(self, start: int, rows: int) -> bool:
         return all(
-            self._reads(start + row, tap) for row in range(rows) for tap in range(self._inner_taps)
+            self._reads(start + row, tap)
+            for row in range(rows)
+            for tap in range(self._inner_taps)
+            if self._in_class(tap)
         )
 
     @property
@@ -223,7 +250,18 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None or self.flat:
             return True
-        return 0 <= pixel * window.stride + tap * window.dilation - window.low < window.size
+        return 0 <= pixel * window.stride + self._shift(window, tap) < window.size
+
+    def _in_class(self, tap: int) -> bool:
+        """Whether a tap along x reads elements for the pixels of a tile, and no zeros between."""
+        window = self._inner
+        if window is None or self.flat:
+            return True
+        return (self.residue + tap * window.dilation - window.low) % window.spread == 0
+
+    def _shift(self, window: Window, tap: int) -> int:
+        """The element that a tap of the class reads for its pixel at 0."""
+        return (self.residue + tap * window.dilation - window.low) // window.spread
 
     def _write_tile(self, start: Linear, rows: int) -> None:
         """Writes the accumulation of one tile, and its epilogue."""
@@ -249,7 +287,8 @@ class TileKernel(abc.ABC):
         self._write_epilogue(start, rows, sums, positions)
 
     def _position(self, start: Linear, row: int, vector: int) -> Position:
-        index = [*self.index, start + row, *self.group]
+        x = (start + row) * self.problem.spread + self.residue
+        index = [*self.index, x, *self.group]
         index.append(self.column + vector * self.lanes)
         mask = self.mask if vector == self.tile.vectors - 1 else ""
         return Position((row, vector), tuple(index), mask)
@@ -268,12 +307,13 @@ class TileKernel(abc.ABC):
                 origin = self._axis(window.axis, start) * window.stride + origin
             if window.taps == 1 and self._always_inside(window):
                 return nest(others, at + origin * window.step, tap, held)
-            low, high = self._tap_range(window, origin)
             weight = math.prod(w.taps for w in others) * self._inner_taps
+            taps = self._taps(window, origin)
+            low, high = self._tap_range(window, taps)
 
             def step(number: str, carried: list[str]) -> list[str]:
-                place = origin + linear(number) * window.dilation
-                here = tap + linear(number) * weight
+                place = taps.element + linear(number) * window.move
+                here = tap + (linear(number) * window.period + taps.first) * weight
                 return nest(others, at + place * window.step, here, carried)
 
             return self.writer.loop(low, high, 1, held, kinds, step)
@@ -286,11 +326,29 @@ class TileKernel(abc.ABC):
     def _always_inside(self, window: Window) -> bool:
         return window.always_inside(1 if window.axis is None else self.problem.extents[window.axis])
 
-    def _tap_range(self, window: Window, origin: Linear) -> tuple[Linear | str, Linear | str]:
-        """The taps whose elements are inside the image."""
+    def _taps(self, window: Window, origin: Linear) -> _Taps:
+        """The taps that read elements, and no zeros between them, at an origin of a window."""
+        spread, writer = window.spread, self.writer
+        if spread == 1:
+            return _Taps(Linear(), origin, Linear(constant=window.taps))
+        period, shared = window.period, spread // window.period
+        behind = writer.binary("remui", origin + origin.constant // spread * -spread, spread)
+        shifted = behind if shared == 1 else writer.binary("divui", behind, shared)
+        inverse = -pow(window.move, -1, period) % period
+        first = linear(writer.binary("remui", linear(shifted) * inverse, period))
+        element = linear(writer.binary("divsi", origin + first * window.dilation, spread))
+        count = writer.binary("divui", first * -1 + (window.taps + period - 1), period)
+        if shared > 1:
+            rest, zero = writer.binary("remui", behind, shared), writer.index(0)
+            reads = writer.value(f"arith.cmpi eq, {rest}, {zero} : index")
+            count = writer.value(f"arith.select {reads}, {count}, {zero} : index")
+        return _Taps(first, element, linear(count))
+
+    def _tap_range(self, window: Window, taps: _Taps) -> tuple[Linear | str, Linear | str]:
+        """The ordinals of the taps whose elements are inside the image."""
         if self._always_inside(window):
-            return Linear(), Linear(constant=window.taps)
-        place, step = self.writer.index(origin), window.dilation
+            return Linear(), taps.count
+        place, step = self.writer.index(taps.element), window.move
 
         def ahead(bound: int) -> str:
             """The first tap at or after a bound."""
@@ -298,7 +356,7 @@ class TileKernel(abc.ABC):
             return left if step == 1 else self.writer.binary("ceildivsi", left, step)
 
         low = self.writer.binary("maxsi", ahead(0), 0)
-        high = self.writer.binary("minsi", ahead(window.size), window.taps)
+        high = self.writer.binary("minsi", ahead(window.size), taps.count)
         return low, high
 
     @abc.abstractmethod
@@ -320,6 +378,8 @@ class TileKernel(abc.ABC):
 
     def _used(self, start: Linear, rows: int, tap: int) -> list[int]:
         """The pixels of a tile that read the image, and no zero, at a tap along x."""
+        if not self._in_class(tap):
+            return []
         known = start.is_constant
         return [r for r in range(rows) if not known or self._reads(start.constant + r, tap)]
 
@@ -328,7 +388,7 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None:
             return Linear()
-        x = (start + row) * window.stride + (tap * window.dilation - window.low)
+        x = (start + row) * window.stride + self._shift(window, tap)
         return x * window.step
 
     # --- after the accumulation -------------------------------------------------------------------
