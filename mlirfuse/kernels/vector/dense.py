@@ -169,7 +169,7 @@ class DenseKernel(TileKernel):
 
         def step(channel: str, held: list[str]) -> list[str]:
             sums = list(held)
-            for number in range(self._inner_taps):
+            for number in self._class_taps():
                 used = self._used(start, rows, number)
                 if not used:
                     continue

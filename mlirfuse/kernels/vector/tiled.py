@@ -62,6 +62,14 @@ class Window:
         """The most of these taps that one position has."""
         return -(-self.taps // self.period)
 
+    def reads(self, index: int, tap: int) -> bool:
+        """Whether a tap reads an element, and no zero between two, for an index of the axis."""
+        return (self.stride * index + self.dilation * tap - self.low) % self.spread == 0
+
+    def element(self, index: int, tap: int) -> int:
+        """The element that it reads then, inside of the image or not."""
+        return (self.stride * index + self.dilation * tap - self.low) // self.spread
+
     def first(self) -> int:
         """The smallest position that is read."""
         return -self.low

@@ -14,17 +14,18 @@ all pixels are one axis.
 from __future__ import annotations
 
 import abc
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.vector import residues
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -42,21 +43,6 @@ MAX_UNROLLED_EPILOGUE = 96
 
 class NotFlat(Exception):
     """A tensor is not indexed by all pixels as one axis."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Taps:
-    """Taps of a window at one of its positions: one, or every n-th in an image that is spread.
-
-    Attributes:
-      first: the first of them.
-      element: the index of the element that it reads.
-      count: their number.
-    """
-
-    first: Linear
-    element: Linear
-    count: Linear
 
 
 class _Flat(Pointwise):
@@ -203,8 +189,9 @@ class TileKernel(abc.ABC):
     def _write_row(self) -> None:
         """Writes the tiles of one row, for each class of pixels that read with the same taps."""
         spread = self.problem.spread
-        for self.residue in range(min(spread, self.width)):
-            self._write_class(-(-(self.width - self.residue) // spread))
+        for residue in range(min(spread, self.width)):
+            self.residue = residue
+            self._write_class(-(-(self.width - residue) // spread))
 
     def _write_class(self, width: int) -> None:
         """Writes the tiles of so many pixels: those at the ends have taps outside of the image."""
@@ -235,11 +222,15 @@ class TileKernel(abc.ABC):
 
     def _is_inside(self, start: int, rows: int) -> bool:
         return all(
-            self._reads(start + row, tap)
-            for row in range(rows)
-            for tap in range(self._inner_taps)
-            if self._in_class(tap)
+            self._reads(start + row, tap) for row in range(rows) for tap in self._class_taps()
         )
+
+    def _class_taps(self) -> list[int]:
+        """The taps along x that read elements for the pixels of a tile, and no zeros between."""
+        window, taps = self._inner, range(self._inner_taps)
+        if window is None:
+            return list(taps)
+        return [tap for tap in taps if window.reads(self.residue, tap)]
 
     @property
     def _inner_taps(self) -> int:
@@ -250,18 +241,7 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None or self.flat:
             return True
-        return 0 <= pixel * window.stride + self._shift(window, tap) < window.size
-
-    def _in_class(self, tap: int) -> bool:
-        """Whether a tap along x reads elements for the pixels of a tile, and no zeros between."""
-        window = self._inner
-        if window is None or self.flat:
-            return True
-        return (self.residue + tap * window.dilation - window.low) % window.spread == 0
-
-    def _shift(self, window: Window, tap: int) -> int:
-        """The element that a tap of the class reads for its pixel at 0."""
-        return (self.residue + tap * window.dilation - window.low) // window.spread
+        return 0 <= pixel * window.stride + window.element(self.residue, tap) < window.size
 
     def _write_tile(self, start: Linear, rows: int) -> None:
         """Writes the accumulation of one tile, and its epilogue."""
@@ -308,7 +288,7 @@ class TileKernel(abc.ABC):
             if window.taps == 1 and self._always_inside(window):
                 return nest(others, at + origin * window.step, tap, held)
             weight = math.prod(w.taps for w in others) * self._inner_taps
-            taps = self._taps(window, origin)
+            taps = residues.taps(window, origin, self.writer)
             low, high = self._tap_range(window, taps)
 
             def step(number: str, carried: list[str]) -> list[str]:
@@ -326,25 +306,7 @@ class TileKernel(abc.ABC):
     def _always_inside(self, window: Window) -> bool:
         return window.always_inside(1 if window.axis is None else self.problem.extents[window.axis])
 
-    def _taps(self, window: Window, origin: Linear) -> _Taps:
-        """The taps that read elements, and no zeros between them, at an origin of a window."""
-        spread, writer = window.spread, self.writer
-        if spread == 1:
-            return _Taps(Linear(), origin, Linear(constant=window.taps))
-        period, shared = window.period, spread // window.period
-        behind = writer.binary("remui", origin + origin.constant // spread * -spread, spread)
-        shifted = behind if shared == 1 else writer.binary("divui", behind, shared)
-        inverse = -pow(window.move, -1, period) % period
-        first = linear(writer.binary("remui", linear(shifted) * inverse, period))
-        element = linear(writer.binary("divsi", origin + first * window.dilation, spread))
-        count = writer.binary("divui", first * -1 + (window.taps + period - 1), period)
-        if shared > 1:
-            rest, zero = writer.binary("remui", behind, shared), writer.index(0)
-            reads = writer.value(f"arith.cmpi eq, {rest}, {zero} : index")
-            count = writer.value(f"arith.select {reads}, {count}, {zero} : index")
-        return _Taps(first, element, linear(count))
-
-    def _tap_range(self, window: Window, taps: _Taps) -> tuple[Linear | str, Linear | str]:
+    def _tap_range(self, window: Window, taps: Taps) -> tuple[Linear | str, Linear | str]:
         """The ordinals of the taps whose elements are inside the image."""
         if self._always_inside(window):
             return Linear(), taps.count
@@ -378,8 +340,6 @@ class TileKernel(abc.ABC):
 
     def _used(self, start: Linear, rows: int, tap: int) -> list[int]:
         """The pixels of a tile that read the image, and no zero, at a tap along x."""
-        if not self._in_class(tap):
-            return []
         known = start.is_constant
         return [r for r in range(rows) if not known or self._reads(start.constant + r, tap)]
 
@@ -388,7 +348,7 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None:
             return Linear()
-        x = (start + row) * window.stride + self._shift(window, tap)
+        x = (start + row) * window.stride + window.element(self.residue, tap)
         return x * window.step
 
     # --- after the accumulation -------------------------------------------------------------------

@@ -77,7 +77,7 @@ class _WindowKernel(TileKernel):
             column = self.column + vector * self.lanes
             mask = self.mask if vector == self.tile.vectors - 1 else ""
             loaded: dict[tuple[tuple[str, int], ...], str] = {}
-            for number in range(self._inner_taps):
+            for number in self._class_taps():
                 weights = self._weights((tap + number) * self.problem.columns + column, mask)
                 for row in self._used(start, rows, number):
                     place = at + self._place(start, row, number) + column
