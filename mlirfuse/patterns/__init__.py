@@ -39,6 +39,7 @@ _NAMES = (
     "gather_fusion",
     "group_norm_fusion",
     "horizontal_fusion",
+    "image_layout_rewrite",
     "inference_matmul_split_fusion",
     "inference_qbmm_add_fusion",
     "inference_swiglu_fusion",

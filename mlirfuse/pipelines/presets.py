@@ -34,6 +34,8 @@ DEFAULT: tuple[str, ...] = (
     "group_norm_fusion",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
+    # Before anything groups an op whose order changes.
+    "image_layout_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
     # One transpose, which may become part of a contraction's indexing map.
