@@ -1,7 +1,7 @@
 """Sorts whole rows in registers by a bitonic network, with the index in the low bits of each key.
 
-No two keys are equal then, so the order is stable. For few of the elements a partial selection keeps
-the first ones of each part.
+No two keys are equal then, so the order is stable. For few of the elements a partial selection
+keeps the first ones of each part.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "sort_kernel"
+
+_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}
+"""Element type -> the bits of infinity; those of NaN, without the sign, are greater."""
 
 
 def plan(analysis: SortAnalysis, config: SortConfig, target: Target) -> Plan | NoMatch:
@@ -89,10 +92,11 @@ def _keys(kind: str, *, descending: bool) -> list[str]:
     if not kind.startswith("i"):
         most = 2 ** (bits - 1) - 1
         lines = [
-            f"key = tl.where(x == 0, 0.0, x).to(x.dtype).to(tl.int{bits}, bitcast=True)",
-            "key = key.to(tl.int32)",
-            f"key = tl.where(key < 0, key ^ {most}, key)",
-            f"key = tl.where(x != x, {most}, key)",
+            f"key = x.to(tl.int{bits}, bitcast=True).to(tl.int32)",
+            f"size = key & {most}",
+            # A negative zero gets the key of zero, as the negative of its size.
+            "key = tl.where(key < 0, -size, size)",
+            f"key = tl.where(size > {_INFINITY[kind]}, {most}, key)",
         ]
     return [*lines, "key = ~key"] if descending else lines
 

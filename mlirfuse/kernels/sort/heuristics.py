@@ -10,7 +10,7 @@ from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
 from mlirfuse.targets.base import Target
 
 ELEMENTS_PER_THREAD = 8
-"""Elements that a thread exchanges with itself, without shuffles: the last three steps of a merge."""
+"""Elements that a thread exchanges with itself: the last three steps of a merge."""
 
 COPIES = 4
 """Values in registers for each element: it, its partner, and halves of 64 bits of both."""

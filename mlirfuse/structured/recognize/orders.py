@@ -3,8 +3,8 @@
     %r = sum over k of (%x[k] comes before %x[j])      the rank of each element
     %i = sum over k of (%r[k] == p ? k : 0)            the index of the element of rank p
 
-Recognized is the meaning: the comparison is evaluated for each order in which two elements and their
-indices can be. That is exhaustive, since all that it reads of them is compared with each other.
+Recognized is the meaning: the comparison is evaluated for each order in which two elements and
+their indices can be. That is exhaustive, since all that it reads of them is compared with each other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from iree.compiler import ir
 
@@ -76,7 +76,7 @@ class _Call:
 
 _Node = _Leaf | _Call | int
 
-_FLOATS = {
+_FLOATS: dict[int, Callable[[Number, Number], bool]] = {
     1: lambda a, b: a == b,
     2: lambda a, b: a > b,
     3: lambda a, b: a >= b,
@@ -88,7 +88,7 @@ _FLOATS = {
 }
 """Predicates of `arith.cmpf`."""
 
-_INTEGERS = {
+_INTEGERS: dict[int, Callable[[Number, Number], bool]] = {
     0: lambda a, b: a == b,
     1: lambda a, b: a != b,
     2: lambda a, b: a < b,
@@ -100,11 +100,15 @@ _INTEGERS = {
 
 _COMPARISONS = {"arith.cmpf": _FLOATS, "arith.cmpi": _INTEGERS}
 
-_BITWISE = {
+_BITWISE: dict[str, Callable[[int, int], int]] = {
     "arith.andi": lambda a, b: a & b,
     "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: a ^ b,
 }
+
+
+_LOGIC = frozenset({*_BITWISE, "arith.select", "arith.extui"})
+"""Ops of truth values."""
 
 
 def order(root: ir.Operation) -> Order | None:
@@ -174,8 +178,8 @@ class _Sum:
         self.reduced = kinds.index("reduction")
         index, result = ops.plain_maps(op)
         self.result = _loops(result)
+        self._loops = len(kinds)
         self.members: dict[ir.Operation, None] = {}
-        self._size = ops.shape(op.operands[0])[_loops(index).index(self.reduced)]
         self.summand = self._element(op.operands[0], _loops(index))
 
     def _element(self, value: ir.Value, index: tuple[int, ...]) -> _Node:
@@ -183,12 +187,12 @@ class _Sum:
         number = ops.constant(value)
         if number is not None:
             return int(number)
-        pair = self.reduced in index and len(index) > 1
+        pair = len(index) == self._loops
         op = ops.defining_op(value)
-        inner = op is not None and ops.is_elementwise(op) and len(op.results) == 1
-        if not inner or not (ops.element_type(value) == "i1" or (pair and self._is_pair(op))):
+        if op is None or not ops.is_elementwise(op) or len(op.results) != 1:
             return _Leaf(value, index)
-        assert op is not None
+        if ops.element_type(value) != "i1" and not pair:
+            return _Leaf(value, index)
         if None in ops.indexing_maps(op):
             raise _Other
         *maps, result = ops.plain_maps(op)
@@ -199,13 +203,6 @@ class _Sum:
         for argument, operand, read in zip(block.arguments, op.operands, maps, strict=False):
             known[argument] = self._element(operand, tuple(loops[n] for n in _loops(read)))
         return _scalar(block, known)
-
-    def _is_pair(self, op: ir.Operation | None) -> bool:
-        """Whether an op selects by, or converts, truth values."""
-        if op is None:
-            return False
-        held = [view.operation.name for view in op.regions[0].blocks[0].operations]
-        return held in (["arith.extui", "linalg.yield"], ["arith.select", "linalg.yield"])
 
 
 def _loops(index: ops.IndexMap) -> tuple[int, ...]:
@@ -230,9 +227,7 @@ def _scalar(block: ir.Block, known: dict[ir.Value, _Node]) -> _Node:
         predicate = -1
         if op.name in _COMPARISONS:
             predicate = int(op.attributes["predicate"].value)
-        elif op.name not in _BITWISE and op.name not in ("arith.select", "arith.extui"):
-            raise _Other
-        elif op.name == "arith.extui" and str(op.operands[0].type) != "i1":
+        elif op.name not in _LOGIC or str(op.operands[0].type) != "i1":
             raise _Other
         known[op.results[0]] = _Call(op.name, predicate, tuple(operands))
     raise _Other
