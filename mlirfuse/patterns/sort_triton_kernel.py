@@ -5,7 +5,8 @@
     %i = hal.dispatch.extern "sort_kernel"(%x) { rows in registers, a bitonic network }
 
 Root: the region that `sort_fusion` formed. Any rank and any sorted dimension; rows that the
-registers of an SM hold. Static sizes; f16, bf16, f32 and integers of up to 32 bits. Numerics: exact.
+registers of an SM hold. Static sizes; f16, bf16, f32 and integers of up to 32 bits.
+Numerics: exact.
 Source: Batcher, Sorting networks and their applications, 1968.
 """
 

@@ -4,7 +4,7 @@
     %i = sum over k of (%r[k] == p ? k : 0)            the index of the element of rank p
 
 Recognized is the meaning: the comparison is evaluated for each order in which two elements and
-their indices can be. That is exhaustive, since all that it reads of them is compared with each other.
+their indices can be. That is exhaustive: all that it reads of them is compared with each other.
 """
 
 from __future__ import annotations
