@@ -18,6 +18,7 @@ _NAMES = (
     "data_movement",
     "scan",
     "scatter",
+    "sort",
 )
 """The families: that of the folder `NAME` is the upper-case `NAME` of its module `family`."""
 

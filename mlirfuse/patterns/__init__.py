@@ -76,6 +76,8 @@ _NAMES = (
     "shape_reshape_2",
     "slice_fusion",
     "softmax_fusion",
+    "sort_fusion",
+    "sort_triton_kernel",
     "split_concat_fusion",
     "transpose_matmul_fusion",
     "weight_packing_rewrite",

@@ -83,6 +83,8 @@ DEFAULT: tuple[str, ...] = (
     "lone_scan_fusion",
     # The same, before the ops that compute indices are grouped without the scatter.
     "scatter_fusion",
+    # The same, before sums of comparisons are grouped as reductions.
+    "sort_fusion",
     # A gather's neighbours go with it, before they are taken without it.
     "gather_fusion",
     "scan_fusion",
@@ -120,6 +122,7 @@ DEFAULT: tuple[str, ...] = (
     "row_triton_kernel",
     "scan_triton_kernel",
     "scatter_triton_kernel",
+    "sort_triton_kernel",
     # Kernels have taken the copies that they read through.
     "lone_elementwise_fusion",
     "elementwise_triton_kernel",
