@@ -343,9 +343,17 @@ def _feature_table() -> str:
     return "\n".join(["| feature | default | meaning |", "| --- | --- | --- |", *rows])
 
 
+def _scaling_table() -> str:
+    from benchmarks import results
+    from benchmarks.tune import scaling
+
+    return scaling.table(json.loads((results.FOLDER / scaling.RECORD).read_text("utf-8")))
+
+
 TABLES = {
     "switches": _switch_table,
     "features": _feature_table,
+    "tune_scaling": _scaling_table,
     "plan codes": support.codes_table,
     "plan activations": support.activations_table,
     "plan support": support.table,
@@ -370,6 +378,11 @@ def options() -> str:
     return _with_tables("options.md")
 
 
+def tuning() -> str:
+    """The page of tuning: its table is made from the record of the simulation."""
+    return _with_tables("tuning.md")
+
+
 def fusion_plan() -> str:
     """The page of fusion plans: its tables are made from the rules."""
     return _with_tables("fusion-plan.md")
@@ -380,6 +393,7 @@ PAGES = {
     "reasons.md": reasons,
     "models.md": models,
     "options.md": options,
+    "tuning.md": tuning,
     "fusion-plan.md": fusion_plan,
 }
 

@@ -124,6 +124,32 @@ def operations(group: Iterable[ir.Operation]) -> int | None:
     return count
 
 
+def unread_bytes(group: Iterable[ir.Operation]) -> int:
+    """Bytes of tables that gathers in the ops leave unread, at least, in one call.
+
+    An op that indexes a table reads an element of it for each iteration, which may be far less than
+    the table. Tables of dynamic sizes count as read whole.
+    """
+    reads: dict[ir.Value, int] = {}
+    whole: set[ir.Value] = set()
+    for op in group:
+        whole.update(op.operands)
+        sizes = ops.loop_sizes(op)
+        for inner in ops.nested_ops(op):
+            if inner.name != "tensor.extract":
+                continue
+            table = inner.operands[0]
+            if None in sizes or None in ops.shape(table):
+                whole.add(table)
+            else:
+                reads[table] = reads.get(table, 0) + math.prod(size or 1 for size in sizes)
+    return sum(
+        max(0, ops.num_bytes(table) - count * ops.element_bits(table) // 8)
+        for table, count in reads.items()
+        if table not in whole
+    )
+
+
 _ATTENTION = ("iree_linalg_ext.attention", "iree_linalg_ext.online_attention")
 
 _WINDOW = re.compile(r"^linalg\.(pooling_|(depthwise_)?conv_).*?(_(?P<filter>[a-z]+))?(_q)?$")

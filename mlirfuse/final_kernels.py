@@ -49,7 +49,8 @@ class FinalKernel:
       ops: locations of the source ops in it, as `file:line:col` or a name.
       op_names: the names of the same ops; an op that IREE merged of several is named for each.
       operands: tensors that it reads and writes, the results last.
-      bytes: bytes of the operands, which it moves at least; None where a size is dynamic.
+      bytes: bytes of the operands, which it moves at least; of a table that it indexes, those of as
+        many elements as it asks for. None where a size is dynamic.
       flops: arithmetic operations of its contractions, reductions and elementwise ops; None where
         a size is dynamic.
       code: the kernel pass that put its code there, as `matmul_triton_kernel`, or `iree`.

@@ -24,3 +24,9 @@ CLASSES = (
 def draw(seed: int, index: int) -> Program:
     """The program of a seed and an index."""
     return drawing.draw(seed, index, CLASSES)
+
+
+def named(name: str) -> Program:
+    """The program of a name, `SEED-INDEX`."""
+    seed, index = name.split("-")
+    return draw(int(seed), int(index))

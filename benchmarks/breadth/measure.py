@@ -1,6 +1,6 @@
 """Checks and times programs on a GPU: `python -m benchmarks.breadth.measure`.
 
-It reads `{"seed", "folder"}` and then indices from standard input, a line each, and writes a line
+It reads `{"folder"}` and then names of programs from standard input, a line each, and writes a line
 of JSON for each program. A program that breaks the device ends the process.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import mlirfuse
-from benchmarks.breadth.classes import draw
+from benchmarks.breadth.classes import named
 from benchmarks.breadth.drawing import Program
 from benchmarks.breadth.prepare import Module
 from benchmarks.conformance.compare import flat
@@ -51,7 +51,7 @@ def main() -> int:
     about = {"rates": rates, "device": torch.cuda.get_device_name(0), "versions": versions()}
     lines.write(json.dumps(about) + "\n")
     for line in sys.stdin:
-        program = draw(request["seed"], int(line))
+        program = named(line.strip())
         try:
             with torch.inference_mode():
                 measured = measure(program, Path(request["folder"]))
@@ -59,7 +59,7 @@ def main() -> int:
             return BROKEN
         except Exception as error:  # A reference that PyTorch cannot compute, for example.
             measured = {"skipped": one_line(error)}
-        lines.write(json.dumps({"index": int(line), **measured}) + "\n")
+        lines.write(json.dumps(measured) + "\n")
         gc.collect()
         torch.cuda.empty_cache()
     return 0

@@ -1,6 +1,6 @@
 """Compiles programs of a seed for their measurement: `python -m benchmarks.breadth.prepare`.
 
-It reads `{"seed", "folder", "target"}` and then indices from standard input, a line each, and
+It reads `{"folder", "target"}` and then names of programs from standard input, a line each, and
 writes a line of JSON for each program: our program is in the folder, torch.compile's in its cache.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import mlirfuse
-from benchmarks.breadth.classes import draw
+from benchmarks.breadth.classes import named
 from benchmarks.breadth.drawing import DTYPES, Program
 from benchmarks.gpu.worker import one_line
 from mlirfuse.benchmarking.messages import without_folders
@@ -48,8 +48,8 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     request = json.loads(sys.stdin.readline())
     for line in sys.stdin:
-        program = draw(request["seed"], int(line))
-        fields = {"index": int(line), **ours(program, Path(request["folder"]), request["target"])}
+        program = named(line.strip())
+        fields = ours(program, Path(request["folder"]), request["target"])
         if torch.cuda.is_available():
             fields |= warmed(program)
         lines.write(json.dumps(fields) + "\n")

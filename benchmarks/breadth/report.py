@@ -95,12 +95,18 @@ def _summary(ratios: Iterable[float]) -> str:
 def save(record: Fields, folder: Path) -> Path:
     """Writes the results of a seed into the file of all seeds."""
     path = folder / FILE
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = load(folder)
     known[str(record["seed"])] = record
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(path) as staged:
         staged.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def load(folder: Path) -> dict[str, dict[str, Any]]:
+    """The results of all seeds, by seed."""
+    path = folder / FILE
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def markdown(records: Mapping[str, Fields]) -> str:

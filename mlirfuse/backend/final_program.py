@@ -24,7 +24,7 @@ from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand
-from mlirfuse.structured.ir import kernel_roles, marks, ops
+from mlirfuse.structured.ir import kernel_roles, marks, ops, values
 
 MAX_PRINTED_ELEMENTS = 16
 """Elements of a constant, and bytes of a resource, that the phases are written with."""
@@ -225,6 +225,10 @@ class _Reader:
         tensors = [(v, False) for v in op.operands if ops.ranked(v) is not None]
         operands = tuple(_operand(v, r) for v, r in [*tensors, *((v, True) for v in op.results)])
         sizes = [operand.bytes for operand in operands]
+        if marks.UNREAD_ATTRIBUTE in attributes:
+            unread = attributes[marks.UNREAD_ATTRIBUTE].value
+        else:
+            unread = cost.unread_bytes(members)
         if marks.OPERATIONS_ATTRIBUTE in attributes:
             flops: int | None = attributes[marks.OPERATIONS_ATTRIBUTE].value
         else:
@@ -235,7 +239,7 @@ class _Reader:
             ops=tuple(place.place for place in places),
             op_names=tuple(place.name for place in places),
             operands=operands,
-            bytes=None if None in sizes else sum(n for n in sizes if n is not None),
+            bytes=None if None in sizes else sum(n for n in sizes if n is not None) - unread,
             flops=flops,
             code=code,
             pass_name=None if group is None else group[0],
@@ -305,8 +309,16 @@ def _in_block(block: ir.Block, names: tuple[str, ...], *, always: bool) -> Itera
 
 
 def _members(source: ir.Operation) -> list[ir.Operation]:
-    """The ops in a dispatch that compute, else those that move data."""
-    inside = [op for op in ops.nested_ops(source) if op.name not in _NOT_COMPUTING]
+    """The ops in a dispatch that compute, else those that move data.
+
+    Ops that IREE's fusion left behind, without a user, are none.
+    """
+    inside = [
+        op
+        for op in ops.nested_ops(source)
+        if op.name not in _NOT_COMPUTING
+        and (not op.results or any(map(values.is_read, op.results)))
+    ]
     outer = [op for op in inside if not _is_scalar(op)]
     return [op for op in outer if op.name.startswith(_COMPUTING)] or [
         op for op in outer if op.name.startswith(_MOVING)

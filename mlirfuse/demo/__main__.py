@@ -28,6 +28,8 @@ TOLERANCE = 1e-4
 """Maximum difference from PyTorch in an element of the embeddings, which have length 1: f32 has 7
 digits, and reordered accumulation over up to K = 1536 loses two of them."""
 
+PROFILED_CALLS = 30
+
 _SENTENCE_WIDTH = 44
 """Maximum width of a sentence in a table, in characters."""
 
@@ -103,6 +105,8 @@ def _work(argv: Sequence[str]) -> int:
                 },
                 runs,
             )
+    with _progress("profiling"):
+        profile = fused.profile(*inputs, calls=min(runs, PROFILED_CALLS), threads=threads)
     title = f"MiniLM-L6, {batch} x {tokens} tokens"
     out.print(f"{title}, target {fused.report.target}, IREE {fused.report.iree}, {threads} threads")
     _show_passes(out, fused.report)
@@ -110,7 +114,15 @@ def _work(argv: Sequence[str]) -> int:
     error = float((embeddings - expected).abs().max())
     out.print(f"\nlargest difference from PyTorch: {error:.1e} (at most {TOLERANCE:.0e} allowed)")
     _show_times(out, medians, ratios)
-    explain.html(fused.report, args.report, title=title, timings=medians, speedups=ratios)
+    measured = [kernel.to_dict() for kernel in profile.kernels]
+    explain.html(
+        fused.report,
+        args.report,
+        title=title,
+        timings=medians,
+        speedups=ratios,
+        measured=measured,
+    )
     out.print(f"\nevery decision, with its reason: {args.report}")
     if not error <= TOLERANCE:
         raise MlirfuseError(f"the embeddings differ from PyTorch's by {error:.1e}")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 
 from mlirfuse.core import Decision, Report
+from mlirfuse.explain import final_groups
 from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Graph, Refused
 from mlirfuse.explain.plain import decision_of, refusal
@@ -35,7 +36,7 @@ class _Layer:
 
 def text(report: Report) -> str:
     """The graph of a report, for `dot -Tsvg`."""
-    return "\n".join([*_Writer(report, graphs.of_report(report)).lines(), ""])
+    return "\n".join([*_Writer(report, final_groups.of_report(report)).lines(), ""])
 
 
 class _Writer:
@@ -82,7 +83,7 @@ class _Writer:
     def group(self, index: int) -> Iterator[str]:
         group = self.graph.groups[index]
         decision = decision_of(self.report, group.function, group.pass_name, group.match)
-        label = f"{group.pass_name} match {group.match}"
+        label = final_groups.title(group, self.report)
         if decision is not None and decision.bytes_saved:
             label += f"\nsaves {byte_size(decision.bytes_saved)}"
         fill, border = self.colors[group.pass_name]

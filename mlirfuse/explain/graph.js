@@ -93,6 +93,8 @@
     if (!ops.length) return;
     const byMatch = new Map(groups.map((d) => [`${d.function} ${d.pass} ${d.match}`, d]));
     const decisionOf = (g) => byMatch.get(`${formed[g].function} ${formed[g].pass_name} ${formed[g].match}`);
+    const kernelOf = (g) => (formed[g].kernel === null ? undefined : report.kernels[formed[g].kernel]);
+    const titleOf = (g) => (g.pass_name === "iree" ? report.kernels[g.kernel].name : `${g.pass_name} #${g.match}`);
     const membersOf = formed.map(() => []);
     ops.forEach((op, i) => op.group !== null && membersOf[op.group].push(i));
     const formedAt = formed.map(() => 0);
@@ -102,7 +104,7 @@
     const state = { step: steps.length, page: 0, chosen: null, refused: true, single: true, closed: new Set() };
 
     // A unit is a group that is formed by the current step, or an op in no group.
-    const group = (g) => ({ key: `g${g}`, kind: "group", group: g, path: pathOf(formed[g]), ops: membersOf[g], function: formed[g].function, title: `${formed[g].pass_name} #${formed[g].match}` });
+    const group = (g) => ({ key: `g${g}`, kind: "group", group: g, path: pathOf(formed[g]), ops: membersOf[g], function: formed[g].function, title: titleOf(formed[g]) });
     const single = (i) => ({ key: `o${i}`, kind: "op", op: i, path: pathOf(ops[i]), ops: [i], function: ops[i].function, title: ops[i].name });
     function units() {
       const made = new Map();
@@ -198,13 +200,14 @@
     function box(cell) {
       const b = cell.node;
       const d = b.kind === "group" ? decisionOf(b.group) : null;
-      const under = b.kind === "group" ? `${plural(d?.ops.length ?? b.ops.length, "op")}${d?.bytes_saved ? ` · saves ${bytes(d.bytes_saved)}` : ""}`
+      const time = b.kind === "group" ? kernelOf(b.group)?.measured : undefined;
+      const under = b.kind === "group" ? [plural(d?.ops.length ?? b.ops.length, "op"), time ? `${micro(time.median_us)}, ${percent(time.share)}` : d?.bytes_saved && `saves ${bytes(d.bytes_saved)}`].filter(Boolean).join(" · ")
         : b.kind === "op" ? shownLocation(ops[b.op].location).split("/").pop()
           : contents(b);
       const pick = () => select(b.key);
       return s("g", {
-        class: `node ${b.kind}${b.kind === "op" ? " single" : ""}${state.chosen === b.key ? " chosen" : ""}`, "data-key": b.key,
-        style: b.kind === "group" ? `--hue:${hueOf.get(formed[b.group].pass_name)}` : undefined,
+        class: `node ${b.kind}${b.kind === "op" ? " single" : ""}${time ? " timed" : ""}${state.chosen === b.key ? " chosen" : ""}`, "data-key": b.key,
+        style: b.kind === "group" ? `--hue:${hueOf.get(formed[b.group].pass_name)}${time ? `;--heat:${heat(time.share)}` : ""}` : undefined,
         transform: `translate(${cell.x - WIDTH / 2},${cell.y})`, tabindex: "0", role: "button", onclick: pick,
         ondblclick: () => b.kind === "layer" && open(b.title),
         onkeydown: (event) => event.key === "Enter" && pick(),
@@ -345,7 +348,9 @@
       const locations = d ? d.ops : b.ops.map((i) => ops[i].location);
       const own = new Set(locations.filter((l) => l !== "-"));
       const others = refused.filter((r) => r.function === b.function && r.ops.some((l) => own.has(l)));
+      const kernel = b.kind === "group" ? kernelOf(b.group) : undefined;
       return [h("h3", {}, b.title), crumbs(b.path), h("div", { class: "dim" }, `in @${b.function}`),
+        kernel && kernelSide(kernel),
         d && h("div", {}, `saves ${bytes(d.bytes_saved)}, gains ${micro(d.gain_us)} (modelled)`),
         d && explanation(d), h("h4", {}, "Ops"), runs(names, locations).map(opLine),
         others.length > 0 && [h("h4", {}, `Refused candidates from the same source lines (${others.length})`), refusals(others)]];
@@ -411,7 +416,7 @@
     }), ` ${text}`);
     const uses = new Map();
     for (const g of formed) uses.set(g.pass_name, (uses.get(g.pass_name) ?? 0) + 1);
-    at("graph").append(h("h2", {}, "Fusion graph ", h("small", {}, "groups and layers as boxes, tensors as arrows")),
+    at("graph").append(h("h2", {}, "Fusion graph ", h("small", {}, report.kernels.some((k) => k.measured) ? "kernels and layers as boxes, the slowest darkest; tensors as arrows" : "kernels and layers as boxes, tensors as arrows")),
       h("div", { class: "card scroll" },
         h("div", { class: "pager" }, back, forth, where, h("span", { style: "flex:1" }),
           ops.some((op) => op.group === null) && check("single", "ops in no group"),
@@ -419,7 +424,7 @@
         steps.length > 0 && stepBar(),
         h("div", { class: "canvas", style: "border-top:1px solid var(--line)" }, drawing, side),
         h("div", { class: "legend" }, [...uses].map(([name, count]) =>
-          h("span", {}, h("i", { style: `--hue:${hueOf.get(name)}` }), `${name} ×${count}`)))));
+          h("span", {}, h("i", { style: `--hue:${hueOf.get(name)}` }), `${name === "iree" ? "fused by IREE" : name} ×${count}`)))));
     openLayers();
     const first = view();
     select((first.find((b) => b.kind === "group") ?? first[0]).key);

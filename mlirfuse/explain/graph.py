@@ -85,17 +85,22 @@ class Group:
       pass_name: name of the pass.
       match: ordinal of the pass's match.
       layer: the innermost part of the model that all its ops come from.
+      kernel: index of its kernel in the final program; None where that is not known.
     """
 
     function: str
     pass_name: str
     match: int
     layer: str
+    kernel: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Graph:
-    """Ops in program order, groups in the order of their first op, and the edges."""
+    """Ops in program order, groups of passes in the order of their first op, and the edges.
+
+    Groups that IREE formed follow those of the passes.
+    """
 
     ops: tuple[Op, ...] = ()
     groups: tuple[Group, ...] = ()

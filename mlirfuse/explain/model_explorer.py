@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlirfuse.core import Decision, Reason, Report
+from mlirfuse.explain import final_groups
 from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Edge, Graph
 from mlirfuse.explain.plain import decision_of
@@ -21,7 +22,7 @@ _REFUSED_COLOR = "#b45309"
 
 def document(report: Report) -> dict[str, Any]:
     """A collection of graphs, one for each function."""
-    graph = graphs.of_report(report)
+    graph = final_groups.of_report(report)
     functions = dict.fromkeys(op.function for op in graph.ops)
     return {
         "label": f"mlirfuse {report.target}",
@@ -56,7 +57,7 @@ class _Function:
 
     def namespace(self, index: int) -> str:
         group = self.graph.groups[index]
-        name = f"{group.pass_name} match {group.match}"
+        name = final_groups.title(group, self.report)
         return f"{group.layer}/{name}" if group.layer else name
 
     def node(self, index: int) -> dict[str, Any]:

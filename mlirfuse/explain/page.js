@@ -64,7 +64,7 @@
     const flip = () => {
       root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
     };
-    const links = [["graph", "Graph"], ["passes", "Passes"], ["decisions", "Decisions"],
+    const links = [["kernels", "Kernels"], ["graph", "Graph"], ["boundaries", "Boundaries"], ["passes", "Passes"], ["decisions", "Decisions"],
       ["reasons", "Reasons"], ["ir", "IR"]];
     at("top").append(h("div", { class: "bar" },
       h("h1", {}, report.title),
@@ -88,8 +88,12 @@
       cards.push(card(`${report.speedups.fused.toFixed(2)}×`, "the speed of stock IREE",
         `${millis(report.timings.stock)} → ${millis(report.timings.fused)} a call, medians`));
     }
+    if (report.kernels.length) {
+      const ours = report.kernels.filter((k) => k.code !== "iree").length;
+      cards.push(card(report.kernels.length, "kernels of the final program", `code of mlirfuse in ${ours}, of IREE in ${report.kernels.length - ours}`));
+    }
     const fired = new Set(groups.map((d) => d.pass)).size;
-    cards.push(card(groups.length, "groups, each one kernel",
+    cards.push(card(groups.length, "groups of our passes, each one kernel",
       `${plural(sum(groups.map((d) => d.ops.length)), "op")}, by ${fired} ${fired === 1 ? "pass" : "passes"}`));
     cards.push(card(refused.length, "candidates refused",
       `for ${plural(new Set(refused.map((d) => d.reason)).size, "reason")}`));
@@ -295,6 +299,8 @@
         h("th", { class: "n" }, "refused"), h("th", {}, "meaning"), h("th", {}, "to fuse it"))), h("tbody", {}, rows))));
   }
 
+  /*KERNELS*/
+
   /*GRAPH*/
 
   // --- IR -------------------------------------------------------------------------------------
@@ -337,7 +343,9 @@
 
   summary();
   measured();
+  kernels();
   graph();
+  boundaries();
   passes();
   reasons(decisions());
   ir();

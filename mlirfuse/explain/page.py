@@ -13,8 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Reason, Report
-from mlirfuse.explain import graph
+from mlirfuse.explain import final_groups, graph
+from mlirfuse.explain.page_kernels import kernel_rows
 from mlirfuse.options import FusionOptions, switches
 from mlirfuse.support.atomic_file import replacing
 
@@ -44,6 +46,7 @@ def html(
     timings: Mapping[str, float] | None = None,
     speedups: Mapping[str, float] | None = None,
     steps: Iterable[Step] | None = None,
+    measured: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Writes the report as one HTML file without references to anything outside it.
 
@@ -58,12 +61,14 @@ def html(
       timings: program (`stock`, `fused`, others) -> time of a call in milliseconds.
       speedups: program -> speedup over stock; None for the quotients of the timings.
       steps: for each pass that changed something, its name and the IR before and after it.
+      measured: the kernels of a profile, as `KernelProfile.to_dict` gives them.
 
     Raises:
       UsageError: the file cannot be written.
       MlirfuseError: `after` is not MLIR.
     """
     drawn = graph.of_report(report) if after is None else graph.of_text(after)
+    drawn = final_groups.by_kernels(drawn, report.kernels)
     data = {
         "title": title,
         "version": version("mlirfuse"),
@@ -74,7 +79,13 @@ def html(
         "dispatches": report.dispatches,
         "passes": [dataclasses.asdict(p) for p in report.passes],
         "decisions": [d.to_dict() for d in report.decisions],
-        "reasons": {r.code: {"text": r.text, "hint": r.hint} for r in Reason},
+        "reasons": {
+            r.code: {"text": r.text, "hint": r.hint}
+            for kind in (Reason, BoundaryReason)
+            for r in kind
+        },
+        "kernels": kernel_rows(report.kernels, measured),
+        "boundaries": [boundary.to_dict() for boundary in report.boundaries],
         "timings": dict(timings or {}),
         "speedups": _speedups(timings or {}, speedups),
         "graph": _drawing(drawn, report),
@@ -154,7 +165,9 @@ def _nameless(lines: Sequence[str]) -> list[str]:
 def _page(data: Mapping[str, Any]) -> str:
     # Inside a script element only `<` can end it or open a comment; JSON may spell it \u003c.
     encoded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    script = _resource("page.js").replace("/*GRAPH*/", _resource("graph.js").strip())
+    script = _resource("page.js")
+    for name in ("graph", "kernels"):
+        script = script.replace(f"/*{name.upper()}*/", _resource(f"{name}.js").strip())
     parts = {"STYLE": _resource("page.css"), "SCRIPT": script, "DATA": encoded}
     return re.sub(r"/\*(STYLE|SCRIPT|DATA)\*/", lambda m: parts[m[1]], _resource("page.html"))
 

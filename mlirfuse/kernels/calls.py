@@ -19,13 +19,14 @@ def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
     """Writes on calls of kernels the ops of the region that they replace, and its group.
 
     Args:
-      calls: in the order in which they run; the arithmetic is counted at the first.
+      calls: in the order in which they run; arithmetic and unread bytes count at the first.
       region: a `flow.dispatch.region`.
     """
     members = [view.operation for view in ops.body(region).operations]
     computing = [op for op in members if op.name != ops.RETURN and cost.does_work(op)]
     location = marks.named_ops(computing)
     count = cost.operations(computing)
+    unread = cost.unread_bytes(computing)
     role = ir.StringAttr.get(kernel_roles.role_of(computing), region.context)
     kind = ir.IntegerType.get_signless(64, region.context)
     for call in calls:
@@ -38,3 +39,6 @@ def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
         if count is not None:
             call.attributes[marks.OPERATIONS_ATTRIBUTE] = ir.IntegerAttr.get(kind, count)
             count = 0
+        if unread:
+            call.attributes[marks.UNREAD_ATTRIBUTE] = ir.IntegerAttr.get(kind, unread)
+            unread = 0

@@ -17,6 +17,7 @@ _NAMES = (
     "pooling",
     "data_movement",
     "scan",
+    "scatter",
 )
 """The families: that of the folder `NAME` is the upper-case `NAME` of its module `family`."""
 

@@ -35,6 +35,7 @@ _EXAMPLES = (
     "mlirfuse-profile model.onnx --top=10",
     "mlirfuse-profile model.vmfb --input=@ids.npy --threads=1 --trace=model.json",
     "mlirfuse-profile model.mlir --against-stock --json=profile.json",
+    "mlirfuse-profile model.onnx --report=profile.html",
     "mlirfuse-profile model.mlir --dump-kernels=kernels",
     "mlirfuse-profile model.mlir --sync --input=@x.npy",
 )
@@ -115,6 +116,11 @@ def parser() -> arguments.Parser:
         help="the launches of each call in Chrome's format, for ui.perfetto.dev",
     )
     group.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="a page with the kernels and their times, the graph, and the reasons between kernels",
+    )
+    group.add_argument(
         "--dump-kernels",
         metavar="DIR",
         help="write source, LLVM IR, assembly or PTX, launch parameters of each kernel of MODEL",
@@ -147,12 +153,18 @@ def _work(argv: Sequence[str]) -> int:
         if args.json not in (None, files.STANDARD):
             document = stack.enter_context(replacing(args.json))
         timeline = stack.enter_context(replacing(args.trace)) if args.trace else None
+        page = stack.enter_context(replacing(args.report)) if args.report else None
         dumped = stack.enter_context(temporary.folder("mlirfuse-kernels-"))
-        found = _profile(args, options, inputs, dumped)
+        program, found = _profile(args, options, inputs, dumped)
         if document is not None:
             document.write_text(_json(found), encoding="utf-8")
         if timeline is not None:
             timeline.write_text(json.dumps(found.trace()), encoding="utf-8")
+        if page is not None:
+            from mlirfuse import explain
+
+            measured = [kernel.to_dict() for kernel in found.kernels]
+            explain.html(program.report, page, title=args.model, measured=measured)
         if folder is not None:
             from mlirfuse.debug import kernel_dump
 
@@ -187,20 +199,18 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
                 raise UsageError(f"{switch} compiles the model again; give MODEL, not a program")
     elif args.parameters and args.sync:
         raise UsageError("--sync takes no --parameters; compile the model with its weights")
-    for name in (*_NUMBERS, "json", "trace", "dump_kernels", "against_stock"):
+    for name in (*_NUMBERS, "json", "trace", "report", "dump_kernels", "against_stock"):
         if args.sync and getattr(args, name):
             switch = f"--{name.replace('_', '-')}"
             raise UsageError(f"--sync measures nothing; remove it or {switch}")
     read = [text.removeprefix("@") for text in args.input or ()]
     read += [*options.load_pass, *dict(map(arguments.scoped, args.parameters)).values()]
     document = None if args.json == files.STANDARD else args.json
-    if (
-        document is not None
-        and args.trace
-        and Path(document).resolve() == Path(args.trace).resolve()
-    ):
-        raise UsageError("--json and --trace have to name different files")
-    files.keep_inputs([model, *read], [("--json", document), ("--trace", args.trace)])
+    written = [("--json", document), ("--trace", args.trace), ("--report", args.report)]
+    outputs = [Path(name).resolve() for _, name in written if name]
+    if len(set(outputs)) < len(outputs):
+        raise UsageError("--json, --trace and --report have to name different files")
+    files.keep_inputs([model, *read], written)
     _keep_from_dump([model, *read], args.dump_kernels)
 
 
@@ -222,7 +232,7 @@ def _keep_from_dump(read: Sequence[str], name: str | None) -> None:
 
 def _profile(
     args: argparse.Namespace, options: FusionOptions, inputs: Sequence[Array], dumped: Path
-) -> Profile:
+) -> tuple[FusedModule, Profile]:
     """Compiles or loads the program, and measures it; with stock IREE's where that is asked for."""
     program = _program(args, options, dumped)
     if args.verbose:
@@ -230,7 +240,7 @@ def _profile(
     with _progress(f"profiling {args.model}"):
         found = _measured(args, program, inputs)
     if not args.against_stock:
-        return found
+        return program, found
     from mlirfuse import api
     from mlirfuse.profiling import against
 
@@ -242,7 +252,7 @@ def _profile(
             stock=True,
             timeout=args.timeout,
         )
-        return against.compare(found, _measured(args, _placed(args, stock), inputs))
+        return program, against.compare(found, _measured(args, _placed(args, stock), inputs))
 
 
 def _measured(args: argparse.Namespace, program: FusedModule, inputs: Sequence[Array]) -> Profile:

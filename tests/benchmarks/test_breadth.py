@@ -1,13 +1,15 @@
 """Programs of a seed, the comparison of their results, and the summary."""
 
+import argparse
 import random
 
 import pytest
 import torch
 
-from benchmarks.breadth import measure, report
-from benchmarks.breadth.classes import CLASSES, draw
+from benchmarks.breadth import measure, report, run
+from benchmarks.breadth.classes import CLASSES, draw, named
 from benchmarks.breadth.drawing import DTYPES, Draw
+from mlirfuse.core import MlirfuseError
 
 MAX_BYTES = 8 << 30
 
@@ -102,3 +104,20 @@ def test_summary(tmp_path):
     for seed in (1, 2):
         report.save({**record, "seed": seed}, tmp_path)
     assert (tmp_path / report.FILE).read_text().count('"seed"') == 2
+
+
+def test_programs_of_the_record_again(tmp_path):
+    programs = [
+        entry("1-0", 1.0, (2.0, 4.0)),
+        entry("1-1", 4.0, (2.0, 8.0)),
+        entry("1-2", 1.0, (9.0, 9.0), wrong="error 1"),
+    ]
+    report.save({"seed": 1, "programs": programs}, tmp_path)
+    given = argparse.Namespace(again=0.9, results=tmp_path, only="", programs=2)
+    assert run.chosen(3, given) == ["1-1", "1-2"]
+    given.again = None
+    assert run.chosen(3, given) == ["3-0", "3-1"]
+    assert named("3-1").text == draw(3, 1).text
+    given.only = "nothing"
+    with pytest.raises(MlirfuseError, match="no program to run: --only=nothing"):
+        run.chosen(3, given)

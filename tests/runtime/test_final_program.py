@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from iree.compiler import ir
 
 import mlirfuse
-from mlirfuse import explain
+from mlirfuse import cost, explain
 from mlirfuse.backend import final_program, statistics
 from mlirfuse.compilation import open_model
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.final_kernels import IREE, FinalKernel
 from mlirfuse.options import FusionOptions
+from mlirfuse.structured.ir import ops
 
 
 class Mlp(torch.nn.Module):
@@ -252,3 +254,54 @@ def test_kernel_from_an_older_file_has_no_layers():
     entry = kernel.to_dict()
     del entry["layers"]
     assert FinalKernel.from_dict(entry) == kernel
+
+
+class Lookup(torch.nn.Module):
+    """Rows of a table; also the whole table, where `whole`."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.table = torch.nn.Embedding(500, 64)
+        self.whole = whole
+
+    def forward(self, index):
+        found = self.table(index) * 2
+        return found + self.table.weight[:16].sum() if self.whole else found
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+def test_a_gather_reads_what_it_asks_for(target):
+    model = Lookup(whole=False).eval()
+    module = mlirfuse.compile(model, (torch.zeros(8, 2, dtype=torch.int64),), target=target)
+    (kernel,) = module.kernels
+    assert sum(operand.bytes for operand in kernel.operands) == 8 * 16 + 4 * 64 * (500 + 16)
+    assert kernel.bytes == 8 * 16 + 4 * 64 * (16 + 16)
+
+
+def test_a_table_with_other_readers_is_read_whole():
+    text = """
+    func.func @main(%table: tensor<500xf32>, %rows: tensor<5xf32>)
+        -> (tensor<5xf32>, tensor<500xf32>) {
+      %few = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>],
+          iterator_types = ["parallel"]} outs(%rows : tensor<5xf32>) {
+      ^bb0(%out: f32):
+        %c = arith.constant 7 : index
+        %e = tensor.extract %table[%c] : tensor<500xf32>
+        linalg.yield %e : f32
+      } -> tensor<5xf32>
+      %all = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>, affine_map<(d) -> (d)>],
+          iterator_types = ["parallel"]}
+          ins(%table : tensor<500xf32>) outs(%table : tensor<500xf32>) {
+      ^bb0(%x: f32, %out: f32):
+        %y = arith.addf %x, %x : f32
+        linalg.yield %y : f32
+      } -> tensor<500xf32>
+      return %few, %all : tensor<5xf32>, tensor<500xf32>
+    }"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (function,) = ops.functions(module)
+        few, whole = (op for op in ops.nested_ops(function) if op.name == "linalg.generic")
+        assert cost.unread_bytes([few]) == 4 * (500 - 5)
+        assert cost.unread_bytes([few, whole]) == 0
+        assert cost.unread_bytes([whole]) == 0

@@ -289,7 +289,9 @@ def test_list_passes_imports_no_framework():
 # Help.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "bisect", "tune", "profile", "plan"])
+@pytest.mark.parametrize(
+    "tool", ["opt", "compile", "run", "bench", "bisect", "tune", "profile", "plan"]
+)
 def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:

@@ -2,14 +2,14 @@
 
 import json
 import re
-import shutil
-import subprocess
 import time
 
 import pytest
 
+from helpers.browser import browse, browser
 from helpers.explained import HOSTILE, REFUSED, decision, report
 from mlirfuse import explain
+from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
 from mlirfuse.explain import locations, page, plain
 from mlirfuse.options import FusionOptions, switches
@@ -251,7 +251,7 @@ def test_page_has_the_whole_report(tmp_path):
     assert found["decisions"] == entry.to_dict()["decisions"]
     assert found["timings"] == {"stock": 2.0, "fused": 1.0}
     assert found["speedups"] == {"stock": 1.0, "fused": 2.0}
-    assert set(found["reasons"]) == {r.code for r in Reason}
+    assert set(found["reasons"]) == {r.code for kind in (Reason, BoundaryReason) for r in kind}
 
 
 def test_page_refers_to_nothing_outside_it(tmp_path):
@@ -310,24 +310,6 @@ def test_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch, name)
 
 
 # --- page in a browser -------------------------------------------------------------------------
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")
-
-
-def browse(path, fragment="", script=""):
-    """The page's elements after it ran, and whatever it wrote on the console."""
-    if script:
-        text = path.read_text(encoding="utf-8")
-        path = path.with_name("scripted.html")
-        path.write_text(text.replace("</body>", f"<script>{script}</script></body>"), "utf-8")
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-        f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
-        f"{path.as_uri()}{fragment}",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 def rows(dom):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.convolution_builder import reshaped
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
@@ -27,6 +28,8 @@ from mlirfuse.kernels.vector.tiles import NotFlat
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.structured.recognize.convolutions import constant_root
+from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
 
 
@@ -64,7 +67,7 @@ def takes(op: ir.Operation, classify: Classify = classify_convolution) -> bool:
         return False
     image = op.operands[loops.image]
     try:
-        _windows(op, loops, Image.of(image, [0] * len(ops.shape(image))))
+        _windows(op, loops, Image.of(image, [Surround()] * len(ops.shape(image))))
     except Unsupported:
         return False
     return True
@@ -86,8 +89,6 @@ def plan(
     if found.is_dynamic or len(region.operands):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the number of images is dynamic")
     obstacle = _obstacle(found.op, found.loops)
-    if any(surround.stride != 1 for surround in found.surrounds):
-        obstacle = "zeros between the elements of an image"
     if products.is_left_to_iree(found.op, device):
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
     if obstacle:
@@ -152,7 +153,7 @@ def _windows(op: ir.Operation, loops: ConvolutionLoops, image: Image) -> tuple[W
 def _plan(found: Analysis, device: CpuDevice) -> Plan:
     sizes, loops = ops.loop_sizes(found.op), found.loops
     axes = _axes(loops)
-    image = Image.of(found.image, [surround.low for surround in found.surrounds])
+    image = Image.of(found.image, found.surrounds)
     tiled = Tiled(
         extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
         image=image.value,
@@ -184,7 +185,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(
-        math.prod(pixels) if tiled.one_tap else pixels[-1],
+        math.prod(pixels) if tiled.one_tap else tiled.class_width,
         -(-tiled.extents[-1] // device.lanes),
         tiled.taps * depth // group,
         device,
@@ -244,6 +245,9 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
 
 def _made(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
     """A tensor from the filter: made when the program is loaded, or in each call."""
-    if ops.is_constant_data(found.filter):
-        return builders.at_load_time([found.filter], lambda held: build(held[0]), name)
-    return build(found.filter)
+    constant = constant_root(found.filter)
+    if constant is None:
+        return build(found.filter)
+    return builders.at_load_time(
+        [constant], lambda held: build(reshaped(found.filter, held[0])), name
+    )

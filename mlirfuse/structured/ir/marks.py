@@ -33,6 +33,9 @@ KERNEL_ATTRIBUTE = "mlirfuse.kernel"
 OPERATIONS_ATTRIBUTE = "mlirfuse.operations"
 """On such a call: operations of the ops that it replaces; absent where a size is dynamic."""
 
+UNREAD_ATTRIBUTE = "mlirfuse.unread"
+"""On such a call: bytes of its operands that gathers leave unread; absent where there are none."""
+
 ROLE_ATTRIBUTE = "mlirfuse.role"
 """On such a call: the role of the kernel, a word of `kernel_roles`."""
 
