@@ -17,9 +17,13 @@ COPIES = 4
 
 REGISTER_BYTES = 4
 
+MAX_COLUMNS = 2048
+"""Longest row of a network, whose steps are unrolled: to build this one takes tens of seconds (226 kB
+of PTX), one of twice the length minutes."""
+
 
 def max_columns(key_bits: int, target: Target) -> int:
-    """The elements of a row that the registers of an SM hold in a tile.
+    """The elements of a row that the registers of an SM hold in a tile, at most `MAX_COLUMNS`.
 
     Args:
       key_bits: width of an element.
@@ -27,7 +31,10 @@ def max_columns(key_bits: int, target: Target) -> int:
     """
     held = gpu_of(target).registers_per_sm * REGISTER_BYTES
     columns = 2
-    while columns * 2 * COPIES * packed_bits(key_bits, columns * 2) // 8 <= held:
+    while (
+        columns < MAX_COLUMNS
+        and columns * 2 * COPIES * packed_bits(key_bits, columns * 2) // 8 <= held
+    ):
         columns *= 2
     return columns
 
