@@ -18,8 +18,8 @@ COPIES = 4
 REGISTER_BYTES = 4
 
 MAX_COLUMNS = 2048
-"""Longest row of a network, whose steps are unrolled: to build this one takes tens of seconds (226 kB
-of PTX), one of twice the length minutes."""
+"""Longest row of a network, whose steps are unrolled: building this one takes tens of seconds (226
+kB of PTX), one of twice the length minutes."""
 
 
 def max_columns(key_bits: int, target: Target) -> int:
