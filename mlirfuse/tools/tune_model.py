@@ -212,7 +212,10 @@ def _shapes(texts: Sequence[str]) -> tuple[Shapes, ...]:
     for text in texts:
         sizes, at, weight = text.partition("@")
         try:
-            shapes = tuple(tuple(int(n) for n in part.split("x") if n) for part in sizes.split(","))
+            shapes = tuple(
+                () if part == SCALAR else tuple(map(int, part.split("x")))
+                for part in sizes.split(",")
+            )
             number = float(weight) if at else 1.0
         except ValueError:
             shapes, number = (), 0.0

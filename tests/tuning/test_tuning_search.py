@@ -78,7 +78,7 @@ def test_the_winner_is_within_two_percent_of_an_exhaustive_search(tmp_path, seed
     generator = random.Random(seed)
     effects = {f"s{i}": math.exp(generator.gauss(0, 0.15)) for i in range(6)}
     pairs = {
-        frozenset(pair): math.exp(generator.gauss(0, 0.03))
+        frozenset(pair): math.exp(generator.gauss(0, 0.02))
         for pair in itertools.combinations(effects, 2)
     }
     model = ModelledModel(tmp_path, effects, pairs=pairs, noise=0.01, seed=seed)
