@@ -13,6 +13,7 @@ from helpers.vector_cases import (
     EPILOGUES,
     PASSES,
     activated,
+    channels_between,
     convolution,
     matmul,
     pooling,
@@ -108,7 +109,7 @@ def cases():
         pooling("total_overlapping", "arith.addf", 0.0, side=5, stride=1, pad=(2, 2), size=20),
     ]
     found += [activated(name, name) for name in EPILOGUES]
-    found += [two_results("two_results"), strided("strided")]
+    found += [two_results("two_results"), strided("strided"), channels_between("channels_between")]
     return {one.name: one for one in found}
 
 
