@@ -67,14 +67,15 @@ func.func @sum_and_its_mean(%a: tensor<4x32xf32>, %b: tensor<4x32xf32>) -> (tens
 
 // -----
 
-// WHY-LABEL: @no_kernel_columns_first
+// Lanes are columns of the matrix, of which there are too few.
+// WHY-LABEL: @no_kernel_few_lanes
 // WHY: row_vector_kernel: flow
-// WHY-NEXT: the kernel cannot compute an operand whose columns are not contiguous
-// CHECK-LABEL: @no_kernel_columns_first
+// WHY-NEXT: 4 contiguous elements, fewer than 8
+// CHECK-LABEL: @no_kernel_few_lanes
 // CHECK-NOT: flow.dispatch @
 #id = affine_map<(r, c) -> (c, r)>
 #row = affine_map<(r, c) -> (r)>
-func.func @no_kernel_columns_first(%x: tensor<32x4xf32>) -> tensor<4xf32> {
+func.func @no_kernel_few_lanes(%x: tensor<32x4xf32>) -> tensor<4xf32> {
   %zero = arith.constant 0.0 : f32
   %g = flow.dispatch.region -> (tensor<4xf32>) {
   %r = tensor.empty() : tensor<4xf32>
@@ -318,4 +319,174 @@ func.func @no_kernel_softmax_in_tiles(%x: tensor<40x64xf32>) -> tensor<40x64xf32
   %e = tensor.empty() : tensor<40x64xf32>
   %y = linalg.softmax dimension(1) ins(%x : tensor<40x64xf32>) outs(%e : tensor<40x64xf32>) -> tensor<40x64xf32>
   return %y : tensor<40x64xf32>
+}
+
+// -----
+
+// A sum in no group: its rows are five vectors.
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK-LABEL: @rows_alone
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @rows_alone(%x: tensor<24x40xf32>) -> tensor<24xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<24xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<24xf32>
+  return %s : tensor<24xf32>
+}
+
+// -----
+
+// Lanes are columns: no lanes are combined. The magnitudes, and the scale of the sums, are computed
+// by the kernel.
+// CHECK: math.absf {{.*}} : vector<8xf32>
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK-NOT: vector.shuffle
+// CHECK: arith.mulf {{.*}} : vector<8xf32>
+// CHECK: vector.store
+// CHECK-LABEL: @columns_of_magnitudes
+// CHECK-SAME: %[[X:.*]]: tensor<24x40xf32>, %[[V:.*]]: tensor<40xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@columns_{{.*}}(%[[X]], %[[V]])
+#one = affine_map<(c) -> (c)>
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @columns_of_magnitudes(%x: tensor<24x40xf32>, %v: tensor<40xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %m = tensor.empty() : tensor<24x40xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%m : tensor<24x40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = math.absf %i : f32
+    linalg.yield %t : f32
+  } -> tensor<24x40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%a : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  %y = linalg.generic {indexing_maps = [#one, #one, #one], iterator_types = ["parallel"]} ins(%s, %v : tensor<40xf32>, tensor<40xf32>) outs(%e : tensor<40xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %t = arith.mulf %i, %j : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  return %y : tensor<40xf32>
+}
+
+// -----
+
+// IREE computes the magnitudes, which are a result, with the sums.
+// CHECK-LABEL: @no_kernel_shared_operand
+// CHECK-NOT: flow.dispatch
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<40xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %m = tensor.empty() : tensor<24x40xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%m : tensor<24x40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = math.absf %i : f32
+    linalg.yield %t : f32
+  } -> tensor<24x40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%a : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  return %a, %s : tensor<24x40xf32>, tensor<40xf32>
+}
+
+// -----
+
+// IREE reads the slice where it is.
+// CHECK-LABEL: @no_kernel_slice
+// CHECK-NOT: flow.dispatch
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_slice(%w: tensor<24x90xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %x = tensor.extract_slice %w[0, 3] [24, 40] [1, 1] : tensor<24x90xf32> to tensor<24x40xf32>
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  return %s : tensor<40xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_beside_columns
+// WHY: row_vector_kernel: flow
+// WHY-NEXT: the kernel cannot compute a result of all elements beside sums of columns
+// CHECK-LABEL: @no_kernel_beside_columns
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_beside_columns(%x: tensor<24x40xf32>) -> (tensor<40xf32>, tensor<24x40xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %g:2 = flow.dispatch.region -> (tensor<40xf32>, tensor<24x40xf32>) {
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  %m = tensor.empty() : tensor<24x40xf32>
+  %a = linalg.generic {indexing_maps = [#id, #last, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<24x40xf32>, tensor<40xf32>) outs(%m : tensor<24x40xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %t = arith.subf %i, %j : f32
+    linalg.yield %t : f32
+  } -> tensor<24x40xf32>
+  flow.return %s, %a : tensor<40xf32>, tensor<24x40xf32>
+  }
+  return %g#0, %g#1 : tensor<40xf32>, tensor<24x40xf32>
+}
+
+// -----
+
+// The second sum waits for the first one.
+// WHY-LABEL: @no_kernel_dependent_columns
+// WHY: row_vector_kernel: flow
+// WHY-NEXT: the kernel cannot compute a value that is read along other axes, or before its reduction
+// CHECK-LABEL: @no_kernel_dependent_columns
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_dependent_columns(%x: tensor<24x40xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %g = flow.dispatch.region -> (tensor<40xf32>) {
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  %u = linalg.generic {indexing_maps = [#id, #last, #last], iterator_types = ["reduction", "parallel"]} ins(%x, %s : tensor<24x40xf32>, tensor<40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %d = arith.subf %i, %j : f32
+    %t = arith.addf %d, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  flow.return %u : tensor<40xf32>
+  }
+  return %g : tensor<40xf32>
 }

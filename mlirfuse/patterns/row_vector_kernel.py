@@ -4,22 +4,89 @@
   becomes
     %y = flow.dispatch @vector_kernel::@rows(%x, ...)
 
-Root: the region, whichever pass formed it. Rows are the loops that reductions keep, columns those
-that they reduce; each tensor has all columns as its last dimensions, or none. Sums, products,
-extremes, and, or, xor; any number of dependent reductions, results and elementwise ops. T f16,
-bf16, f32, with accumulators of f32, and integers. Static sizes, rows of two vectors at least.
+Root: the region, whichever pass formed it, or a reduction in no group, with the elementwise ops
+that compute its operands alone and those that read its result. Rows are the loops that reductions
+keep, columns those that they reduce; each tensor has all columns as its last dimensions, or none.
+Where a kept loop is the last dimension in memory, its elements are lanes, and the results have
+kept loops alone: means of the pixels of an image with channels last, sums of a matrix's columns.
+Sums, products, extremes, and, or, xor; any number of dependent reductions, results and elementwise
+ops. T f16, bf16, f32, with accumulators of f32, and integers. Static sizes, rows of two vectors at
+least, lanes of one.
 Numerics: reassociating (an accumulator for each lane).
 Source: mlirfuse.
 """
 
 from __future__ import annotations
 
+from iree.compiler import ir
+
+from mlirfuse.builders import form_region
+from mlirfuse.core import Match, NoMatch, PassContext
+from mlirfuse.kernels.reduction.grouping import is_root
 from mlirfuse.kernels.vector import passes, rows
+from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize import epilogues
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Plans the kernel of a region, or of a reduction in no group with its neighbors."""
+    if ctx.target.cpu is None or root.name == ops.REGION:
+        return passes.match_region(root, ctx, rows.plan)
+    if ops.in_region(root) or not is_root(root) or not any(map(ops.users, root.results)):
+        return None
+    group = _with_neighbors(root, ctx.target.max_operands)
+    if group is None or slices.cycle(group) is not None:
+        return None
+    planned = rows.plan_group(group, slices.results_of(group), ctx.target.cpu)
+    return Match(root, tuple(group)) if isinstance(planned, VectorKernel) else planned
+
+
+def _with_neighbors(root: ir.Operation, max_operands: int) -> list[ir.Operation] | None:
+    """A reduction, the ops that compute its operands, and the epilogue of its one result.
+
+    None where IREE would compute an operand in the same dispatch, and the kernel cannot.
+    """
+    group, work = [root], [root]
+    while work:
+        for value in ops.inputs(work.pop()):
+            op = ops.defining_op(value)
+            if op is None or op in group or slices.is_clonable(op):
+                continue
+            if op.name.startswith("tensor.") and op.name not in ops.RESHAPES:
+                return None
+            if not ops.is_generic(op) or not ops.is_elementwise(op):
+                continue
+            if op.block != root.block or any(
+                u not in group for r in op.results for u in ops.users(r)
+            ):
+                return None
+            group.append(op)
+            work.append(op)
+    if len(root.results) == 1:
+        group += epilogues.epilogue(root, max_operands)
+    bound = len(slices.operands_of(group)) + len(slices.results_of(group))
+    return slices.in_order(group) if bound <= max_operands else None
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Calls the kernel; a reduction in no group gets a region first."""
+    region, plan = match.root, match.data
+    if plan is None:
+        assert ctx.target.cpu is not None
+        region = form_region(list(match.ops))
+        plan = rows.plan(region, ctx.target.cpu)
+    return rows.replace(region, plan) if isinstance(plan, VectorKernel) else region
+
 
 PASS = passes.kernel_pass(
     name="row_vector_kernel",
-    summary="Norms, softmax and other reductions of rows as one kernel for CPUs",
+    summary="Norms, softmax and other reductions as one kernel for CPUs",
     plan=rows.plan,
     replace=rows.replace,
     source="mlirfuse",
+    roots=(ops.REGION, "linalg.generic"),
+    match=match,
+    rewrite=rewrite,
+    takes_single_op=True,
 )

@@ -14,7 +14,8 @@ from helpers.harness import FLOATS, Arrays, Case
 from helpers.linalg_text import Function, Tensor
 
 PASSES = (
-    "convolution_fusion,pooling_fusion,conv_vector_kernel,matmul_vector_kernel,pool_vector_kernel"
+    "image_layout_rewrite,convolution_fusion,pooling_fusion,conv_vector_kernel,"
+    "matmul_vector_kernel,pool_vector_kernel"
 )
 CONV = {"convolution_fusion": 1, "conv_vector_kernel": 1}
 MATMUL = {"matmul_vector_kernel": 1}
@@ -152,6 +153,48 @@ def matmul(
     return case(
         name, f.finish(y), inputs, exact, MATMUL if fires is None else fires, max(k, 4), dtype
     )
+
+
+def scaled_image(name: str, channels: int) -> Case:
+    """A depthwise convolution, its image scaled by sums over pixels, and a product over channels.
+
+    The bias is added in the order of channels first, which all ops behind it read.
+    """
+    f = Function(name, (channels, 6, 7, 3, 3, 8, 9, 5))
+    x, w, b = f.argument((5, 6, 0), "f32"), f.argument((0, 3, 4), "f32"), f.argument((0,), "f32")
+    h = f.apply("arith.addf", f.convolve(x, w, (1, 2, 0), {5: (1, 3, 1), 6: (2, 4, 1)}), b)
+    y = f.apply("arith.mulf", h, f.reduce("arith.addf", h, (1, 2)))
+    text = f.finish(f.contract(y, f.argument((0, 7), "f32"), (1, 2, 7)))
+    shapes = [(8, 9, channels), (channels, 3, 3), (channels,), (channels, 5)]
+
+    def reference(x: np.ndarray, w: np.ndarray, b: np.ndarray, v: np.ndarray) -> Arrays:
+        taps = [(i, j) for i in range(3) for j in range(3)]
+        h = b + sum(x[i : i + 6, j : j + 7] * w[:, i, j] for i, j in taps)
+        return (np.einsum("hwc,c,ck->hwk", h, h.sum((0, 1)), v),)
+
+    return case(
+        name,
+        text,
+        draw("f32", *shapes),
+        reference,
+        {"image_layout_rewrite": 1, **CONV, **MATMUL},
+        64,
+    )
+
+
+def reshaped_constant(name: str, n: int, k: int) -> Case:
+    """A matrix, which is a reshape of a constant, times a vector, and a ReLU."""
+    data = np.random.default_rng(3).integers(-2, 3, (n, k)).astype(np.float32)
+    f = Function(name, (n, k, 1))
+    x = f.argument((1,), "f32")
+    wide = f.constant((0, 1, 2), "f32", data.tobytes())
+    y = f.contract(x, f.reshape(wide, (0, 1), "[[0], [1, 2]]"), (0,), "f32")
+    text = f.finish(f.apply("arith.maximumf", y, 0.0))
+
+    def reference(x: np.ndarray) -> Arrays:
+        return (np.maximum(data.astype(np.float64) @ x, 0.0),)
+
+    return case(name, text, draw("f32", (k,), special=1), reference, MATMUL, k)
 
 
 def pooling(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.convolution_builder import reshaped
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
@@ -27,6 +28,7 @@ from mlirfuse.kernels.vector.tiles import NotFlat
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.structured.recognize.convolutions import constant_root
 from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
 
@@ -243,6 +245,9 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
 
 def _made(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
     """A tensor from the filter: made when the program is loaded, or in each call."""
-    if ops.is_constant_data(found.filter):
-        return builders.at_load_time([found.filter], lambda held: build(held[0]), name)
-    return build(found.filter)
+    constant = constant_root(found.filter)
+    if constant is None:
+        return build(found.filter)
+    return builders.at_load_time(
+        [constant], lambda held: build(reshaped(found.filter, held[0])), name
+    )

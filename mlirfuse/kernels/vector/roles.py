@@ -9,7 +9,7 @@ from iree.compiler import ir
 from mlirfuse.structured.ir import ops, strided_access
 from mlirfuse.structured.recognize import convolution_loops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
-from mlirfuse.structured.recognize.convolutions import is_convolution
+from mlirfuse.structured.recognize.convolutions import constant_root, is_convolution
 
 MIN_PACKED_ROWS = 32
 """Rows of a product from which the packing of a computed second operand, each element of which is
@@ -30,7 +30,7 @@ def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
     maps, kinds = ops.plain_maps(op), ops.iterator_types(op)
     if len(maps) != 3 or any(d is None for index_map in maps for d in index_map):
         return "an indexing map of a contraction"
-    constant = [ops.is_constant_data(op.operands[n]) for n in range(2)]
+    constant = [constant_root(op.operands[n]) is not None for n in range(2)]
     weight = 0 if constant == [True, False] else 1
     image = 1 - weight
     read, filtered, out = set(maps[image]), set(maps[weight]), maps[2]

@@ -27,9 +27,9 @@ from mlirfuse.kernels.vector.row_schedule import (
     result_axes,
     schedule,
 )
-from mlirfuse.kernels.vector.tiles import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
+from mlirfuse.kernels.vector.tiles import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
 
@@ -85,8 +85,8 @@ class _RowKernel:
         flight = min(rows, MAX_ROWS_IN_FLIGHT, -(-WINDOW * self.lanes // work))
         flight = max(1, min(flight, STACK_BYTES // max(1, self.schedule.stack_bytes)))
         self._write_stacks(flight)
-        wanted = BLOCKS_PER_CORE * self.device.cores
-        size = min(rows, max(-(-rows // wanted), -(-MIN_BLOCK_OPERATIONS // work)))
+        read = sum(map(ops.num_bytes, slices.operands_of(list(self.analysis.group))))
+        size = block_size(rows, work, read / rows, self.device)
         size = -(-size // flight) * flight
         block = writer.value("hal.interface.workgroup.id[0] : index")
         first = linear(block) * size

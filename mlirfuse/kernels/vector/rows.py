@@ -1,4 +1,4 @@
-"""Regions that reduce rows: norms, softmax, sums and extremes over the last dimensions."""
+"""Groups that reduce rows or columns: norms, softmax, sums and extremes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
-from mlirfuse.kernels.vector import executable, row_kernel
+from mlirfuse.kernels.vector import column_kernel, executable, row_kernel
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_analysis import analyze, reducing
@@ -25,16 +25,32 @@ whose registers are 16, IREE's code 70; with AVX-512, whose are 32, they take 56
 
 def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
     """Plans the kernel of a region that reduces rows; None for a region without reductions."""
-    group = computing(region)
+    return plan_group(computing(region), returned(region), device, list(region.operands))
+
+
+def plan_group(
+    group: Sequence[ir.Operation],
+    results: Sequence[ir.Value],
+    device: CpuDevice,
+    sizes: Sequence[ir.Value] = (),
+) -> VectorKernel | NoMatch | None:
+    """Plans the kernel of ops that reduce; None for ops without reductions.
+
+    Args:
+      group: the ops, in block order.
+      results: the values of which a region of them has results.
+      device: the CPU.
+      sizes: the dynamic sizes of the results.
+    """
     generics = [op for op in group if ops.is_generic(op)]
     if not reducing(generics) or any(map(ops.is_contraction, group)):
         return None
     if len(generics) != len(group):
         other = next(op for op in group if op not in generics)
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(other)}")
-    if len(region.operands) or any(None in ops.loop_sizes(op) for op in group):
+    if sizes or any(None in ops.loop_sizes(op) for op in group):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
-    return attempted(lambda: _plan(group, returned(region), device), "rows and columns")
+    return attempted(lambda: _plan(group, results, device), "rows and columns")
 
 
 def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
@@ -54,6 +70,13 @@ def _plan(
         if ops.element_type(value) not in ELEMENT_TYPES - {"i1"}:
             raise Unsupported(f"a result of {ops.element_type(value)}")
     analysis = analyze(group, results)
+    lane = None if analysis.by_lanes else column_kernel.lane_axis(analysis)
+    if lane is not None:
+        kept = analysis.row_sizes[lane]
+        if kept < device.lanes:
+            detail = f"{kept} contiguous elements, fewer than {device.lanes}"
+            return NoMatch(Reason.NOT_PROFITABLE, detail)
+        return column_kernel.kernel(analysis, "columns", device)
     if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's tiles of this softmax are as fast")
     columns = math.prod(analysis.column_sizes)
