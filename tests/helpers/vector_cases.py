@@ -353,6 +353,38 @@ def activated(name: str, activation: str) -> Case:
     )
 
 
+CHANNELS_BETWEEN = """
+#x = affine_map<(b, h, w, f, c) -> (b, h, w, c)>
+#w = affine_map<(b, h, w, f, c) -> (c, f)>
+#y = affine_map<(b, h, w, f, c) -> (b, f, h, w)>
+func.func @main(%x: tensor<2x5x6x7xf32>, %w: tensor<7x24xf32>) -> tensor<2x24x5x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x24x5x6xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<2x24x5x6xf32>) -> tensor<2x24x5x6xf32>
+  %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types =
+      ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<2x5x6x7xf32>, tensor<7x24xf32>) outs(%s : tensor<2x24x5x6xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<2x24x5x6xf32>
+  return %c : tensor<2x24x5x6xf32>
+}
+"""
+"""A contraction over the channels of two images, whose result has channels first."""
+
+
+def channels_between(name: str) -> Case:
+    """`CHANNELS_BETWEEN` and its reference."""
+
+    def reference(x: np.ndarray, w: np.ndarray) -> Arrays:
+        return ((x @ w).transpose(0, 3, 1, 2),)
+
+    inputs = draw("f32", (2, 5, 6, 7), (7, 24), special=1)
+    return case(name, renamed(CHANNELS_BETWEEN, name), inputs, reference, MATMUL, 7)
+
+
 STRIDED = """
 #x = affine_map<(b, h, w, f, c) -> (b, h, w, c)>
 #w = affine_map<(b, h, w, f, c) -> (c, f)>

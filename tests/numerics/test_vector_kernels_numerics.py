@@ -13,6 +13,7 @@ from helpers.vector_cases import (
     EPILOGUES,
     PASSES,
     activated,
+    channels_between,
     convolution,
     matmul,
     pooling,
@@ -50,6 +51,20 @@ FORMS = {
     "depthwise": Form((9, 11), (3, 3), groups=21, last=True),
     "depthwise_strides": Form((9, 40), (5, 3), groups=32, last=True, stride=2, low=2, high=1),
     "depthwise_dilation": Form((12,), (3,), groups=8, last=True, dilation=2, low=2, high=2),
+    "spread": last((7, 6), (4, 4), 20, 24, spread=2, low=2, high=2),
+    "spread_uneven": last((7, 21), (3, 5), 5, 37, spread=2, low=1, high=2),
+    "spread_by_taps": last((5, 40), (2, 2), 16, 16, spread=2, low=1, high=1, batch=1),
+    "spread_beyond_taps": last((5, 6), (2, 2), 4, 16, spread=3, low=1, high=4),
+    "spread_wide_padding": last((4, 5), (3, 3), 4, 16, spread=4, low=9, high=7),
+    "spread_many_channels": last((4, 5), (3, 3), 640, 16, spread=2, low=2, high=2, batch=1),
+    "spread_dilation": last((9, 9), (4, 4), 6, 16, spread=3, dilation=2, low=5, high=6),
+    "spread_by_dilation": last((9, 7), (5, 5), 3, 16, spread=4, dilation=6, low=7, high=9),
+    "spread_cube": last((3, 4, 5), (3, 2, 4), 6, 8, spread=2, low=3, high=2),
+    "spread_line": last((9,), (4,), 7, 16, spread=3, low=3, high=4),
+    "spread_groups": Form(
+        (5, 5), (4, 4), groups=3, inner=8, outer=5, spread=2, low=2, high=2, last=True
+    ),
+    "spread_depthwise": Form((7, 6), (3, 5), groups=20, spread=3, low=2, high=3, last=True),
     "first": Form((9, 10), (3, 3), inner=5, outer=13),
     "first_strides": Form((9, 10), (3, 3), inner=5, outer=16, stride=2),
     "first_cube": Form((4, 5, 6), (3, 3, 3), inner=3, outer=8, batch=1),
@@ -65,11 +80,14 @@ def cases():
     ]
     found += [
         convolution(f"{name}_constant", FORMS[name], constant=True)
-        for name in ("square", "odd_channels", "groups_last", "depthwise", "first", "many_channels")
+        for name in (
+            *("square", "odd_channels", "groups_last", "depthwise", "first", "many_channels"),
+            *("spread", "spread_by_taps"),
+        )
     ]
     found += [
         convolution(f"{name}_{dtype}", FORMS[name], dtype)
-        for name in ("square", "odd_channels", "depthwise", "groups_last", "first")
+        for name in ("square", "odd_channels", "depthwise", "groups_last", "first", "spread")
         for dtype in ("f16", "bf16")
     ]
     found += [
@@ -93,7 +111,7 @@ def cases():
         pooling("total_overlapping", "arith.addf", 0.0, side=5, stride=1, pad=(2, 2), size=20),
     ]
     found += [activated(name, name) for name in EPILOGUES]
-    found += [two_results("two_results"), strided("strided")]
+    found += [two_results("two_results"), strided("strided"), channels_between("channels_between")]
     found += [scaled_image("scaled_image", 21), reshaped_constant("reshaped_constant", 37, 45)]
     return {one.name: one for one in found}
 
@@ -102,6 +120,7 @@ CASES = cases()
 
 NARROW = (
     *("square", "dilation", "odd_channels", "depthwise", "depthwise_strides", "first", "strided"),
+    *("spread_uneven", "spread_by_dilation", "spread_depthwise"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
     *("gelu", "silu", "tanh", "scaled_image", "reshaped_constant"),
@@ -130,7 +149,7 @@ def forms(draw):
     rank = draw(st.integers(1, 2))
     taps = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     dilation, last = draw(st.integers(1, 2)), draw(st.booleans())
-    groups = draw(st.sampled_from([None, 2, 3]))
+    groups, spread = draw(st.sampled_from([None, 2, 3])), draw(st.sampled_from([1, 1, 2, 3]))
     depthwise = groups is not None and last and draw(st.booleans())
     return Form(
         tuple(draw(st.integers((t - 1) * dilation + 2, 14)) for t in taps),
@@ -139,7 +158,8 @@ def forms(draw):
         inner=None if depthwise else draw(st.integers(2, 9)),
         outer=None if depthwise else draw(st.integers(2, 40)),
         batch=draw(st.integers(1, 2)),
-        stride=draw(st.integers(1, 3)),
+        stride=draw(st.integers(1, 3)) if spread == 1 else 1,
+        spread=spread,
         dilation=dilation,
         low=draw(st.integers(0, 3)),
         high=draw(st.integers(0, 3)),
@@ -163,6 +183,8 @@ def test_code_for_arm():
     arm = targets.parse("cpu:generic")
     flags = (*arm.flags, "--iree-llvmcpu-target-triple=aarch64-linux-gnu")
     arm = dataclasses.replace(arm, flags=flags)
-    chosen = [CASES[name] for name in ("odd_channels", "depthwise_bf16", "product_f16", "gelu")]
+    chosen = [
+        CASES[name] for name in ("odd_channels", "depthwise_bf16", "product_f16", "gelu", "spread")
+    ]
     fired = Batch(cases=chosen, pipeline=PASSES, target=arm).compiled()
     assert fired == {one.name: one.fires for one in chosen}

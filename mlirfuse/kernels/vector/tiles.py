@@ -73,9 +73,11 @@ class _Flat(Pointwise):
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         shape = ir.RankedTensorType(value_type).shape
-        read = [(a, s) for a, s in zip(axes, shape, strict=True) if a in self._pixels and s != 1]
+        dims = [(a, s) for a, s in zip(axes, shape, strict=True) if s != 1]
+        places = [place for place, (a, _) in enumerate(dims) if a in self._pixels]
         needed = [(a, self._sizes[a]) for a in self._pixels if self._sizes[a] != 1]
-        if read and read != needed:
+        # Pixels with other axes between them, as in NCHW, are several runs of memory.
+        if places and dims[places[0] : places[-1] + 1] != needed:
             raise NotFlat
         return super().offset(value_type, axes, index)
 
