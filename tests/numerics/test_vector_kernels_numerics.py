@@ -94,7 +94,11 @@ def cases():
     ]
     found += [activated(name, name) for name in EPILOGUES]
     found += [two_results("two_results"), strided("strided")]
-    found += [scaled_image("scaled_image", 21), reshaped_constant("reshaped_constant", 37, 45)]
+    found += [
+        scaled_image("scaled_image", 21),
+        scaled_image("scaled_image_channels_first", 21, (0, 1, 2)),
+        reshaped_constant("reshaped_constant", 37, 45),
+    ]
     return {one.name: one for one in found}
 
 
@@ -104,7 +108,7 @@ NARROW = (
     *("square", "dilation", "odd_channels", "depthwise", "depthwise_strides", "first", "strided"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
-    *("gelu", "silu", "tanh", "scaled_image", "reshaped_constant"),
+    *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 
