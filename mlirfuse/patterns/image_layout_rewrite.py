@@ -46,7 +46,8 @@ class _Found:
     Attributes:
       order: dimension of the convolution's new result -> dimension of the root's result.
       members: the root and the elementwise ops, in block order.
-      ends: reductions and contractions that read them.
+      ends: reductions, contractions, and elementwise ops in the convolution's order, that read
+        them.
     """
 
     order: Order
@@ -72,7 +73,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
                 return NoMatch(Reason.STRUCTURE, f"{ops.described(user)} reads its order")
             if None in ops.indexing_maps(user) or value in ops.inits(user):
                 return NoMatch(Reason.INDEXING_MAP, f"{ops.described(user)} reads its order")
-            if not ops.is_elementwise(user):
+            if not ops.is_elementwise(user) or _restores(user, value, order):
                 ends.add(user)
                 continue
             if not _is_member(user) or not _keeps(user, value):
@@ -145,6 +146,14 @@ def _keeps(op: ir.Operation, value: ir.Value) -> bool:
     whole = tuple(range(len(ops.iterator_types(op))))
     pairs = zip(ops.inputs(op), ops.plain_maps(op), strict=False)
     return all(index_map == whole for operand, index_map in pairs if operand == value)
+
+
+def _restores(op: ir.Operation, value: ir.Value, order: Order) -> bool:
+    """Whether an elementwise op reads a value in the convolution's order."""
+    whole = tuple(range(len(ops.iterator_types(op))))
+    pairs = zip(ops.inputs(op), ops.plain_maps(op), strict=False)
+    read = [index_map for operand, index_map in pairs if operand == value]
+    return all(tuple(index_map[d] for d in order) == whole for index_map in read)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
