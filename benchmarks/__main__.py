@@ -1,12 +1,12 @@
 """`python -m benchmarks SUITE` measures and prints; `python -m benchmarks docs` writes the page.
 
-`python -m benchmarks cpu`, `gpu`, `gpu_check`, `conformance` and `breadth` have switches of their
-own.
+The suites of `OWN_MAIN` have switches of their own: `python -m benchmarks breadth --help`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import os
 import sys
@@ -16,15 +16,17 @@ from benchmarks import page, results, tables
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError, UsageError, nearest
 
-GPU = "gpu"
-
-GPU_CHECK = "gpu_check"
-
-CONFORMANCE = "conformance"
-
-BREADTH = "breadth"
-
-CPU = "cpu"
+OWN_MAIN = {
+    "cpu": "benchmarks.cpu.measure",
+    "gpu": "benchmarks.gpu.measure",
+    "gpu_check": "benchmarks.gpu.check.run",
+    "conformance": "benchmarks.conformance.run",
+    "breadth": "benchmarks.breadth.run",
+    "models": "benchmarks.families.run",
+    "tune": "benchmarks.tune.measure",
+    "fusion_plans": "benchmarks.fusion_plans.run",
+}
+"""Suite with a command line of its own -> the module whose `main` takes it."""
 
 _log = logging.getLogger("benchmarks")
 
@@ -32,30 +34,13 @@ _log = logging.getLogger("benchmarks")
 def main(arguments: list[str] | None = None) -> int:
     """Runs one suite, or writes docs/performance.md from the saved results."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == [GPU]:
-        from benchmarks.gpu import measure
-
-        return measure.main(arguments[1:])
-    if arguments[:1] == [GPU_CHECK]:
-        from benchmarks.gpu.check import run
-
-        return run.main(arguments[1:])
-    if arguments[:1] == [CONFORMANCE]:
-        from benchmarks.conformance import run as conformance
-
-        return conformance.main(arguments[1:])
-    if arguments[:1] == [BREADTH]:
-        from benchmarks.breadth import run as breadth
-
-        return breadth.main(arguments[1:])
-    if arguments[:1] == [CPU]:
-        from benchmarks.cpu import measure as cpu
-
-        return cpu.main(arguments[1:])
+    if arguments and arguments[0] in OWN_MAIN:
+        module = importlib.import_module(OWN_MAIN[arguments[0]])
+        return int(module.main(arguments[1:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "suite",
-        choices=[*dict.fromkeys((*SUITES, CPU, GPU, GPU_CHECK, CONFORMANCE, BREADTH)), "docs"],
+        choices=[*dict.fromkeys((*SUITES, *OWN_MAIN)), "docs"],
     )
     parser.add_argument("--quick", action="store_true", help="few workloads and rounds")
     parser.add_argument(

@@ -9,6 +9,7 @@ from benchmarks import results
 from benchmarks.breadth import report
 from benchmarks.cpu import record as cpu_record
 from benchmarks.cpu import report as cpu_report
+from benchmarks.families import report as families
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError
 
@@ -37,9 +38,11 @@ def render(folder: Path = results.FOLDER) -> str:
       MlirfuseError: a suite has no saved results.
     """
     parts = [_INTRODUCTION]
-    breadth = folder / report.FILE
-    if breadth.exists():
-        parts.append(report.markdown(json.loads(breadth.read_text("utf-8"))))
+    if records := report.load(folder):
+        parts.append(report.markdown(records))
+    models = folder / families.FILE
+    if models.exists():
+        parts.append(families.markdown(json.loads(models.read_text("utf-8"))))
     parts += filter(None, [cpu_report.markdown(cpu_record.load_all(folder))])
     for name, suite in SUITES.items():
         measured = results.load(name, folder)

@@ -1,5 +1,5 @@
 # noqa: INP001
-"""Writes docs/passes.md, docs/reasons.md, docs/models.md and the tables of docs/options.md.
+"""Writes docs/passes.md, docs/reasons.md, docs/models.md and the tables of other pages.
 
 `python docs/generate.py` writes all of them.
 
@@ -25,6 +25,7 @@ from typing import Any
 from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Decision, FusionPass, Reason
 from mlirfuse.explain.plain import op_chain
+from mlirfuse.fusion_plan import support
 from mlirfuse.options import FEATURES, ON_OFF, spelled, switches
 from mlirfuse.patterns import PASSES
 from mlirfuse.pipelines.presets import PRESETS
@@ -342,7 +343,22 @@ def _feature_table() -> str:
     return "\n".join(["| feature | default | meaning |", "| --- | --- | --- |", *rows])
 
 
-TABLES = {"switches": _switch_table, "features": _feature_table}
+def _scaling_table() -> str:
+    from benchmarks import results
+    from benchmarks.tune import scaling
+
+    return scaling.table(json.loads((results.FOLDER / scaling.RECORD).read_text("utf-8")))
+
+
+TABLES = {
+    "switches": _switch_table,
+    "features": _feature_table,
+    "tune_scaling": _scaling_table,
+    "plan codes": support.codes_table,
+    "plan activations": support.activations_table,
+    "plan support": support.table,
+    "plan rules": support.rules_table,
+}
 """Parts of written pages that are generated, by the name in the comments around them."""
 
 
@@ -362,7 +378,24 @@ def options() -> str:
     return _with_tables("options.md")
 
 
-PAGES = {"passes.md": passes, "reasons.md": reasons, "models.md": models, "options.md": options}
+def tuning() -> str:
+    """The page of tuning: its table is made from the record of the simulation."""
+    return _with_tables("tuning.md")
+
+
+def fusion_plan() -> str:
+    """The page of fusion plans: its tables are made from the rules."""
+    return _with_tables("fusion-plan.md")
+
+
+PAGES = {
+    "passes.md": passes,
+    "reasons.md": reasons,
+    "models.md": models,
+    "options.md": options,
+    "tuning.md": tuning,
+    "fusion-plan.md": fusion_plan,
+}
 
 
 PICTURED = """

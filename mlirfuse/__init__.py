@@ -18,6 +18,7 @@ from mlirfuse.options import scoped as options
 from mlirfuse.support import renamed
 
 if TYPE_CHECKING:
+    from mlirfuse import plan
     from mlirfuse.api import candidates, compile, fuse, list_passes, load
     from mlirfuse.core import (
         CallError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from mlirfuse.debug.verify import verify
+    from mlirfuse.fusion_plan import FusionPlan, FusionPlanError, TensorSpec
     from mlirfuse.marks import region
     from mlirfuse.options import FusionOptions
     from mlirfuse.runtime.module import FusedModule
@@ -57,6 +59,7 @@ _WHERE = {
         "mlirfuse.core",
     ),
     "FusionOptions": "mlirfuse.options",
+    **dict.fromkeys(("FusionPlan", "FusionPlanError", "TensorSpec"), "mlirfuse.fusion_plan"),
     "region": "mlirfuse.marks",
     "torch_reports": "mlirfuse.torch_backend.reports",
     "FusedModule": "mlirfuse.runtime.module",
@@ -69,11 +72,14 @@ __all__ = [
     "Decision",
     "FusedModule",
     "FusionOptions",
+    "FusionPlan",
+    "FusionPlanError",
     "ImportFailedError",
     "MlirfuseError",
     "PassFailedError",
     "Reason",
     "Report",
+    "TensorSpec",
     "UsageError",
     "__version__",
     "candidates",
@@ -82,6 +88,7 @@ __all__ = [
     "list_passes",
     "load",
     "options",
+    "plan",
     "region",
     "torch_reports",
     "verify",
@@ -94,6 +101,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("mlirfuse")
+    if name == "plan":
+        return importlib.import_module("mlirfuse.plan")
     if name not in _WHERE:
         raise AttributeError(f"module 'mlirfuse' has no attribute '{name}'")
     value = getattr(importlib.import_module(_WHERE[name]), name)

@@ -170,11 +170,18 @@ def fuse(
       PassFailedError: a pass failed; the module is untouched.
     """
     from mlirfuse.pipelines import engine, unmatched
+    from mlirfuse.tuning_profile import application
 
     machine = targets.parse(target)
     switched = resolved(options, switches)
     given = _parsed(module)
+    applied = application.for_module(given, machine, switched)
+    if applied is not None:
+        machine, switched = applied.settled.target, applied.settled.options
+        for note in applied.notes:
+            LOG.warning("%s", note)
     fused, report = engine.run(given, target=machine, options=switched)
+    report.profile = None if applied is None else applied.to_dict()
     with given.context:
         report.notes = unmatched.warnings(given, report, switched)
     for note in report.notes:

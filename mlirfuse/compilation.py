@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mlirfuse.runtime.guards import Guard
     from mlirfuse.runtime.manifest import Manifest
     from mlirfuse.support.disk_cache import Cache
+    from mlirfuse.tuning_profile.application import Applied
+    from mlirfuse.tuning_profile.file import Profile
 
 F64_AS_F32 = "float64 is computed as float32"
 """Start of the note of a program for which IREE has no code in f64."""
@@ -76,17 +78,32 @@ def open_model(
     from mlirfuse.support.subprocess import check_timeout
 
     check_timeout(timeout)
+    profile = None if stock or options.profile is None else _profile_of(options.profile)
+    if stock:
+        options = dataclasses.replace(options, profile=None)
     compiler = Compiler(targets.parse(target), options, timeout)
     compiler.flags(fused=not stock)
-    with temporary.noticing_full():
-        imported = import_model(
-            model,
-            example_inputs,
-            dynamic_shapes=dynamic_shapes,
-            function=function,
-            attention=attention,
-            timeout=timeout,
-        )
+
+    def imported_with(form: str) -> ImportedModel:
+        with temporary.noticing_full():
+            return import_model(
+                model,
+                example_inputs,
+                dynamic_shapes=dynamic_shapes,
+                function=function,
+                attention=form,
+                timeout=timeout,
+            )
+
+    imported = imported_with(attention)
+    applied = None
+    if profile is not None:
+        applied = _applied(profile, imported, compiler)
+        settled = applied.settled
+        options = settled.options
+        compiler = Compiler(settled.target, options, timeout, settled.keeps_layout)
+        if settled.attention is not None and attention == "auto":
+            imported = imported_with(settled.attention)
     found = matmul_precision.of_framework(imported.frontend)
     if options.float32_matmul_precision == "auto" and found != matmul_precision.HIGHEST:
         options = dataclasses.replace(options, float32_matmul_precision=found)
@@ -100,7 +117,29 @@ def open_model(
         imported.workdir or contextlib.nullcontext(),
         temporary.folder("mlirfuse-") as folder,
     ):
-        yield Compilation(compiler, imported, folder, stock, count_stock)
+        yield Compilation(compiler, imported, folder, stock, count_stock, applied)
+
+
+def _profile_of(path: str) -> Profile:
+    """The profile of a file.
+
+    Raises:
+      UsageError: the file cannot be read, or is no profile.
+    """
+    from mlirfuse.tuning_profile import file
+
+    return file.read(path)
+
+
+def _applied(profile: Profile, imported: ImportedModel, compiler: Compiler) -> Applied:
+    """The profile for an imported model; warnings say what of it does not apply."""
+    from mlirfuse.tuning_profile import application, fingerprint
+
+    found = fingerprint.of_file(imported.path)
+    applied = application.apply(profile, found, compiler.target, compiler.options)
+    for note in applied.notes:
+        LOG.warning("%s", note)
+    return applied
 
 
 def _with_f32(imported: ImportedModel, target: Target) -> ImportedModel:
@@ -138,6 +177,7 @@ class Compilation:
       folder: private directory for files between the phases.
       stock: whether to leave our passes out.
       count_stock: whether to count the dispatches without our passes too.
+      profile: the profile that chose the compiler's options; None without one.
       transient: whether the program fell back from a failure that may not happen again.
       found: whether the program was found in the cache.
     """
@@ -147,6 +187,7 @@ class Compilation:
     folder: Path
     stock: bool
     count_stock: bool
+    profile: Applied | None = None
     transient: bool = False
     found: bool = False
 
@@ -297,6 +338,7 @@ class Compilation:
             input_type=self.imported.input_type,
             keeps_f64=self.imported.keeps_f64,
             normalized=self.imported.normalized,
+            keeps_layout=self.compiler.keeps_layout,
         )
         found = self._find(store, key)
         self.found = found is not None
@@ -356,6 +398,8 @@ class Compilation:
         from mlirfuse.runtime.manifest import Manifest
 
         imported = self.imported
+        if self.profile is not None:
+            report.profile = self.profile.to_dict()
         if computes_f64_as_f32(report):  # of a cached program too
             imported = _in_f32(imported)
         return Manifest(

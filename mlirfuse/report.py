@@ -148,6 +148,7 @@ class Report:
         them; None when no program was compiled.
       kernels: the dispatches of the final program, in order; empty when none was compiled.
       boundaries: the tensors that they exchange, each with the reason why it exists.
+      profile: the settings of a profile of `mlirfuse-tune`, and which of them apply; None without.
     """
 
     target: str
@@ -163,6 +164,7 @@ class Report:
     left: list[str] = dataclasses.field(default_factory=list)
     kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     boundaries: list[Boundary] = dataclasses.field(default_factory=list)
+    profile: dict[str, Any] | None = None
 
     @property
     def coverage(self) -> tuple[int, int] | None:
@@ -221,6 +223,7 @@ class Report:
             **({"left_to_iree": list(self.left)} if self.left else {}),
             **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
             **({"boundaries": [b.to_dict() for b in self.boundaries]} if self.boundaries else {}),
+            **({"profile": self.profile} if self.profile else {}),
         }
 
     @classmethod
@@ -246,4 +249,5 @@ class Report:
             left=list(entry.get("left_to_iree", ())),
             kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
             boundaries=[Boundary.from_dict(b) for b in entry.get("boundaries", ())],
+            profile=entry.get("profile"),
         )

@@ -82,6 +82,19 @@ def kernels(
     return found
 
 
+def events(call: Callable[[], None]) -> list[Event]:
+    """The kernels and copies of a call that ends with a wait."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as recorder:
+        torch.cuda._sleep(1)
+        torch.cuda.synchronize()
+        call()
+        torch.cuda.synchronize()
+    return [event for event in _recorded(recorder) if MARKER not in event.name]
+
+
 def turns(names: Iterable[str], rounds: int, copies: int) -> list[tuple[str, int]]:
     """The systems in the order of their turns, each with the index of a copy of the arguments.
 

@@ -690,13 +690,39 @@ func.func @no_fusion_fill_is_plus_infinity(%q: tensor<4x16x8xf32>, %k: tensor<4x
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
+// -10000 rounded to bf16.
+// CHECK-LABEL: @fill_of_bf16
+// CHECK: flow.dispatch.region
+// CHECK: iree_linalg_ext.attention
+func.func @fill_of_bf16(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c = arith.constant -9984.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%m, %qk : tensor<4x16x24xi1>, tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: i1, %b1: f32, %out: f32):
+    %x = arith.select %b0, %b1, %c : f32
+    linalg.yield %x : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
 // A score of -100 is low, not masked: its weight can be the largest.
 // CHECK-LABEL: @no_fusion_fill_does_not_mask
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 // WHY-LABEL: @no_fusion_fill_does_not_mask
 // WHY: constant_unverified
-// WHY: masked scores are set to -100; -inf or at most -10000 masks
+// WHY: masked scores are set to -100; -inf or at most -9984 masks
 func.func @no_fusion_fill_does_not_mask(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>, %m: tensor<4x16x24xi1>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %c = arith.constant -1.0e+02 : f32

@@ -753,14 +753,61 @@ func.func @no_fusion_minus_infinity_added(%q: tensor<4x16x8xf32>, %k: tensor<4x8
 
 #id = affine_map<(b, m, n) -> (b, m, n)>
 
-// Gemma's soft cap is between the matmul and the softmax.
-// CHECK-LABEL: @no_fusion_scores_are_capped
+// Gemma's soft cap is between the matmul and the softmax: kernels compute it.
+// CHECK-LABEL: @scores_are_capped
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-LABEL: @no_fusion_scores_are_capped
+// WHY-LABEL: @scores_are_capped
+// WHY: target_unsupported
+// WHY: no kernel computes a soft cap of the scores
+// KERNEL-LABEL: @scores_are_capped
+// KERNEL: %[[LN2:.*]] = arith.constant 0.693147182 : f32
+// KERNEL: iree_linalg_ext.attention
+// KERNEL-SAME: %[[LN2]]
+// KERNEL: ^bb0(%[[S:.*]]: f32):
+// KERNEL: %[[IN:.*]] = arith.constant 2.500000e-01 : f32
+// KERNEL: %[[X:.*]] = arith.mulf %[[S]], %[[IN]] : f32
+// KERNEL: %[[T:.*]] = math.tanh %[[X]] : f32
+// 20 / ln(2)
+// KERNEL: %[[OUT:.*]] = arith.constant 2.885390e+01
+// KERNEL: %[[Y:.*]] = arith.mulf %[[T]], %[[OUT]] : f32
+// KERNEL: iree_linalg_ext.yield %[[Y]]
+func.func @scores_are_capped(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: f32, %out: f32):
+    %in = arith.constant 0.25 : f32
+    %cap = arith.constant 20.0 : f32
+    %x = arith.mulf %b0, %in : f32
+    %y = math.tanh %x : f32
+    %z = arith.mulf %y, %cap : f32
+    linalg.yield %z : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+// A tanh of a tanh is no soft cap.
+// CHECK-LABEL: @no_fusion_scores_are_capped_twice
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_scores_are_capped_twice
 // WHY: structure
 // WHY: math.tanh between q k^T and the softmax
-func.func @no_fusion_scores_are_capped(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+// KERNEL-LABEL: @no_fusion_scores_are_capped_twice
+// KERNEL-NOT: flow.dispatch.region
+// KERNEL: return
+func.func @no_fusion_scores_are_capped_twice(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<4x16x24xf32>
   %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
@@ -768,7 +815,72 @@ func.func @no_fusion_scores_are_capped(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24
   %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
   ^bb0(%b0: f32, %out: f32):
     %x = math.tanh %b0 : f32
-    linalg.yield %x : f32
+    %r = math.tanh %x : f32
+    linalg.yield %r : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+// A constant inside the tanh changes the softmax.
+// CHECK-LABEL: @no_fusion_cap_of_shifted_scores
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_cap_of_shifted_scores
+// WHY: structure
+// WHY: math.tanh between q k^T and the softmax
+// KERNEL-LABEL: @no_fusion_cap_of_shifted_scores
+// KERNEL-NOT: flow.dispatch.region
+// KERNEL: return
+func.func @no_fusion_cap_of_shifted_scores(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: f32, %out: f32):
+    %c = arith.constant 1.0 : f32
+    %x = arith.addf %b0, %c : f32
+    %r = math.tanh %x : f32
+    linalg.yield %r : f32
+  } -> tensor<4x16x24xf32>
+  %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %oe = tensor.empty() : tensor<4x16x8xf32>
+  %of = linalg.fill ins(%zero : f32) outs(%oe : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  %o = linalg.batch_matmul ins(%p, %v : tensor<4x16x24xf32>, tensor<4x24x8xf32>) outs(%of : tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
+  return %o : tensor<4x16x8xf32>
+}
+
+// -----
+
+#id = affine_map<(b, m, n) -> (b, m, n)>
+
+// Another function of the scores.
+// CHECK-LABEL: @no_fusion_magnitude_of_the_scores
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY-LABEL: @no_fusion_magnitude_of_the_scores
+// WHY: structure
+// WHY: math.absf between q k^T and the softmax
+// KERNEL-LABEL: @no_fusion_magnitude_of_the_scores
+// KERNEL-NOT: flow.dispatch.region
+// KERNEL: return
+func.func @no_fusion_magnitude_of_the_scores(%q: tensor<4x16x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x16x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %se = tensor.empty() : tensor<4x16x24xf32>
+  %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %qk = linalg.batch_matmul ins(%q, %k : tensor<4x16x8xf32>, tensor<4x8x24xf32>) outs(%sf : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%qk : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) {
+  ^bb0(%b0: f32, %out: f32):
+    %r = math.absf %b0 : f32
+    linalg.yield %r : f32
   } -> tensor<4x16x24xf32>
   %p = linalg.softmax dimension(2) ins(%s : tensor<4x16x24xf32>) outs(%se : tensor<4x16x24xf32>) -> tensor<4x16x24xf32>
   %oe = tensor.empty() : tensor<4x16x8xf32>

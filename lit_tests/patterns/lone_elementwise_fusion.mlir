@@ -194,3 +194,35 @@ func.func @with_a_transposed_operand(%x: tensor<8x64xf16>) -> tensor<64x8xf16> {
   } -> tensor<64x8xf16>
   return %y : tensor<64x8xf16>
 }
+
+// -----
+
+// The kernel of the group computes the indices of rows again.
+// WHY-LABEL: function @no_fusion_indices_of_a_group
+// WHY: the kernels that read it compute it from indices
+// CHECK-LABEL: @no_fusion_indices_of_a_group
+// CHECK: linalg.index
+// CHECK: flow.dispatch.region
+// CHECK-NOT: lone_elementwise_fusion
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#one = affine_map<(r) -> (r)>
+func.func @no_fusion_indices_of_a_group(%x: tensor<64x8xi64>) -> tensor<64x8xi64> {
+  %e = tensor.empty() : tensor<64xi64>
+  %i = linalg.generic {indexing_maps = [#one], iterator_types = ["parallel"]} outs(%e : tensor<64xi64>) {
+  ^bb0(%o: i64):
+    %n = linalg.index 0 : index
+    %r = arith.index_cast %n : index to i64
+    linalg.yield %r : i64
+  } -> tensor<64xi64>
+  %y = flow.dispatch.region -> (tensor<64x8xi64>) {
+    %f = tensor.empty() : tensor<64x8xi64>
+    %s = linalg.generic {indexing_maps = [#row, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%i, %x : tensor<64xi64>, tensor<64x8xi64>) outs(%f : tensor<64x8xi64>) {
+    ^bb0(%a: i64, %b: i64, %o: i64):
+      %r = arith.addi %a, %b : i64
+      linalg.yield %r : i64
+    } -> tensor<64x8xi64>
+    flow.return %s : tensor<64x8xi64>
+  }
+  return %y : tensor<64x8xi64>
+}

@@ -97,3 +97,81 @@ func.func @no_fusion_computed_part(%x: tensor<8x5xf16>, %w: tensor<8x6xf16>) -> 
   %y = tensor.insert_slice %z into %i[0, 5] [8, 3] [1, 1] : tensor<8x3xf16> into tensor<8x8xf16>
   return %y : tensor<8x8xf16>
 }
+
+// -----
+
+// The sine is computed where the gather reads it: of half the elements.
+// WHY-LABEL: function @gather_of_computed
+// WHY: movement_fusion match 0: 2 ops
+// CHECK-LABEL: @gather_of_computed
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<64x40xf16>
+// CHECK: %[[Y:.*]] = flow.dispatch.region
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: math.sin
+// CHECK: tensor.extract %[[S]]
+// CHECK: return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+func.func @gather_of_computed(%x: tensor<64x40xf16>, %i: tensor<32x40xi64>) -> tensor<32x40xf16> {
+  %e = tensor.empty() : tensor<64x40xf16>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x40xf16>) outs(%e : tensor<64x40xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %r = math.sin %a : f16
+    linalg.yield %r : f16
+  } -> tensor<64x40xf16>
+  %f = tensor.empty() : tensor<32x40xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<32x40xi64>) outs(%f : tensor<32x40xf16>) {
+  ^bb0(%a: i64, %o: f16):
+    %row = arith.index_cast %a : i64 to index
+    %column = linalg.index 1 : index
+    %v = tensor.extract %s[%row, %column] : tensor<64x40xf16>
+    linalg.yield %v : f16
+  } -> tensor<32x40xf16>
+  return %y : tensor<32x40xf16>
+}
+
+// -----
+
+// Each sine would be computed twice.
+// CHECK-LABEL: @no_fusion_more_is_read
+// CHECK-NOT: flow.dispatch.region
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_fusion_more_is_read(%x: tensor<64x40xf16>, %i: tensor<128x40xi64>) -> tensor<128x40xf16> {
+  %e = tensor.empty() : tensor<64x40xf16>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x40xf16>) outs(%e : tensor<64x40xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %r = math.sin %a : f16
+    linalg.yield %r : f16
+  } -> tensor<64x40xf16>
+  %f = tensor.empty() : tensor<128x40xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<128x40xi64>) outs(%f : tensor<128x40xf16>) {
+  ^bb0(%a: i64, %o: f16):
+    %row = arith.index_cast %a : i64 to index
+    %column = linalg.index 1 : index
+    %v = tensor.extract %s[%row, %column] : tensor<64x40xf16>
+    linalg.yield %v : f16
+  } -> tensor<128x40xf16>
+  return %y : tensor<128x40xf16>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_another_reader
+// CHECK-NOT: flow.dispatch.region
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_fusion_another_reader(%x: tensor<64x40xf16>, %i: tensor<32x40xi64>) -> (tensor<32x40xf16>, tensor<64x40xf16>) {
+  %e = tensor.empty() : tensor<64x40xf16>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x40xf16>) outs(%e : tensor<64x40xf16>) {
+  ^bb0(%a: f16, %o: f16):
+    %r = math.sin %a : f16
+    linalg.yield %r : f16
+  } -> tensor<64x40xf16>
+  %f = tensor.empty() : tensor<32x40xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<32x40xi64>) outs(%f : tensor<32x40xf16>) {
+  ^bb0(%a: i64, %o: f16):
+    %row = arith.index_cast %a : i64 to index
+    %column = linalg.index 1 : index
+    %v = tensor.extract %s[%row, %column] : tensor<64x40xf16>
+    linalg.yield %v : f16
+  } -> tensor<32x40xf16>
+  return %y, %s : tensor<32x40xf16>, tensor<64x40xf16>
+}

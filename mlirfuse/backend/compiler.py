@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from mlirfuse.backend import final_program, statistics
 from mlirfuse.backend.statistics import Statistics
-from mlirfuse.builders import angles, channels_last, codegen_repairs
+from mlirfuse.builders import angles, channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import FusionOptions
@@ -172,12 +172,39 @@ class Compiler:
             )
         counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
-        arguments = (*start, *statistics.flags(counted))
         flags = self.flags(fused=fused, data_tiling=data_tiling)
-        if phases is not None:
-            arguments = (*arguments, *final_program.flags(phases))
-        self._run("codegen", source, output, *arguments, *flags)
+        written = () if phases is None else final_program.flags(phases)
+        if input_type is None and self._has_dynamic_grids(source):
+            source = self._skipping_empty_grids(source, output, (*start, *flags), written)
+            start = ("--compile-from=flow",)
+        arguments = (*start, *statistics.flags(counted), *flags, *written)
+        self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
+
+    def _has_dynamic_grids(self, source: Path) -> bool:
+        """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""
+        if self.target.name != "cuda":
+            return False
+        with ir.Context():
+            return empty_grids.has_dynamic_sizes(ir.Module.parseFile(os.fspath(source)))
+
+    def _skipping_empty_grids(
+        self, source: Path, output: Path, arguments: tuple[str, ...], written: tuple[str, ...]
+    ) -> Path:
+        """Compiles a module up to its dispatches, of which none is launched without workgroups.
+
+        Args:
+          source: a module at global-optimization level.
+          output: the file for the program, next to which the module is written.
+          arguments: those of `iree-compile`.
+          written: those by which it writes its phases, without large constants; a module with them
+            would lack the constants, too.
+        """
+        formed, skipping = (output.with_suffix(f".{name}.mlirbc") for name in ("flow", "skipping"))
+        stops = ("--compile-to=flow", "--emit-mlir-bytecode")
+        for added in dict.fromkeys((written, ())):
+            self._run("dispatch-creation", source, formed, *arguments, *added, *stops)
+        return self._rewritten(formed, skipping, "empty_grids", empty_grids.repair)
 
     def _rewritten(
         self, source: Path, output: Path, part: str, rewrite: Callable[[ir.Module], bool]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 from pathlib import Path
 
 from mlirfuse.kernels.vector import executable
@@ -54,6 +55,20 @@ def read(path: Path) -> Statistics:
     left = tuple(map(_entry, (s for s in symbols if not s.startswith(_OURS))))
     names = tuple(map(_entry, symbols))
     return Statistics(len(symbols), len(symbols) - len(left), left, names)
+
+
+def bytes_held(path: Path) -> int:
+    """Bytes of the constants, the variables and the transient buffers of a program.
+
+    Buffers of dynamic sizes do not count.
+    """
+    names = {"Constant Size", "Variable Size", "Transient Size"}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    for head, row in itertools.pairwise(rows):
+        if names <= set(head):
+            return sum(int(n) for name, n in zip(head, row, strict=True) if name in names)
+    return 0
 
 
 def _entry(symbol: str) -> str:

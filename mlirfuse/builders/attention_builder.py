@@ -93,10 +93,10 @@ class _Builder:
     # --- the attention -----------------------------------------------------------------------
 
     def _attention(self, mask: tuple[ir.Value, list[int]] | None, init: ir.Value) -> ir.Value:
-        is_16_bit = ops.element_type(self.found.q.value) != "f32"
         # IREE multiplies q by scale * log2(e) in q's own type, which rounds a 16-bit q. A scale of
         # ln(2) makes that factor one; the f32 scores are multiplied instead.
-        scale = builders.scalar_constant(math.log(2.0) if is_16_bit else self.found.scale, "f32")
+        apart = ops.element_type(self.found.q.value) != "f32" or self.found.cap is not None
+        scale = builders.scalar_constant(math.log(2.0) if apart else self.found.scale, "f32")
         operands = [
             self.q,
             self.k,
@@ -121,7 +121,11 @@ class _Builder:
         block = op.regions[0].blocks.append(f32, arg_locs=[ir.Location.current])
         with ir.InsertionPoint(block):
             score: ir.Value = block.arguments[0]
-            if is_16_bit:
+            if self.found.cap is not None:
+                inner = builders.scalar_constant(self.found.cap, "f32")
+                score = builders.scalar("arith.mulf", [score, inner], "f32")
+                score = builders.scalar("math.tanh", [score], "f32")
+            if apart:
                 factor = builders.scalar_constant(self.found.scale / math.log(2.0), "f32")
                 score = builders.scalar("arith.mulf", [score, factor], "f32")
             ir.Operation.create("iree_linalg_ext.yield", operands=[score])

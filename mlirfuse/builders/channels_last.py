@@ -17,7 +17,9 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.destination_builder import insert as insert_slice
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import spread_images
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class _Layout:
     filter: tuple[int, ...] | None
 
 
+_ZEROS = ("tensor.pad", "tensor.insert_slice")
+"""Names of the ops that put zeros around an image, or between its elements."""
+
 _NHWC, _NWC = (0, 2, 3, 1), (0, 2, 1)
 
 LAYOUTS = {
@@ -46,6 +51,11 @@ LAYOUTS = {
     "linalg.conv_2d_ngchw_gfchw": _Layout(
         "linalg.conv_2d_nhwgc_gfhwc", (0, 3, 4, 1, 2), (0, 1, 3, 4, 2)
     ),
+    "linalg.conv_1d_ncw_fcw": _Layout("linalg.conv_1d_nwc_wcf", _NWC, (2, 1, 0)),
+    "linalg.conv_2d_nchw_fchw": _Layout("linalg.conv_2d_nhwc_hwcf", _NHWC, (2, 3, 1, 0)),
+    "linalg.conv_3d_ncdhw_fcdhw": _Layout(
+        "linalg.conv_3d_ndhwc_dhwcf", (0, 2, 3, 4, 1), (2, 3, 4, 1, 0)
+    ),
     "linalg.pooling_nchw_max": _Layout("linalg.pooling_nhwc_max", _NHWC, None),
     "linalg.pooling_nchw_sum": _Layout("linalg.pooling_nhwc_sum", _NHWC, None),
     "linalg.pooling_ncw_max": _Layout("linalg.pooling_nwc_max", _NWC, None),
@@ -53,6 +63,12 @@ LAYOUTS = {
 }
 """Name of an op with channels first -> its form with channels last."""
 
+
+_CONVERTED = frozenset(
+    {"linalg.conv_1d_ncw_fcw", "linalg.conv_2d_nchw_fchw", "linalg.conv_3d_ncdhw_fcdhw"}
+)
+"""Those that IREE converts itself: only with zeros between the elements of their image they move
+here, where the transpose is of the image without them."""
 
 _KEPT = ("dilations", "strides", "operandSegmentSizes")
 """Attributes of an op that its form with channels last has, too."""
@@ -70,6 +86,7 @@ def move_channels(module: ir.Module) -> bool:
         for block in ops.blocks(function)
         for view in block.operations
         if (op := view.operation).name in LAYOUTS and _is_static(op)
+        if op.name not in _CONVERTED or _spread(op.operands[0], op) is not None
     ]
     for op in found:
         _move(op, LAYOUTS[op.name])
@@ -101,12 +118,15 @@ def _move(op: ir.Operation, layout: _Layout) -> None:
     op.results[0].replace_all_uses_with(result)
     op.erase()
     pad = ops.defining_op(source)
-    if pad is not None and pad.name == "tensor.pad" and not ops.users(source):
+    if pad is not None and pad.name in _ZEROS and not ops.users(source):
         pad.erase()
 
 
 def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Value:
-    """The image with its dimensions in that order; its padding stays behind the transpose."""
+    """The image with its dimensions in that order; zeros in it stay behind the transpose."""
+    insert = _spread(value, user)
+    if insert is not None:
+        return _spread_last(insert, order)
     pad = ops.defining_op(value)
     if pad is None or pad.name != "tensor.pad" or ops.users(value) != [user]:
         return _transposed(value, order)
@@ -129,6 +149,32 @@ def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Va
     )
     pad.regions[0].blocks[0].append_to(new.regions[0])
     return new.results[0]
+
+
+def _spread(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
+    """The `tensor.insert_slice` that puts zeros between the elements of a user's image."""
+    op = spread_images.producer(value, user)
+    return op if op is not None and op.name == "tensor.insert_slice" else None
+
+
+def _spread_last(insert: ir.Operation, order: tuple[int, ...]) -> ir.Value:
+    """The image of a `tensor.insert_slice` with its dimensions in that order.
+
+    It has no dimension of one image: IREE removes this one from the inserted tensor only.
+    """
+    inner = _transposed(insert.operands[0], order)
+    surrounds = spread_images.spread(insert)
+    assert surrounds is not None
+    sizes, kind = [ops.shape(insert.results[0])[d] for d in order], ops.element_type(inner)
+    first = 1 if sizes[0] == 1 else 0
+    held = [surrounds[d] for d in order][first:]
+    groups = [[0, 1], *([d] for d in range(2, len(sizes)))]
+    if first:
+        inner = builders.collapse(inner, groups)
+    zero = builders.scalar_constant(0, kind)
+    whole = builders.fill(zero, builders.empty(sizes[first:], kind))
+    new = insert_slice(inner, whole, [s.low for s in held], [s.stride for s in held]).results[0]
+    return builders.expand(new, groups, sizes) if first else new
 
 
 def _filled(value: ir.Value, order: tuple[int, ...]) -> ir.Value:

@@ -12,6 +12,7 @@ from typing import Literal
 from mlirfuse.core import Candidate, Decision, Reason, Report
 from mlirfuse.explain.kernels import kernel_lines
 from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.explain.profile_lines import profile_lines
 from mlirfuse.fusion_pass import forms_group
 
 _MAX_OPS_SHOWN = 4
@@ -166,6 +167,7 @@ def text(report: Report) -> str:
     of a model share their lines. So are rewrites that only prepare groups.
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
+    lines.extend(profile_lines(report.profile))
     functions = dict.fromkeys(k.function for k in report.kernels if k.function)
     functions |= dict.fromkeys(d.function for d in report.decisions)
     missed = not_fused(report)

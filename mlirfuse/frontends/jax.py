@@ -17,7 +17,7 @@ from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.entry_point import name_specs, unsigned_elements, with_signs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repaired
-from mlirfuse.frontends.jax_repairs.definitions import portable_text
+from mlirfuse.frontends.jax_repairs.definitions import PLATFORM, portable_text
 from mlirfuse.frontends.lowering import (
     convert,
     lower,
@@ -73,9 +73,9 @@ def import_function(
     marks.restart()
     try:
         if symbolic:
-            exported = jax.export.export(jitted)(*args, **kwargs)
+            exported = jax.export.export(jitted, platforms=[PLATFORM])(*args, **kwargs)
         else:
-            lowered = jitted.lower(*args, **kwargs)
+            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(PLATFORM,))
             module = lowered.compiler_ir("stablehlo")
     except Exception as error:
         raise ImportFailedError(

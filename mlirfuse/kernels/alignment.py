@@ -21,7 +21,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.plan import ALIGNMENT, Plan
 from mlirfuse.structured.ir import ops
 
-_VIEWS = (
+VIEWS = (
     *ops.RESHAPES,
     "iree_tensor_ext.bitcast",
     "iree_tensor_ext.compute_barrier.end",
@@ -52,6 +52,8 @@ def with_alignments(plan: Plan, results: Sequence[ir.Value]) -> Plan | NoMatch:
     known = [ALIGNMENT] * (0 if before is None else len(before.scratch))
     known += [of_operand(value) for value in plan.operands]
     known += [ALIGNMENT] * len(plan.scratch) or [of_result(value) for value in results]
+    if plan.destination is not None:
+        known[-1] = math.gcd(known[-1], of_operand(plan.destination))
     if min(known) < ALIGNMENT:
         if plan.program.in_gluon:
             text = f"a buffer that is aligned to {min(known)} bytes"
@@ -70,7 +72,7 @@ def of_result(value: ir.Value) -> int:
     """The same for the buffer that an op writes its result into."""
     found = ALIGNMENT
     for user in ops.users(value):
-        if user.name in _VIEWS:
+        if user.name in VIEWS:
             found = math.gcd(found, of_result(user.results[list(user.operands).index(value)]))
         elif user.name == "tensor.insert_slice" and user.operands[0] == value:
             offset = _offset(user, user.operands[1])
@@ -89,7 +91,7 @@ def _of_values(values: list[ir.Value]) -> int:
         op = ops.defining_op(value)
         if op is None:
             values += _incoming(value)
-        elif op.name in _VIEWS:
+        elif op.name in VIEWS:
             values.append(op.operands[list(op.results).index(value)])
         elif op.name == "tensor.extract_slice":
             found = math.gcd(found, _offset(op, op.operands[0]))

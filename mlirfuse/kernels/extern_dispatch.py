@@ -3,6 +3,11 @@
   %y = flow.dispatch.region { ... }
 becomes
   %y = hal.dispatch.extern "row_kernel"(%x, %size) count { ... } objects { ptx }
+
+A kernel that updates a tensor in place has it as its last tensor, tied to the result: IREE copies
+it before, where anything else reads it.
+
+  %y = hal.dispatch.extern "scatter_kernel"(%u, %i, %x) -> %x
 """
 
 from __future__ import annotations
@@ -53,6 +58,10 @@ def _extern(
 ) -> ir.Operation:
     workload = [_size(region, size) for size in plan.sizes]
     arguments = [*scratch, *plan.operands]
+    tied = -1
+    if plan.destination is not None:
+        tied = len(arguments)
+        arguments.append(_outside(region, plan.destination))
     kinds = plan.scratch_types or ("f32",) * len(plan.scratch)
     types = [
         builders.tensor_type([None if e.sizes else e.size for e in shape], kind)
@@ -75,7 +84,7 @@ def _extern(
         results=types,
         operands=[*workload, *arguments, *dims, *result_dims],
         attributes={
-            **_attributes(plan, kernel, len(arguments), len(types)),
+            **_attributes(plan, kernel, len(arguments), len(types), tied),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         },
         regions=2,
@@ -84,11 +93,25 @@ def _extern(
     return op
 
 
+def _outside(region: ir.Operation, value: ir.Value) -> ir.Value:
+    """The value, or a copy before the region of the empty tensor or fill in it that makes it."""
+    op = ops.defining_op(value)
+    if op is None or not ops.in_region(op):
+        return value
+    operands = [_outside(region, operand) for operand in op.operands]
+    copy = op.clone(ir.InsertionPoint(region)).operation
+    for index, operand in enumerate(operands):
+        copy.operands[index] = operand
+    found: ir.Value = copy.results[0]
+    return found
+
+
 def _attributes(
-    plan: Plan, kernel: Kernel, arguments: int, results: int
+    plan: Plan, kernel: Kernel, arguments: int, results: int, tied: int
 ) -> dict[str, ir.Attribute]:
     sizes = len(plan.sizes)
-    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * (arguments - sizes)
+    read = arguments - sizes - (tied >= 0)
+    bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * read
     bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
     constants = f"constants = {sizes}, " if sizes else ""
     x, y, z = kernel.workgroup_size
@@ -100,7 +123,7 @@ def _attributes(
         "targets": f"[{_EXECUTABLE_TARGETS[kernel.suffix]}]",
         "target_ordinals": "[0 : index]",
         "target_objects": f"[[#hal.executable.object<{{{held}}}>]]",
-        "tied_operands": f"[{', '.join(['-1 : index'] * results)}]",
+        "tied_operands": f"[{', '.join([f'{tied} : index'] * results)}]",
         "workgroup_size": f"[{x} : index, {y} : index, {z} : index]",
         "workgroup_local_memory": f"{kernel.shared_memory} : index",
     }

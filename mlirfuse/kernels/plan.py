@@ -106,6 +106,8 @@ class Plan:
       problem: the problem that its configuration was chosen by; None where there is no choice.
       scratch: shapes of tensors that the kernel writes in place of the results, without blocks.
       scratch_types: their element types; empty where all are f32.
+      destination: a tensor that the kernel updates in place, and that then is its one result; None
+        where it writes results without reading them.
       before: a kernel that runs first; this one's first arguments are its scratch.
     """
 
@@ -118,6 +120,7 @@ class Plan:
     scratch: tuple[tuple[Extent, ...], ...] = ()
     before: Plan | None = None
     scratch_types: tuple[str, ...] = ()
+    destination: ir.Value | None = None
 
     def kernels(self) -> tuple[Plan, ...]:
         """The plans of all its kernels, in the order in which they run."""

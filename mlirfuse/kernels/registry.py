@@ -17,6 +17,8 @@ _NAMES = (
     "pooling",
     "data_movement",
     "scan",
+    "scatter",
+    "sort",
 )
 """The families: that of the folder `NAME` is the upper-case `NAME` of its module `family`."""
 

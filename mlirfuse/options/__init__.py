@@ -1,8 +1,9 @@
 """Every switch in one object, and the one order in which places may set it.
 
 Later places win: defaults < `[tool.mlirfuse]` of `mlirfuse.toml` < the environment variable
-`MLIRFUSE_FLAGS` < `with scoped(...)` < command line or Python arguments. Pass switches and
-feature switches are overridden by name, loaded passes add up, every other switch is overridden as a
+`MLIRFUSE_FLAGS` < `with scoped(...)` < command line or Python arguments. The settings of the file
+that the switch `profile` names come right after the defaults. Pass switches and feature switches
+are overridden by name, loaded passes add up, every other switch is overridden as a
 whole. In one place disable beats enable.
 """
 

@@ -173,6 +173,14 @@ class FusionOptions:
     fusion_limit: int | None = _switch(
         None, values.limit, "N", "number of applied rewrites after which the engine stops", "10"
     )
+    profile: str | None = _switch(
+        None,
+        values.file,
+        "FILE",
+        "a file of `mlirfuse-tune`, whose settings for this model and target hold where no place"
+        " sets them",
+        "model.toml",
+    )
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
@@ -228,6 +236,29 @@ class FusionOptions:
     def of(cls, value: FusionOptions | Mapping[str, Any] | None) -> FusionOptions:
         """Returns options as they are, and resolves a mapping of switches or None."""
         return value if isinstance(value, FusionOptions) else cls.resolve(**(value or {}))
+
+    def over(self, place: str, weaker: Mapping[str, Any]) -> FusionOptions:
+        """These options, with the switches of a weaker place where no other place sets them.
+
+        Args:
+          place: name of the weaker place.
+          weaker: fields of `FusionOptions`.
+
+        Raises:
+          UsageError: a switch is unknown or malformed, or the result contradicts itself.
+        """
+        given = {
+            name: getattr(self, name)
+            for name, default in _defaults().items()
+            if name in self.origins or getattr(self, name) != default
+        }
+        stronger = "given switches"
+        merged = places.merge([(place, _read_place(place, weaker)), (stronger, given)])
+        origins = {
+            name: self.origins.get(name, stronger) if where == stronger else where
+            for name, where in merged["origins"].items()
+        }
+        return FusionOptions(**{**merged, "origins": origins, "notes": self.notes})
 
     def pass_switch(self, name: str) -> bool | None:
         """Returns whether switches turn a pass on or off; None leaves it to the target.

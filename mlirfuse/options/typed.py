@@ -6,6 +6,7 @@ names with the fields of `FusionOptions`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
@@ -36,3 +37,4 @@ class SwitchArguments(TypedDict, total=False):
     disable_feature: Names
     enable_feature: Names
     fusion_limit: int | str | None
+    profile: str | os.PathLike[str] | None

@@ -6,6 +6,7 @@ adds the source of the value and the name of the switch.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -35,6 +36,16 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
 _TRUE = frozenset({"on", "true", "yes", "1"})
 _FALSE = frozenset({"off", "false", "no", "0"})
 _OP_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+
+
+def file(value: Any) -> str | None:
+    """Reads the path of a file; `none` and the empty text stand for no file."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"takes the path of a file, not {value!r}")
+    path = os.fspath(value)
+    return path if path and path.lower() != "none" else None
 
 
 def strings(value: Any) -> tuple[str, ...]:

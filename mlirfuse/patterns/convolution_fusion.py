@@ -57,8 +57,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if found is None or not found.unmerges():
         found = Epilogue(tuple(convolutions.initial_broadcast(root)), root, None, ())
     pad, split = _zeros(root)
-    if ctx.target.cpu is not None and pad is not None and pad.name != "tensor.pad":
-        pad = split = None  # Kernels for CPUs read zeros between elements from memory.
     around = [op for op in (pad, split) if op is not None]
     group = slices.in_order([*around, *found.ops])
     members = convolutions.with_channel_producers(group, limit)

@@ -6,12 +6,13 @@
     %o = flow.dispatch.region { iree_linalg_ext.attention ins(%q, %k, %v, scale) }
 
 Root: the contraction with v. The scale is read from the graph, on q, k or the scores; a constant
-added to all scores is verified to leave softmax as it is. Any number of batch and head dimensions,
-grouped and shared heads, different lengths of q and k. Head sizes are static; batch and the number
-of queries may be dynamic, that of keys with an option or where a kernel may compute the group. T
-f16, bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the weights are
-rounded to v's type where the graph rounds them, or the result, to as few bits).
-Source: MindSpore FlashAttentionFusionV2.
+added to all scores is verified to leave softmax as it is. The scores may have a soft cap, `scale *
+tanh(cap * %q %k^T)`, where a GPU's kernel may compute the group. Any number of batch and head
+dimensions, grouped and shared heads, different lengths of q and k. Head sizes are static; batch and
+the number of queries may be dynamic, that of keys with an option or where a kernel may compute the
+group. T f16, bf16, f32; scores and softmax are f32. Numerics: reassociating (online softmax; the
+weights are rounded to v's type where the graph rounds them, or the result, to as few bits).
+Source: MindSpore FlashAttentionFusionV2; Gemma Team, Gemma 2, 2024 (soft caps).
 """
 
 from __future__ import annotations

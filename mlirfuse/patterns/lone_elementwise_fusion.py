@@ -10,8 +10,9 @@ that is computed from indices alone. Elementwise producers that only the root us
 as one kernel computes all of them. IREE would make one dispatch of the root: its operands are
 arguments or results of groups, its users groups or returns. The epilogue of a contraction, a
 convolution or a pooling in no group, and an op next to a reduction in no group, are left to IREE,
-which fuses them; so is an op for which IREE's code was measured to be as fast. Nothing is grouped
-where Triton is missing. Numerics: exact.
+which fuses them; so is an op for which IREE's code was measured to be as fast, and a tensor that is
+computed from indices alone, as `arange`, where only groups read it whose kernels compute it again.
+Nothing is grouped where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -19,9 +20,15 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from mlirfuse.builders.regions import enclosing
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.pointwise import profitability
+from mlirfuse.kernels.pointwise.analysis import (
+    PointwiseAnalysis,
+    analyze,
+    computes_from_indices,
+)
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 
@@ -32,11 +39,19 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     users = [user for value in root.results for user in ops.users(value)]
     if len(set(users)) == 1 and _may_join(users[0]) and root in _group(users[0], ctx):
         return NoMatch(Reason.LEFT_TO_PRODUCER, f"it joins {ops.described(users[0])}")
+    if computes_from_indices(root) and all(map(_is_computed_again, users)):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "the kernels that read it compute it from indices")
     group = _group(root, ctx)
     if len(group) > 1:
         return Match(root, tuple(group))
     refusal = profitability.refusal([root], ctx.target)
     return Match(root, (root,)) if refusal is None else refusal
+
+
+def _is_computed_again(user: ir.Operation) -> bool:
+    """Whether a user is in a group whose kernel computes what it reads from indices alone."""
+    region = enclosing(user)
+    return region is not None and isinstance(analyze(region), PointwiseAnalysis)
 
 
 def _may_join(op: ir.Operation) -> bool:

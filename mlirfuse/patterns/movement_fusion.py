@@ -8,7 +8,8 @@
     %y = flow.dispatch.region { all of it }
 
 Root: the last of a chain of paddings, concatenations (`tensor.concat`, or insertions into an empty
-tensor) and slices, of which a slice alone is one only with strides or where it is not contiguous.
+tensor) and slices, of which a slice alone is one only with strides or where it is not contiguous;
+or a gather or a flip of a tensor that elementwise ops compute for it alone, of no more elements.
 Elementwise producers and further moves that only the group uses join it, and so does the
 elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
 
@@ -46,6 +47,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if any(u.name == "tensor.insert_slice" and u.operands[1] == value for u in users):
         return None
     if any(_takes_padding(u) for u in users):
+        return None
+    if ops.is_generic(root) and not gathers.computed_sources(root):
         return None
     chain = epilogues.epilogue(root, ctx.target.max_operands)
     refusal: NoMatch | None = None
@@ -93,7 +96,20 @@ def _with_producers(users: list[ir.Operation]) -> list[ir.Operation]:
             return False
         return gathers.is_gather(op) or fusable_neighbors.has_scalar_body(op)
 
-    return slices.in_order([*slices.exclusive_producers(users, accepts), *users])
+    group = list(users)
+    while True:
+        group = slices.in_order({*slices.exclusive_producers(group, accepts), *group})
+        members = set(group)
+        gathered = [
+            source
+            for op in group
+            if gathers.is_gather(op)
+            for source in gathers.computed_sources(op)
+            if source not in members
+        ]
+        if not gathered:
+            return group
+        group += gathered
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -116,7 +132,11 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 PASS = passes.group_pass(
     name="movement_fusion",
     summary="Paddings, concatenations and slices with elementwise neighbors, for a kernel",
-    roots=("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.pad"),
+    roots=(
+        *("linalg.generic", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice"),
+        "tensor.pad",
+    ),
+    where=lambda op: not ops.is_generic(op) or gathers.is_gather(op),
     match=match,
     legal=legal,
     computes_on_demand=True,

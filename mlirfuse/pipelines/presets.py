@@ -22,6 +22,8 @@ _NORMS = (
 DEFAULT: tuple[str, ...] = (
     # Before anything groups an op that waits for the condition.
     "decided_condition_rewrite",
+    # With the feature `kernels`, before anything groups the neighbors of its casts.
+    "scatter_widening_rewrite",
     # Before patterns that stop at a reshape to sizes in a tensor.
     "shape_reshape",
     "shape_reshape_2",
@@ -79,6 +81,10 @@ DEFAULT: tuple[str, ...] = (
     "rope_fusion",
     # With the feature `kernels`, before a flip around it is taken as a gather.
     "lone_scan_fusion",
+    # The same, before the ops that compute indices are grouped without the scatter.
+    "scatter_fusion",
+    # The same, before sums of comparisons are grouped as reductions.
+    "sort_fusion",
     # A gather's neighbours go with it, before they are taken without it.
     "gather_fusion",
     "scan_fusion",
@@ -115,6 +121,8 @@ DEFAULT: tuple[str, ...] = (
     "matmul_triton_kernel",
     "row_triton_kernel",
     "scan_triton_kernel",
+    "scatter_triton_kernel",
+    "sort_triton_kernel",
     # Kernels have taken the copies that they read through.
     "lone_elementwise_fusion",
     "elementwise_triton_kernel",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,15 @@ def host_cpu() -> str:
         if name.strip() in ("model name", "flags", "Features", "CPU part")
     }
     return f"{platform.machine()} {kept}"
+
+
+@functools.cache
+def cpu_name() -> str:
+    """The name of this machine's CPU, with a digest of `host_cpu`."""
+    identity = host_cpu()
+    found = re.search(r"'model name\s*': '\s*([^']+)'", identity)
+    name = found[1].strip() if found else platform.machine()
+    return f"{name} [{hashlib.sha256(identity.encode()).hexdigest()[:8]}]"
 
 
 def _cpu(target: Target) -> str:

@@ -117,7 +117,8 @@ def _work(argv: Sequence[str]) -> int:
     from mlirfuse.benchmarking.sides import OURS, race
 
     _check_model(name)
-    work = _request(args, name, options.to_dict())
+    given = {switch: v for switch, v in options.to_dict().items() if switch in options.origins}
+    work = _request(args, name, given)
     load = os.getloadavg()[0]
     if load > MAX_QUIET_LOAD:
         warn(PROG, f"other processes are running (load {load:.1f}): small differences are lost")

@@ -211,6 +211,7 @@ class _Opt:
 
         from mlirfuse.explain import graph
         from mlirfuse.pipelines import engine, unmatched
+        from mlirfuse.tuning_profile import application
 
         found: list[Diagnostic] = []
 
@@ -223,15 +224,22 @@ class _Opt:
                 began = time.perf_counter()
                 module = self._parse(ir, part)
                 self.seconds["parse"] += time.perf_counter() - began
+                options, machine = self.options, target
+                applied = application.for_module(module, target, options)
+                if applied is not None:
+                    options, machine = applied.settled.options, applied.settled.target
+                    for note in applied.notes:
+                        warn(PROG, note)
                 fused, report = engine.run(
                     module,
-                    target=target,
-                    options=self.options,
+                    target=machine,
+                    options=options,
                     dump_dir=dump,
                     printing=self.printing,
                     listener=answers.log_pass if self.args.verbose else None,
                 )
-                for note in unmatched.warnings(module, report, self.options):
+                report.profile = None if applied is None else applied.to_dict()
+                for note in unmatched.warnings(module, report, options):
                     warn(PROG, note)
                 if self.args.graph is not None:
                     report.graph = graph.of_module(fused).to_dict()

@@ -1,7 +1,8 @@
-"""`mlirfuse-tune`: measures the rates that fusions are judged with, and kernel configurations."""
+"""`mlirfuse-tune`: searches settings for a model; measures rates and kernel configurations."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import sys
@@ -15,7 +16,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.support import json_file, temporary
 from mlirfuse.targets import kernel_configs, rates
 from mlirfuse.targets.base import Target
-from mlirfuse.tools import arguments, files
+from mlirfuse.tools import arguments, files, tune_model
 from mlirfuse.tools import compile as compiling
 from mlirfuse.tools.diagnostics import guard
 from mlirfuse.tools.progress import shown
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 PROG = "mlirfuse-tune"
 
 _EXAMPLES = (
+    "mlirfuse-tune model.onnx -o model.toml",
+    "mlirfuse-tune model.onnx -o model.toml --shapes=1x128@3 --shapes=8x128",
+    "mlirfuse-tune --merge laptop.toml server.toml -o fleet.toml",
     "mlirfuse-tune model.onnx -o model.vmfb",
     "mlirfuse-tune --calibrate",
     "mlirfuse-tune --calibrate --target=cuda:sm_90",
@@ -40,18 +44,22 @@ _EXAMPLES = (
 def parser() -> arguments.Parser:
     """The parser of the command."""
     made = arguments.Parser(
-        f"{PROG} MODEL -o OUT.vmfb [--target=TARGET]\n"
+        f"{PROG} MODEL -o OUT.toml [--target=TARGET] [switches]\n"
+        f"       {PROG} MODEL -o OUT.vmfb [--target=TARGET]\n"
+        f"       {PROG} --merge A.toml B.toml -o OUT.toml\n"
         f"       {PROG} --calibrate|--kernels|--measured=FILE|--show|--reset [MODEL...] [switches]",
-        "Measure a model with and without fusion and keep the faster form; or copy bandwidth,\n"
-        "launch cost and arithmetic rates of this machine's device, with which every later\n"
-        "compilation for that target judges fusions; or kernel configurations.",
+        "Search the settings with which a model is fastest, and write them as a profile for\n"
+        "--profile; or measure it with and without fusion and keep the faster form; or measure\n"
+        "copy bandwidth, launch cost and arithmetic rates of this machine's device, with which\n"
+        "every later compilation for that target judges fusions; or kernel configurations.",
         _EXAMPLES,
     )
     group = made.add_argument_group("action")
     group.add_argument(
         *("-o", "--output"),
-        metavar="OUT.vmfb",
-        help="compile MODEL as mlirfuse-compile --measure does: each function in its faster form",
+        metavar="OUT",
+        help="OUT.toml: search, and write the profile; OUT.vmfb: compile MODEL as mlirfuse-compile"
+        " --measure does, each function in its faster form",
     )
     group.add_argument(
         "--calibrate", action="store_true", help="measure, print and keep the rates of the target"
@@ -75,6 +83,7 @@ def parser() -> arguments.Parser:
         action="store_true",
         help="go back to the built-in rates and configurations of the target",
     )
+    tune_model.add_arguments(made.add_argument_group("search and profiles"))
     group = made.add_argument_group("models and kernels")
     group.add_argument("model", metavar="MODEL", nargs="*", help="a model, as for mlirfuse-compile")
     group.add_argument(
@@ -93,6 +102,7 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--device", metavar="URI", help="IREE's device: local-task, cuda (default: the target's)"
     )
+    arguments.add_switches(made)
     arguments.add_general(made, verbose="print each measurement on stderr when it is done")
     return made
 
@@ -104,14 +114,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _work(argv: Sequence[str]) -> int:
     args = parser().read(argv)
+    options = arguments.options_from(args, PROG)
     actions = [args.calibrate, args.kernels, args.measured is not None, args.show, args.reset]
     if sum(actions) + (args.output is not None) != 1:
         raise UsageError(
-            "give MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show or --reset, one of"
-            " them"
+            "give MODEL -o OUT.toml, MODEL -o OUT.vmfb, --calibrate, --kernels, --measured, --show"
+            " or --reset, one of them"
         )
     if args.output is not None:
-        return _faster(args.model, args.output, args.target)
+        return _output(args, options)
+    if args.merge or (word := tune_model.given(args)) is not None:
+        raise UsageError(f"{'--merge' if args.merge else word} goes with -o OUT.toml")
     if not args.kernels and (args.model or args.folder):
         raise UsageError("MODEL goes with -o OUT.vmfb or --kernels, --folder with --kernels")
     table = None if args.table is None else Path(args.table)
@@ -133,11 +146,23 @@ def _work(argv: Sequence[str]) -> int:
     return 0
 
 
-def _faster(models: list[str], output: str, target: str) -> int:
+def _output(args: argparse.Namespace, options: FusionOptions) -> int:
+    """Makes the file of `-o`: a profile, or a program."""
+    if args.output.endswith(tune_model.SUFFIX):
+        if args.merge:
+            return tune_model.merge(PROG, args.model, args.output)
+        return tune_model.search(PROG, args, options)
+    if args.merge or (word := tune_model.given(args)) is not None:
+        raise UsageError(f"{'--merge' if args.merge else word} goes with -o OUT.toml")
+    return _faster(args, options)
+
+
+def _faster(args: argparse.Namespace, options: FusionOptions) -> int:
     """Compiles the model with each function in the form that is faster on this machine."""
-    if len(models) != 1:
-        raise UsageError(f"-o is given with {len(models)} models; it takes one")
-    return compiling.main([models[0], "-o", output, f"--target={target}", "--measure"])
+    if len(args.model) != 1:
+        raise UsageError(f"-o is given with {len(args.model)} models; it takes one")
+    words = [args.model[0], "-o", args.output, f"--target={args.target}", "--measure"]
+    return compiling.main([*words, *options.to_switches()])
 
 
 def _reset(target: Target) -> None:

@@ -217,6 +217,7 @@ def _job(
         "operands": [tensors.index(value) for value in plan.operands],
         "results": [_described(value) for value in plan.results],
         "dynamic_sizes": dynamic_sizes,
+        "in_place": plan.destination is not None,
     }
 
 

@@ -2,7 +2,8 @@
 
 Needs the driver of CUDA and numpy, neither Triton nor IREE: `kernel_search.build` copies this file
 next to the kernels, so that another machine can build them. Every candidate computes the same
-numbers into results that start as NaN; one whose results differ from the first's is left out.
+numbers into results that start as NaN, or as zeros where it updates them; one whose results differ
+from the first's is left out.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ class Device:
         )
         return found
 
-    def fill(self, place: int, size: int) -> None:
-        """Fills memory with ones: NaN in every floating-point type."""
-        self._call("cuMemsetD8_v2", ctypes.c_uint64(place), 0xFF, ctypes.c_size_t(size))
+    def fill(self, place: int, size: int, byte: int = 0xFF) -> None:
+        """Fills memory, with ones where no byte is given: NaN in every floating-point type."""
+        self._call("cuMemsetD8_v2", ctypes.c_uint64(place), byte, ctypes.c_size_t(size))
 
     def kernel(self, code: bytes, entry: str, shared: int) -> ctypes.c_void_p:
         """Loads a kernel."""
@@ -259,7 +260,7 @@ def _measure(device: Device, folder: Path, job: dict[str, Any], group: _Group) -
         for tensors, written in zip(group.sets, group.written, strict=True)
     ]
     for place, (size, _) in zip(group.places, group.results, strict=True):
-        device.fill(place, size)
+        device.fill(place, size, 0 if job.get("in_place") else 0xFF)
     device.launch(function, job, packs[0])
     device.wait()
     why = group.check()

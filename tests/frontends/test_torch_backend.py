@@ -373,3 +373,17 @@ def test_a_second_process_finds_the_program_in_the_cache():
         command = [sys.executable, "-c", textwrap.dedent(PROCESS), turn]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_profile_of_another_model_is_named_and_wrong_ones_refused(tmp_path, caplog):
+    path = tmp_path / "p.toml"
+    path.write_text("schema = 1\n")
+    step = torch.compile(torch.relu, backend="mlirfuse", options={"profile": str(path)})
+    with torch.no_grad(), caplog.at_level(logging.WARNING):
+        assert torch.equal(step(torch.ones(2)), torch.ones(2))
+    assert f"{path}: no section is for this model" in caplog.text
+    torch._dynamo.reset()
+    path.write_text("schema = 2\n")
+    options = {"profile": str(path), "fallback": False}
+    with torch.no_grad(), pytest.raises(Exception, match="schema is 2, not 1"):
+        torch.compile(torch.relu, backend="mlirfuse", options=options)(torch.ones(2))

@@ -236,3 +236,20 @@ def test_images_of_bytes(mode):
 
     torch.manual_seed(0)
     check(model, torch.randint(0, 256, (2, 3, 6, 7), dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_depthwise_convolutions_of_volumes(dtype):
+    """With several filters of a channel, strides, dilations and paddings that differ by axis."""
+
+    def model(x, w, wide, bias):
+        return (
+            F.conv3d(x, w, bias, padding=1, groups=4),
+            F.conv3d(x, w, None, stride=(2, 1, 2), padding=(1, 0, 2), groups=4),
+            F.conv3d(x, wide, None, stride=2, padding=(2, 1, 0), dilation=(2, 1, 2), groups=4),
+        )
+
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 4, 6, 5, 7), torch.randn(4, 1, 3, 3, 3) / 5
+    wide, bias = torch.randn(8, 1, 2, 3, 2) / 5, torch.randn(4)
+    check(model, *(t.to(dtype) for t in (x, w, wide, bias)))

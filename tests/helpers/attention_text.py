@@ -26,6 +26,10 @@ FILLS = {"boolean": -np.inf, "lowest": LOWEST, "billion": -1e9}
 """Boolean masks: the score that a select writes where the mask is false."""
 
 
+CAP = 3.0
+"""The largest magnitude of capped scores."""
+
+
 class Graph(Function):
     """One attention that is being written; scores are f32."""
 
@@ -144,7 +148,8 @@ def write(
       scale: the factor of the scores.
       mask: key of `PREDICATES` or `FILLS`, `added` for the lowest number added where a mask is
         false, `bias` for any numbers added; empty for none.
-      writing: words of how it is written: `parts`, `divided`, `on_q`, `on_k`, `swapped`.
+      writing: words of how it is written: `parts`, `divided`, `on_q`, `on_k`, `swapped`; `capped`
+        for scores that are `CAP` times their tanh.
       zero: whether rows of -inf become zero.
       dynamic: loops of dynamic size.
     """
@@ -161,6 +166,8 @@ def write(
     scores = f.contract(*((right, left) if "swapped" in words else (left, right)), D)
     op, number = ("arith.divf", 1 / factor) if "divided" in words else ("arith.mulf", factor)
     scores = f.apply(op, scores, number)
+    if "capped" in words:
+        scores = f.apply("arith.mulf", f.apply("math.tanh", scores), CAP)
     arguments = [q, k, v]
     if mask in PREDICATES:
         scores = f.select(f.indices(PREDICATES[mask]), scores, -np.inf)

@@ -75,8 +75,22 @@ def size_arguments(step, arrays, shape):
     return found
 
 
+def destination_of(plan, arrays):
+    """The tensor that a plan's kernel updates in place, before; None where it has none."""
+    if plan.destination is None:
+        return None
+    number = ops.constant(plan.destination)
+    if number is None:
+        return arrays[argument_index(plan.destination)]
+    kind, shape = ops.element_type(plan.destination), ops.shape(plan.destination)
+    return np.full(shape, number, NUMPY.get(kind) or kind.replace("i", "int"))
+
+
 def run(interpreter, text, kind, arrays, shapes):
-    """Calls the kernel of the module's one group; results of `shapes` start as NaN."""
+    """Calls the kernel of the module's one group.
+
+    Results of `shapes` start as NaN, or as the tensor that the kernel updates in place.
+    """
     torch = interpreter.torch
     with ir.Context():
         grouped, plans = planned(text, kind)
@@ -88,6 +102,7 @@ def run(interpreter, text, kind, arrays, shapes):
         assert [len(step.scratch) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
         read = {v: arrays[argument_index(v)] for step in steps for v in step.operands}
         given = [[to_torch(torch, read[v]) for v in step.operands] for step in steps]
+        updated = destination_of(plan, arrays)
     floats = {"*fp64": torch.float64, "*fp32": torch.float32}
     floats |= {"*fp16": torch.float16, "*bf16": torch.bfloat16}
     types = {**floats, **{f"*i{n}": getattr(torch, f"int{n}") for n in (8, 16, 32, 64)}}
@@ -102,12 +117,15 @@ def run(interpreter, text, kind, arrays, shapes):
             torch.full(s, float("nan") if k in floats else 99, dtype=types[k])
             for s, k in zip(written, kinds, strict=True)
         ]
+        if updated is not None and step is steps[-1]:
+            results = [to_torch(torch, updated).clone()]
         grid = tuple(extent.count(sizes) for extent in step.grid)
         with np.errstate(all="ignore"):
             getattr(module, program.entry)[grid](*inputs, *results, *sizes)
         unknown = any(np.isnan(array.astype(np.float32)).any() for array in arrays)
         assert unknown or not (step.scratch and any(r.isnan().any() for r in results))
-    return [r.to(torch.float64).numpy() for r in results]
+    # Numbers of 64 bits are exact as they are.
+    return [(r if r.dtype == torch.int64 else r.to(torch.float64)).numpy() for r in results]
 
 
 def draw(shape, dtype, seed=0, spread=1.0):

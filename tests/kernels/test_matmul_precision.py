@@ -16,7 +16,7 @@ from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.frontends import matmul_precision
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.dot_precision import dot_precision
-from mlirfuse.kernels.matmul import heuristics, selection
+from mlirfuse.kernels.matmul import cost_model, heuristics, selection
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 from mlirfuse.options import FusionOptions
@@ -248,7 +248,7 @@ def test_long_k_is_split():
         for m, k in ((512, 65536), (512, 512), (8192, 65536))
     }
     assert [config.k_splits > 1 for config in found.values()] == [True, False, False]
-    assert heuristics.num_ctas(MatmulProblem(512, 512, 65536, 1), found[512, 65536]) < 132
+    assert cost_model.num_ctas(MatmulProblem(512, 512, 65536, 1), found[512, 65536]) < 132
 
 
 @needs_triton

@@ -10,7 +10,7 @@ from helpers.matmul_plans import linear, plan
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.matmul import heuristics
+from mlirfuse.kernels.matmul import cost_model, heuristics
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem, bucket_m
 from mlirfuse.kernels.matmul.selection import choose_config
@@ -108,7 +108,7 @@ def test_tiles_by_m(m, tile):
     found = choose_config(problem, HOPPER)
     assert (found.block_m, found.block_n) == tile
     assert -(-m // found.block_m) * (4096 // found.block_n) >= 128
-    assert heuristics.num_ctas(problem, heuristics.default_config(problem, HOPPER)) >= 128
+    assert cost_model.num_ctas(problem, heuristics.default_config(problem, HOPPER)) >= 128
 
 
 @pytest.mark.parametrize(("m", "counts"), [(1, 1), (16, 16), (17, 32), (1000, 1024)])

@@ -95,7 +95,7 @@ def test_each_warp_has_a_part_of_k():
         alone = plan(text_of(512), dataclasses.replace(SPLIT_K, split_k=1))
         texts = [triton_compiler.build(p.program, "sm_90").code.decode() for p in (found, alone)]
     assert "matmul.split_k(" in found.program.source
-    assert ", None, None, 512, 16, 32, 64, 4)" in found.program.source
+    assert ", None, None, 512, 512, 512, 16, 32, 64, 4)" in found.program.source
     assert "matmul.tile(" in alone.program.source
     # The accumulators of the warps are added at the end.
     assert [text.count("mma.sync") for text in texts] == [4, 4]

@@ -150,3 +150,72 @@ def test_a_slice_and_a_gather_of_a_computed_tensor(interpreter):
     (found,) = run(interpreter, text, "elementwise", [x, ids], [(4, 7)])
     exact = np.exp(x.astype(np.float64))
     close(found, exact[1:5, 3:38:5] + exact[ids, :7], "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("sizes", [(64, 32, 40), (9, 5, 1), (300, 7, 33)])
+def test_gather_of_computed_elements(interpreter, sizes):
+    """A sine at the indices that a gather reads."""
+    rows, read, columns = sizes
+    whole, kind = tensor(rows, columns), tensor(read, columns)
+    indices = f"tensor<{read}x{columns}xi64>"
+    body = (
+        unary("%s", f"%x : {whole}", whole, "math.sin")
+        + f"""
+  %f = tensor.empty() : {kind}
+  %y = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%places : {indices}) outs(%f : {kind}) {{
+  ^bb0(%a: i64, %o: f16):
+    %r = arith.index_cast %a : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %s[%r, %c] : {whole}
+    linalg.yield %v : f16
+  }} -> {kind}"""
+    )
+    text = function(f"%x: {whole}, %places: {indices}", kind, body)
+    x, rng = draw((rows, columns), "f16"), np.random.default_rng(1)
+    index = rng.integers(0, rows, (read, columns))
+    (found,) = run(interpreter, text, "elementwise", [x, index], [(read, columns)])
+    expected = np.take_along_axis(np.sin(x.astype(np.float64)), index, 0)
+    close(found, expected, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(70, 9), (5, 300)])
+def test_indices_from_outside_of_a_group_are_computed(interpreter, shape):
+    """A triangular mask of rows and columns from `arange`, neither of which is loaded."""
+    rows, columns = shape
+    kind, mask = tensor(*shape), f"tensor<{rows}x{columns}xi1>"
+    arange = "\n".join(
+        f"""
+  %{name}e = tensor.empty() : tensor<{size}xi64>
+  %{name} = linalg.generic {{indexing_maps = [affine_map<(r) -> (r)>],
+      iterator_types = ["parallel"]}} outs(%{name}e : tensor<{size}xi64>) {{
+  ^bb0(%o: i64):
+    %n = linalg.index 0 : index
+    %r = arith.index_cast %n : index to i64
+    linalg.yield %r : i64
+  }} -> tensor<{size}xi64>"""
+        for name, size in (("row", rows), ("column", columns))
+    )
+    body = f"""{arange}
+  %me = tensor.empty() : {mask}
+  %m = linalg.generic {{indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (c)>,
+      #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%row, %column : tensor<{rows}xi64>, tensor<{columns}xi64>) outs(%me : {mask}) {{
+  ^bb0(%a: i64, %b: i64, %o: i1):
+    %r = arith.cmpi sle, %b, %a : i64
+    linalg.yield %r : i1
+  }} -> {mask}
+  %zero = arith.constant 0.0 : f16
+  %ye = tensor.empty() : {kind}
+  %y = linalg.generic {{indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%m, %x : {mask}, {kind}) outs(%ye : {kind}) {{
+  ^bb0(%a: i1, %b: f16, %o: f16):
+    %r = arith.select %a, %b, %zero : f16
+    linalg.yield %r : f16
+  }} -> {kind}"""
+    x = draw(shape, "f16")
+    text = function(f"%x: {kind}", kind, body)
+    (found,) = run(interpreter, text, "elementwise", [x], [shape])
+    assert np.array_equal(found, np.tril(x.astype(np.float64)))

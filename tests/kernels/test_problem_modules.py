@@ -17,6 +17,7 @@ from mlirfuse.kernels.pooling.problem import PoolingProblem
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.kernels.registry import FAMILIES, FAMILY_OF_ENTRY
+from mlirfuse.kernels.scatter.problem import ScatterProblem
 from mlirfuse.tuning import kernel_search, problems
 
 TARGET = targets.parse("cuda:sm_90")
@@ -83,6 +84,9 @@ OTHERS = (
     ConcatProblem(4096, 3, 8),
     PoolingProblem(100, 64, "3x3"),
     ReductionProblem(10, 20, "arith.addf", 3, 2),
+    ScatterProblem(10, 20),
+    ScatterProblem(10, 20, 16, "store"),
+    ScatterProblem(10, 20, 64, "plain"),
 )
 
 
@@ -103,6 +107,7 @@ def test_other_problems_have_a_module(problem):
         ConcatProblem(10, 1),
         ReductionProblem(4, 4, "arith.maxnumf", 1, 1),
         dataclasses.replace(ReductionProblem(4, 4, "arith.addf", 1, 1), writes=2),
+        ScatterProblem(10, 20, 32, "compare_and_swap"),
     ],
 )
 def test_no_module_is_an_error(problem):

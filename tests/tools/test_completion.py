@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = ("opt", "compile", "run", "bench", "bisect", "tune")
+TOOLS = ("opt", "compile", "run", "bench", "bisect", "tune", "plan")
 
 
 @pytest.fixture

@@ -289,7 +289,9 @@ def test_list_passes_imports_no_framework():
 # Help.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "bisect", "tune", "profile"])
+@pytest.mark.parametrize(
+    "tool", ["opt", "compile", "run", "bench", "bisect", "tune", "profile", "plan"]
+)
 def test_help_is_grouped_shows_an_example_and_fits(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -315,7 +317,7 @@ def test_help_shows_the_text_and_the_example_of_every_switch(tool, capsys):
         assert "".join(text.split()) in shown
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "profile"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "bench", "profile", "plan"])
 def test_version(tool, capsys):
     main = __import__(f"mlirfuse.tools.{tool}", fromlist=["main"]).main
     with pytest.raises(SystemExit) as stopped:
@@ -591,7 +593,7 @@ def test_a_malformed_expectation_is_an_error(comment, fragment):
 # Documents.
 
 
-@pytest.mark.parametrize("tool", ["opt", "compile", "run"])
+@pytest.mark.parametrize("tool", ["opt", "compile", "run", "plan"])
 def test_the_documents_name_every_argument(tool):
     parser = __import__(f"mlirfuse.tools.{tool}", fromlist=["parser"]).parser()
     docs = Path(__file__).parents[2] / "docs"

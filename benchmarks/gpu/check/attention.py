@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 
 from benchmarks.gpu.check.case import Chance, Form, Input, Tensor, Work
 from benchmarks.gpu.check.rows import spelled
+
+SOFT_CAP = 3.0
+"""The largest magnitude of scores with a soft cap."""
 
 HEAD_SIZES = (32, 40, 64, 64, 80, 96, 128, 128, 160, 256)
 
@@ -94,10 +99,21 @@ def decode(chance: Chance) -> Work:
     keys = chance.size(9000, 2)
     heads = shared * key_heads
     q, k = (batch, heads, tokens, size), (batch, key_heads, keys, size)
-    description = f"{spelled(q)}, {key_heads} key heads, {keys} keys"
-    return Work(
-        _program("", shared > 1), (Input(q), Input(k), Input(k)), chance.dtype(), description
+    capped = chance.likely(0.4)
+    description = (
+        f"{spelled(q)}, {key_heads} key heads, {keys} keys{', soft cap' if capped else ''}"
     )
+    program = _capped(shared) if capped else _program("", shared > 1)
+    return Work(program, (Input(q), Input(k), Input(k)), chance.dtype(), description)
+
+
+def _capped(shared: int) -> Any:
+    def program(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v = (x.repeat_interleave(shared, 1) for x in (k, v))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        return (SOFT_CAP * torch.tanh(scores / SOFT_CAP)).softmax(-1) @ v
+
+    return program
 
 
 CALLED = ((1, 2, 7), (2, 7, 64), (1, 131, 131), (3, 64, 197), (1, 1000, 1000), (2, 1, 999))

@@ -11,6 +11,7 @@ from benchmarks.gpu.check.matmuls import MATMULS
 from benchmarks.gpu.check.movements import MOVEMENTS, SCANS
 from benchmarks.gpu.check.reductions import REDUCTIONS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
+from benchmarks.gpu.check.scatters import SCATTERS
 from mlirfuse.core import UsageError, nearest
 
 KERNELS: Mapping[str, Mapping[str, Form]] = {
@@ -22,6 +23,7 @@ KERNELS: Mapping[str, Mapping[str, Form]] = {
     "concat_triton_kernel": CONCAT,
     "elementwise_triton_kernel": {**ELEMENTWISE, **MOVEMENTS},
     "scan_triton_kernel": SCANS,
+    "scatter_triton_kernel": SCATTERS,
 }
 """Pass -> its forms."""
 

@@ -86,8 +86,11 @@ REAL = (
     (1024, 4096, 4096),
     (131, 4096, 4096),
     (2053, 4096, 1024),
+    (1616, 1536, 4707),
+    (16, 242, 29864),
+    (45, 40, 47037),
 )
-"""M, N, K; most run as persistent kernels."""
+"""M, N, K; most run as persistent kernels, the last ones copy operands or split K."""
 
 
 def real_linear(chance: Chance) -> Work:

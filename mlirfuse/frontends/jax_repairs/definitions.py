@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
+PLATFORM = "cpu"
+"""The platform that JAX lowers for, whichever it runs on: its lowering for a GPU calls NVIDIA's
+libraries, as `cusolver_syevd_ffi`."""
+
 _NAMES = {
     "i1": "bool",
     "f16": "float16",
@@ -73,7 +77,8 @@ def traced(
         return None
     wide = any("64" in str(shape.dtype) or "128" in str(shape.dtype) for shape in shapes)
     with jax.enable_x64(wide):
-        lowered = jax.jit(function, keep_unused=True).lower(*shapes)
+        traced = jax.jit(function, keep_unused=True).trace(*shapes)
+        lowered = traced.lower(lowering_platforms=(PLATFORM,))
         text = portable_text(lowered.compiler_ir("stablehlo"), expanded=expanded)
     module = ir.Module.parse(text, op.context)
     functions = {symbol(part.operation): part.operation for part in module.body.operations}

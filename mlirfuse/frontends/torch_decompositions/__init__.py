@@ -25,6 +25,7 @@ from mlirfuse.frontends.torch_decompositions import (
     embeddings,
     filled,
     fourier,
+    grouped_products,
     histograms,
     householder,
     indexing,
@@ -82,7 +83,9 @@ def decomposition_table(*, whole_attention: bool) -> Table:
     table = dict(_table())
     if whole_attention:
         table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    return {**table, **_contained(attention.table(whole=whole_attention), table)}
+    # Ops of other packages are known once these are imported.
+    late = {**attention.table(whole=whole_attention), **grouped_products.table()}
+    return {**table, **_contained(late, table)}
 
 
 @functools.cache

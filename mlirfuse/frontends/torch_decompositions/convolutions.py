@@ -53,9 +53,8 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
             one, zero = [1] * rank, [0] * rank
             return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
         if not transposed and w.dim() == 5 and groups > 1 and w.shape[1] == 1 and not integral:
-            x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
-            y = _by_planes(x, w, stride, dilation, groups)
-            return y if bias is None else y + bias.view(-1, 1, 1, 1)
+            x = torch.constant_pad_nd(x, [0, 0, 0, 0, padding[0], padding[0]])
+            return _of_planes(x, w, bias, stride, padding, dilation, groups)
         if integral and w.dim() == 5:
             x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
             y = _by_taps(x, w, stride, dilation, groups)
@@ -84,24 +83,30 @@ def _reversed(w: torch.Tensor, groups: int) -> torch.Tensor:
     return parts.flip(list(range(2, w.dim())))
 
 
-def _by_planes(
-    x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], dilation: Sequence[int], groups: int
+def _of_planes(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
 ) -> torch.Tensor:
-    """A 2-D convolution for each plane of a 3-D kernel, of all planes of the padded input."""
+    """A 2-D convolution of each output plane, whose input planes are the channels of its groups.
+
+    The input is padded along its first dimension.
+    """
     import torch
 
     depth = (x.shape[2] - dilation[0] * (w.shape[2] - 1) - 1) // stride[0] + 1
-    total = None
-    for place in range(w.shape[2]):
-        start = place * dilation[0]
-        part = x[:, :, start : start + (depth - 1) * stride[0] + 1 : stride[0]]
-        planes = part.transpose(1, 2).flatten(0, 1)
-        y = torch.convolution(
-            planes, w[:, :, place], None, stride[1:], [0, 0], dilation[1:], False, [0, 0], groups
-        ).float()
-        total = y if total is None else total + y
-    assert total is not None
-    return total.to(x.dtype).unflatten(0, (-1, depth)).transpose(1, 2)
+    starts = [place * dilation[0] for place in range(w.shape[2])]
+    reach = (depth - 1) * stride[0] + 1
+    parts = [x[:, :, at : at + reach : stride[0]].transpose(1, 2) for at in starts]
+    planes = torch.stack(parts, 3).flatten(2, 3).flatten(0, 1)
+    y = torch.convolution(
+        planes, w[:, 0], bias, stride[1:], padding[1:], dilation[1:], False, [0, 0], groups
+    )
+    return y.unflatten(0, (-1, depth)).transpose(1, 2)
 
 
 def _by_taps(

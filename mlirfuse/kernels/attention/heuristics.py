@@ -44,6 +44,9 @@ causal 1x32x4000x128 took 301 us without them and 259 us with them on an H100.""
 MAX_BLOCK_M = 64
 """Queries of a tile of the portable kernel: its accumulators fit the registers of four warps."""
 
+MAX_BLOCK_WARPS = 4
+"""Warps of a CTA whose tile has fewer queries than the usual one."""
+
 MAX_NUM_STAGES = {"cuda": 3, "rocm": 2}
 """Stages of the portable kernel; Triton's pipeline for AMD prefetches one block, into registers."""
 
@@ -71,6 +74,10 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         config = _config_of_f32(problem, block_m, target)
     else:
         config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
+    filling = filling_block(problem, config.block_m, target)
+    if filling < config.block_m:
+        num_warps = min(config.num_warps, MAX_BLOCK_WARPS)
+        config = dataclasses.replace(config, block_m=filling, num_warps=num_warps)
     while (
         config.num_stages > 2
         and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
@@ -82,6 +89,21 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     ):
         config = dataclasses.replace(config, block_n=config.block_n // 2)
     return config
+
+
+def filling_block(problem: AttentionProblem, block_m: int, target: Target) -> int:
+    """The tile of queries, `block_m` or fewer, whose CTAs occupy the device.
+
+    Not fewer than a warpgroup has: a warp has 16 queries, and fewer would not make it faster. Keys
+    are split among CTAs first, except those of a causal mask.
+    """
+    splits = 1 if problem.mask == "causal" else max(1, problem.keys // MIN_KEYS_PER_SPLIT)
+    while block_m > WARPGROUP_QUERIES:
+        tiles = -(-problem.queries // block_m) * problem.heads
+        if 4 * tiles * splits >= 3 * gpu_of(target).num_sms:
+            break
+        block_m //= 2
+    return block_m
 
 
 def _config_of_f32(problem: AttentionProblem, block_m: int, target: Target) -> AttentionConfig:

@@ -59,6 +59,7 @@ def _fitted(
     plain = heuristics.portable_config(problem, target)
     if config.kernel == PORTABLE:
         block_m = min(config.block_m, heuristics.query_block(problem.queries))
+        block_m = heuristics.filling_block(problem, block_m, target)
         return dataclasses.replace(config, block_m=block_m)
     if problem.queries < MIN_QUERIES_SM90 or not triton_compiler.has_gluon():
         return plain

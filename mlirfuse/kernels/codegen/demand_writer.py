@@ -10,6 +10,7 @@ Elements outside of a part are neither loaded nor computed from loads: each has 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Sequence
 
 from iree.compiler import ir
@@ -119,6 +120,8 @@ class Demand:
             return self._insert(op, index, guard)
         if op.name == "tensor.concat":
             return self._concat(op, index, guard)
+        if op.name in ops.RESHAPES:
+            return self.value(op.operands[0], self._reshaped(op, index), guard)
         if ops.is_elementwise(op):
             self._evaluations += 1
             limit = max(MIN_EVALUATIONS, MAX_EVALUATIONS_PER_OP * len(self.members))
@@ -298,6 +301,47 @@ class Demand:
             return inner
         return self.tiles.body.name(f"tl.where({box.text}, {inner}, {rest})")
 
+    def _reshaped(self, op: ir.Operation, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        """The index in the source of a `tensor.collapse_shape` or `tensor.expand_shape`."""
+        collapses = op.name == "tensor.collapse_shape"
+        wide = ops.shape(op.operands[0] if collapses else op.results[0])
+        if None in wide:
+            raise Unsupported("a reshape of dynamic sizes")
+        found: list[Index] = []
+        for number, group in enumerate(ops.reassociation(op)):
+            sizes = [wide[dim] or 0 for dim in group]
+            if collapses:
+                found += self._split(index[number], sizes)
+            else:
+                found.append(self._merged([index[dim] for dim in group], sizes))
+        return tuple(found)
+
+    def _split(self, index: Index, sizes: Sequence[int]) -> list[Index]:
+        """An index along dimensions of these sizes as one, along each of them."""
+        if all(size == 1 for size in sizes):
+            return [None for _ in sizes]
+        if math.prod(sizes) == max(sizes):
+            return [index if size > 1 else None for size in sizes]
+        text, found = self.text(index), []
+        for position, size in enumerate(sizes):
+            inner = math.prod(sizes[position + 1 :])
+            part = f"({text}) // {inner}" if inner > 1 else f"({text})"
+            found.append(Named(f"({part} % {size})" if position else f"({part})"))
+        return [part if size > 1 else None for part, size in zip(found, sizes, strict=True)]
+
+    def _merged(self, indices: Sequence[Index], sizes: Sequence[int]) -> Index:
+        """Indices along dimensions of these sizes as one along all of them."""
+        varying = [
+            (part, math.prod(sizes[position + 1 :]))
+            for position, (part, size) in enumerate(zip(indices, sizes, strict=True))
+            if size > 1 and part is not None
+        ]
+        if not varying:
+            return None
+        if len(varying) == 1:
+            return linear(varying[0][0], varying[0][1], 0)
+        return Named("(" + " + ".join(f"({self.text(p)}) * {s}" for p, s in varying) + ")")
+
     def _pad(self, op: ir.Operation, index: tuple[Index, ...], guard: Guard) -> str:
         amounts, filler = ops.padding_amounts(op), ops.padding_value(op)
         number = None if filler is None else ops.constant(filler)
@@ -317,6 +361,8 @@ class Demand:
             raise Unsupported("an insertion that is not static, with unit strides")
         starts, sizes = bounds
         source, whole = op.operands[0], op.operands[1]
+        if _misses(index, starts, sizes):
+            return self.value(whole, index, guard)
         box = self.box(index, starts, sizes, ops.shape(whole))
         kept = kept_dimensions(sizes, ops.shape(source))
         inner = tuple(linear(index[dim], 1, -starts[dim]) for dim in kept)
@@ -334,6 +380,9 @@ class Demand:
             if size is None:
                 raise Unsupported("a part of a dynamic dimension")
             starts = [start if dim == axis else 0 for dim in range(len(shape))]
+            if _misses(index, starts, ops.shape(part)):
+                start += size
+                continue
             box = self.box(index, starts, ops.shape(part), shape)
             inner = tuple(
                 linear(at, 1, -start) if dim == axis else at for dim, at in enumerate(index)
@@ -342,3 +391,13 @@ class Demand:
             start += size
         assert found is not None
         return found
+
+
+def _misses(index: Sequence[Index], starts: Sequence[int], sizes: Sequence[int | None]) -> bool:
+    """Whether an index is constant along a dimension of a box, and outside of it."""
+    for part, low, size in zip(index, starts, sizes, strict=True):
+        if isinstance(part, Named) or axis_of(part) is not None or size is None:
+            continue
+        if not low <= parts(part)[2] < low + size:
+            return True
+    return False

@@ -18,8 +18,11 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.codegen.tile_writer import computing, padding_and_elementwise, returned
-from mlirfuse.kernels.convolution.problem import ConvolutionProblem
+from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, ConvolutionProblem
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy, is_copyable
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
+from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -58,6 +61,7 @@ class Analysis:
         scales of a batch norm.
       epilogue: elementwise ops that depend on it; both in block order.
       results: values of the region that are its results.
+      filter_copy: the copy of the filter that the kernel reads in its place; None for none.
     """
 
     op: ir.Operation
@@ -74,6 +78,18 @@ class Analysis:
     channel_ops: tuple[ir.Operation, ...]
     epilogue: tuple[ir.Operation, ...]
     results: tuple[ir.Value, ...]
+    filter_copy: AlignedCopy | None = None
+
+    @property
+    def filter_shape(self) -> tuple[int | None, ...]:
+        """Shape of the filter as the kernel reads it."""
+        return self.filter_copy.shape if self.filter_copy else tuple(ops.shape(self.filter))
+
+    @property
+    def filter_has_channel_rows(self) -> bool:
+        """Whether the input channels are the innermost dimension of the filter."""
+        channel = self.loops.channel_loop
+        return channel is not None and self.filter_loops[-1] == channel
 
     @property
     def init(self) -> ir.Value:
@@ -202,6 +218,18 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         and analysis.in_channels % BLOCK_K == 0,
         operand_bits=ops.element_bits(analysis.image),
         groups=known_product(analysis.groups),
+        narrow_filter=_has_narrow_rows(analysis),
+    )
+
+
+def _has_narrow_rows(analysis: Analysis) -> bool:
+    """Whether the filter has rows of channels that a copy would align."""
+    bits = ops.element_bits(analysis.filter)
+    return (
+        analysis.filter_has_channel_rows
+        and analysis.in_channels >= PACKED_CHANNELS
+        and vector_bytes(analysis.in_channels, bits) < VECTOR_BYTES
+        and is_copyable(analysis.filter)
     )
 
 

@@ -1,14 +1,29 @@
-"""The family of convolution kernels: implicit GEMMs, one tile per CTA or persistent, or direct."""
+"""The family of convolution kernels.
+
+implicit_gemm       one tile per CTA
+parallel_split_k    the same for few tiles, whose CTAs split K
+persistent_sm90     warp-specialized persistent implicit GEMM for Hopper
+direct              groups of few channels, without matrix instructions
+"""
 
 from __future__ import annotations
+
+import dataclasses
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.convolution import direct, heuristics, implicit_gemm, persistent_sm90
+from mlirfuse.kernels.convolution import (
+    direct,
+    heuristics,
+    implicit_gemm,
+    parallel_split_k,
+    persistent_sm90,
+)
 from mlirfuse.kernels.convolution.analysis import Analysis, analyze, problem_of
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig, ConvolutionProblem
 from mlirfuse.kernels.family import KernelFamily
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
@@ -34,7 +49,8 @@ def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
         config = heuristics.clamp_block_n(entry.config, analysis.out_channels)
         known = entry.problem
         alike = known.operand_bits == problem.operand_bits and known.is_direct == problem.is_direct
-        return alike and _refusal(analysis, config, target) is None
+        busy = heuristics.keeps_busy(known, config, problem, target)
+        return alike and busy and _refusal(analysis, config, target) is None
 
     return lookup.choose(target, problem, ConvolutionConfig, heuristics.default_config, runs)
 
@@ -49,6 +65,11 @@ def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> N
 def _plan_config(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     if config.consumer_warpgroups:
         return persistent_sm90.plan(analysis, config, target)
+    if config.aligned_copies and problem_of(analysis).narrow_filter:
+        copy = AlignedCopy("s0", analysis.filter)
+        analysis = dataclasses.replace(analysis, filter_copy=copy)
+    if parallel_split_k.can_run(analysis, config):
+        return parallel_split_k.plan(analysis, config, target)
     return implicit_gemm.plan(analysis, config, target)
 
 

@@ -1,8 +1,9 @@
 """Configurations of convolutions, computed from the problem and the device.
 
 A tile of M output pixels by N output channels reads blocks of K, input channels of taps. The
-default is the largest tile whose CTAs fill the device, with blocks of K that leave few masked
-elements, and stages that two CTAs of an SM can hold.
+default of 16-bit elements is the largest tile whose CTAs fill the device. Where none does, and of
+f32, whose CTAs fill an SM each, it minimizes the modelled time of a matmul of these sizes, with K
+split among CTAs. Blocks of K leave few masked elements, and two CTAs of an SM can hold the stages.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionConfig,
     ConvolutionProblem,
 )
-from mlirfuse.kernels.matmul.heuristics import fills_device
+from mlirfuse.kernels.matmul.cost_model import time
+from mlirfuse.kernels.matmul.heuristics import cheaper, fills_device, k_split_configs
+from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.targets.base import Target
 
@@ -56,6 +59,9 @@ MIN_STAGES, MAX_STAGES = 3, 4
 MAX_COLUMNS = 128
 """Columns of a tile of the direct kernel: its rows are then neighbours, whose taps overlap."""
 
+DIRECT_WARPS_PER_SM = 16
+"""Warps of an SM that hide the latency of loads: four for each of its schedulers, an estimate."""
+
 VECTOR_BITS = 128
 """Bits of a vectorized load."""
 
@@ -67,21 +73,63 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     """The configuration of one tile per CTA for a problem."""
     if problem.is_direct:
         return _direct_config(problem, target)
+    block_k, gemm = _block_k(problem), as_matmul(problem)
+    tiles = [_tile(sizes, block_k, problem, target) for sizes in DEFAULT_TILES]
+    if problem.operand_bits == 16:
+        filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
+        tiles = filling[:1] or tiles
+    found = min(tiles, key=lambda config: time(config, gemm, target))
+    splits = [split for tile in tiles for split in k_split_configs(tile, gemm, target)]
+    return _copying(cheaper(found, splits, gemm, target), problem, target)
+
+
+def _tile(
+    sizes: tuple[int, int], block_k: int, problem: ConvolutionProblem, target: Target
+) -> ConvolutionConfig:
+    """The configuration of a tile of `DEFAULT_TILES`."""
+    block_m, block_n = sizes[0], _clamp_n(sizes[1], problem.out_channels)
+    threads = WARPS[0] * gpu_of(target).warp_size
+    wide = block_m * block_n > DEFAULT_ACCUMULATORS_PER_THREAD * threads
+    stages = _stages(_stage_bytes(block_m, block_n, block_k, problem), target)
+    return ConvolutionConfig(block_m, block_n, block_k, WARPS[1] if wide else WARPS[0], stages)
+
+
+def _copying(
+    config: ConvolutionConfig, problem: ConvolutionProblem, target: Target
+) -> ConvolutionConfig:
+    """A configuration that copies a filter with narrow rows, where that pays."""
+    if not problem.narrow_filter:
+        return config
+    copying = dataclasses.replace(config, aligned_copies="b")
+    return cheaper(config, [copying], as_matmul(problem), target)
+
+
+def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
+    """The implicit GEMM, whose time is modelled; K has whole blocks, but for a narrow filter."""
     block_k = _block_k(problem)
-    for block_m, block_n in DEFAULT_TILES:
-        width = _clamp_n(block_n, problem.out_channels)
-        threads = WARPS[0] * gpu_of(target).warp_size
-        wide = block_m * width > DEFAULT_ACCUMULATORS_PER_THREAD * threads
-        found = ConvolutionConfig(
-            block_m,
-            width,
-            block_k,
-            WARPS[1] if wide else WARPS[0],
-            _stages(_stage_bytes(block_m, width, block_k, problem), target),
-        )
-        if fills_device(_num_ctas(found, problem), target):
-            break
-    return found
+    packed = problem.in_channels < PACKED_CHANNELS
+    span = problem.in_channels * (problem.taps if packed else 1)
+    blocks = -(-span // block_k) * (1 if packed else problem.taps)
+    missing = -problem.in_channels % block_k if problem.narrow_filter else 0
+    return MatmulProblem(
+        problem.pixels,
+        problem.out_channels,
+        blocks * block_k - missing,
+        problem.groups,
+        operand_bits=problem.operand_bits,
+        a_k_contiguous=problem.channels_last or not problem.narrow_filter,
+    )
+
+
+def keeps_busy(
+    measured: ConvolutionProblem,
+    config: ConvolutionConfig,
+    problem: ConvolutionProblem,
+    target: Target,
+) -> bool:
+    """Whether a measured configuration occupies over half of the SMs, or of those it did occupy."""
+    occupied = min(gpu_of(target).num_sms, num_ctas(measured, config))
+    return problem.is_direct or 2 * num_ctas(problem, config) > occupied
 
 
 def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConfig]:
@@ -99,7 +147,7 @@ def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConf
         tile = ConvolutionConfig(
             block_m, block_n, _elements(BLOCK_K_BYTES[0], problem), WARPS[0], MIN_STAGES
         )
-        half_filled = 2 * _num_ctas(tile, problem) >= gpu_of(target).num_sms
+        half_filled = 2 * num_ctas(problem, tile) >= gpu_of(target).num_sms
         if block_n <= max(TILES[0][1], problem.out_channels) and (smallest or half_filled):
             found += _pipelines(tile, problem, target)
     if problem.k_contiguous and problem.operand_bits == PERSISTENT_BITS:
@@ -110,12 +158,19 @@ def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConf
 
 
 def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
-    """The configuration of the direct kernel, which is bound by memory as pointwise kernels are."""
-    vector = VECTOR_BITS // problem.operand_bits
+    """The configuration of the direct kernel.
+
+    Large results are bound by memory, as those of pointwise kernels are. For small ones a thread
+    has fewer elements, whose taps it loads one by one, so that more warps hide the latency.
+    """
+    gpu, vector = gpu_of(target), VECTOR_BITS // problem.operand_bits
     elements = problem.pixels * problem.out_channels * problem.groups
     loads, warps = loads_and_warps(elements, vector, target)
-    tile = vector * loads * gpu_of(target).warp_size * warps
-    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), MAX_COLUMNS, 1, warps, 1)
+    each = vector * loads
+    while each > 1 and elements < each * gpu.warp_size * gpu.num_sms * DIRECT_WARPS_PER_SM:
+        each //= 2
+    tile = each * gpu.warp_size * warps
+    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), min(tile, MAX_COLUMNS), 1, warps, 1)
 
 
 def clamp_block_n(config: ConvolutionConfig, out_channels: int) -> ConvolutionConfig:
@@ -185,7 +240,7 @@ def _stage_bytes(block_m: int, block_n: int, block_k: int, problem: ConvolutionP
     return (block_m + block_n) * block_k * problem.operand_bits // 8
 
 
-def _num_ctas(config: ConvolutionConfig, problem: ConvolutionProblem) -> int:
+def num_ctas(problem: ConvolutionProblem, config: ConvolutionConfig) -> int:
     """CTAs of one tile each."""
     tiles = -(-problem.pixels // config.block_m) * -(-problem.out_channels // config.block_n)
     return tiles * problem.groups

@@ -21,6 +21,7 @@ from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.residues import CLASS, Residues
 from mlirfuse.kernels.convolution.taps import Taps
 from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy, arguments, reading, text_with
 from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
@@ -38,34 +39,58 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     """
     tile = tile_of(analysis, config)
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
-    places = _write_placement(tile, wide=wide)
-    _write_accumulation(tile, places, dot_precision(ops.element_type(analysis.image), target))
+    places = write_placement(tile, wide=wide)
+    precision = dot_precision(ops.element_type(analysis.image), target)
+    write_accumulation(tile, places, precision, f"0, {k_blocks(analysis, config)}")
     tile.write_epilogue()
-    return tile.tiles.plan(
+    made = tile.tiles.plan(
         ENTRY,
         tile.tiles.body.writer.lines,
         analysis.results,
         tile.note,
         launch=Launch(
-            grid=(
-                Extent(
-                    known_product(class_sizes(analysis.pixels, position_strides(analysis))),
-                    config.block_m,
-                    (0,) if analysis.is_dynamic else (),
-                    -(-analysis.out_channels // config.block_n) * Residues.of(analysis).count,
-                ),
-                Extent(known_product(analysis.groups)),
-                Extent(1),
-            ),
+            grid=grid(analysis, config),
             first=(M, 0),
             num_warps=config.num_warps,
             num_stages=config.num_stages,
         ),
         problem=problem_of(analysis),
+        text=text_with(before=arguments(copies_of(analysis))),
+    )
+    return reading(copies_of(analysis), made)
+
+
+def copies_of(analysis: Analysis) -> list[AlignedCopy]:
+    """The copies that the kernel reads."""
+    return [] if analysis.filter_copy is None else [analysis.filter_copy]
+
+
+def grid(analysis: Analysis, config: ConvolutionConfig) -> tuple[Extent, Extent, Extent]:
+    """The CTAs: tiles of the result, along y groups of channels."""
+    return (
+        Extent(
+            known_product(class_sizes(analysis.pixels, position_strides(analysis))),
+            config.block_m,
+            (0,) if analysis.is_dynamic else (),
+            -(-analysis.out_channels // config.block_n) * Residues.of(analysis).count,
+        ),
+        Extent(known_product(analysis.groups)),
+        Extent(1),
     )
 
 
-def _write_placement(tile: Tile, *, wide: bool) -> dict[int, str]:
+def k_blocks(analysis: Analysis, config: ConvolutionConfig) -> int:
+    """The number of blocks of K."""
+    taps = Taps.of(analysis)
+    return -(-taps.k_span // _block_k(taps, config)) * taps.k_spans
+
+
+def _block_k(taps: Taps, config: ConvolutionConfig) -> int:
+    """Elements of a block of K."""
+    return min(config.block_k, max(MIN_BLOCK_K, power_of_two(taps.k_span)))
+
+
+def write_placement(tile: Tile, *, wide: bool) -> dict[int, str]:
     """Writes the indices of a CTA's tile, and returns those of positions in a residue class."""
     analysis, config, space, writer = tile.analysis, tile.config, tile.space, tile.tiles.body.writer
     if analysis.groups:
@@ -93,21 +118,23 @@ def _write_placement(tile: Tile, *, wide: bool) -> dict[int, str]:
     return {analysis.loops.m_loops[axis]: name for axis, name in places.items()}
 
 
-def _write_accumulation(tile: Tile, places: Mapping[int, str], precision: str) -> None:
-    """Writes the loop over K.
+def write_accumulation(
+    tile: Tile, places: Mapping[int, str], precision: str, blocks_of_k: str
+) -> None:
+    """Writes the loop over blocks of K.
 
     Args:
       tile: the tile of a CTA.
       places: loop that residue classes divide -> the name of its place in the class.
       precision: input precision of the products.
+      blocks_of_k: the first block and the end, as arguments of a range.
     """
     config, writer, groups = tile.config, tile.tiles.body.writer, tile.space.groups
     taps = Taps.of(tile.analysis)
-    block_k = min(config.block_k, max(MIN_BLOCK_K, power_of_two(taps.k_span)))
-    k_blocks = -(-taps.k_span // block_k) * taps.k_spans
+    block_k = _block_k(taps, config)
     in_image = taps.write_origins(writer, tile.space, tile.axes, places)
     parts = [
-        (tile.axes[loop], known_product(ops.shape(tile.analysis.filter)[dim + 1 :]))
+        (tile.axes[loop], known_product(tile.analysis.filter_shape[dim + 1 :]))
         for dim, loop in enumerate(tile.analysis.filter_loops)
         if loop is not None and loop in tile.axes
     ]
@@ -115,11 +142,11 @@ def _write_accumulation(tile: Tile, places: Mapping[int, str], precision: str) -
     writer.line(f"accumulator0 = tl.zeros([{config.block_m}, {config.block_n}], tl.float32)")
     # Unrolled, each block knows at compile time which elements of a row of taps it has.
     blocks = "range" if taps.row is None else "tl.static_range"
-    with writer.indented(f"for k_block in {blocks}(0, {k_blocks}):"):
+    with writer.indented(f"for k_block in {blocks}({blocks_of_k}):"):
         taps.write_k(writer, block_k)
         mask_k = f"(offs_k < {taps.k_span})" if taps.k_span % block_k else ""
         mask_a = [groups[M].mask, *in_image, f"{mask_k}[None, :]" if mask_k else ""]
-        mask_b = [groups[N].mask, f"{mask_k}[:, None]" if mask_k else ""]
+        mask_b = [groups[N].mask, f"{_mask_of_filter(tile, mask_k)}[:, None]" if mask_k else ""]
         mask_a += taps.tap_masks("[None, :]", "offs_m")
         mask_b += taps.tap_masks("[:, None]", "offs_n")
         offset = taps.image_offset("[None, :]")
@@ -131,6 +158,12 @@ def _write_accumulation(tile: Tile, places: Mapping[int, str], precision: str) -
         offset = taps.filter_offset("[:, None]")
         writer.line(f"b = tl.load({tile.filter} + (filter_offset + {offset}){_mask(mask_b)})")
         writer.line(f"accumulator0 = tl.dot(a, b, accumulator0{precision_argument(precision)})")
+
+
+def _mask_of_filter(tile: Tile, mask_k: str) -> str:
+    """The condition that an element of K is in the filter, or in the zeros behind a copied row."""
+    copy = tile.analysis.filter_copy
+    return mask_k if copy is None else f"(offs_k < {copy.pitch})"
 
 
 def _mask(conditions: Sequence[str]) -> str:

@@ -34,6 +34,8 @@ class ConvolutionProblem(Problem):
         filter's taps are in the order of its loops.
       operand_bits: bits of an element of image and filter.
       groups: groups of channels; the numbers of channels are those of one group.
+      narrow_filter: whether the filter has rows of input channels that are not aligned for
+        vectorized loads, unless it is copied.
     """
 
     pixels: int
@@ -44,6 +46,7 @@ class ConvolutionProblem(Problem):
     k_contiguous: bool = True
     operand_bits: int = 16
     groups: int = 1
+    narrow_filter: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "out_channels", "in_channels", "taps")
 

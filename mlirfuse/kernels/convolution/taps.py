@@ -16,8 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from iree.compiler import ir
-
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.convolution.analysis import Analysis
@@ -230,7 +228,8 @@ class Taps:
 
     def image_offset(self, suffix: str) -> str:
         """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""
-        return self._offset(self.analysis.loops.image_dims, self.analysis.image, suffix, self.row)
+        loops = self.analysis.loops
+        return self._offset(loops.image_dims, ops.shape(self.analysis.image), suffix, self.row)
 
     def filter_offset(self, suffix: str) -> str:
         """The same from the filter of an output channel."""
@@ -240,12 +239,12 @@ class Taps:
             for loop in self.analysis.filter_loops
             if loop is not None
         )
-        return self._offset(indices, self.analysis.filter, suffix, moves=False)
+        return self._offset(indices, self.analysis.filter_shape, suffix, moves=False)
 
     def _offset(
         self,
         dims: Sequence[Sequence[tuple[int, int]]],
-        tensor: ir.Value,
+        shape: Sequence[int | None],
         suffix: str,
         row: TapRow | None = None,
         *,
@@ -255,13 +254,12 @@ class Taps:
 
         Args:
           dims: loops of each dimension, with their factors.
-          tensor: the image or the filter.
+          shape: shape of the tensor.
           suffix: makes a tile of elements of K.
           row: taps that are addressed by their elements.
           moves: whether taps of a class move by their ordinals in it, as in the image.
         """
-        loops, shape = self.analysis.loops, ops.shape(tensor)
-        found = []
+        loops, found = self.analysis.loops, []
         for dim, indices in enumerate(dims):
             stride = known_product(shape[dim + 1 :])
             if row is not None and dim >= row.dim:

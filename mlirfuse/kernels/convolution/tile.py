@@ -133,7 +133,8 @@ def tile_in(
     tiles.axes[analysis.image] = tuple(
         axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image_dims
     )
-    image, weight = tiles.pointer(analysis.image), tiles.pointer(analysis.filter)
+    image, copy = tiles.pointer(analysis.image), analysis.filter_copy
+    weight = tiles.pointer(analysis.filter) if copy is None else copy.name
     return Tile(analysis, config, tiles, axes, image, weight)
 
 

@@ -24,6 +24,8 @@ def tile(
     mask_m,
     mask_n,
     k: tl.constexpr,
+    k_of_a: tl.constexpr,
+    k_of_b: tl.constexpr,
     block_m: tl.constexpr,
     block_n: tl.constexpr,
     block_k: tl.constexpr,
@@ -40,6 +42,8 @@ def tile(
       mask_m: the rows inside A, shape [block_m, 1]; None where all are.
       mask_n: the columns inside B, shape [1, block_n]; None where all are.
       k: contracted elements.
+      k_of_a: elements of A along K, zeros behind the contracted ones among them.
+      k_of_b: the same of B.
       block_m: size of the tile along M.
       block_n: size of the tile along N.
       block_k: elements of K at a time.
@@ -57,9 +61,10 @@ def tile(
         a_block += block_k * a_stride
         b_block += block_k * b_stride
     if k % block_k:
-        mask_k = offs_k < k % block_k
-        a_values = library.load(a_block, _and(mask_m, mask_k[None, :]))
-        b_values = library.load(b_block, _and(mask_n, mask_k[:, None]))
+        mask_a = offs_k < k_of_a - k // block_k * block_k
+        mask_b = offs_k < k_of_b - k // block_k * block_k
+        a_values = library.load(a_block, _and(mask_m, mask_a[None, :]))
+        b_values = library.load(b_block, _and(mask_n, mask_b[:, None]))
         accumulator = tl.dot(a_values, b_values, accumulator, input_precision, out_dtype=dtype)
     return accumulator
 
@@ -73,6 +78,8 @@ def part_of_k(
     mask_m,
     mask_n,
     k: tl.constexpr,
+    k_of_a: tl.constexpr,
+    k_of_b: tl.constexpr,
     first,
     size: tl.constexpr,
     block_m: tl.constexpr,
@@ -95,9 +102,8 @@ def part_of_k(
     last = tl.minimum(first + size, k)
     for at in range(first, last, block_k):
         if k % block_k:
-            mask_k = offs_k < k - at
-            a_values = library.load(a_block, _and(mask_m, mask_k[None, :]))
-            b_values = library.load(b_block, _and(mask_n, mask_k[:, None]))
+            a_values = library.load(a_block, _and(mask_m, (offs_k < k_of_a - at)[None, :]))
+            b_values = library.load(b_block, _and(mask_n, (offs_k < k_of_b - at)[:, None]))
         else:
             a_values = library.load(a_block, mask_m)
             b_values = library.load(b_block, mask_n)
@@ -116,6 +122,8 @@ def split_k(
     mask_m,
     mask_n,
     k: tl.constexpr,
+    k_of_a: tl.constexpr,
+    k_of_b: tl.constexpr,
     block_m: tl.constexpr,
     block_n: tl.constexpr,
     block_k: tl.constexpr,
@@ -142,11 +150,40 @@ def split_k(
         a_block += block_k * a_stride
         b_block += block_k * b_stride
     if k % block_k:
-        mask_k = offs_k < k % block_k
-        a_values = library.load(a_block, _and(mask_a, mask_k[:, None, :]))
-        b_values = library.load(b_block, _and(mask_b, mask_k[:, :, None]))
+        last_of_a = offs_k < k_of_a - k // block_k * block_k
+        last_of_b = offs_k < k_of_b - k // block_k * block_k
+        a_values = library.load(a_block, _and(mask_a, last_of_a[:, None, :]))
+        b_values = library.load(b_block, _and(mask_b, last_of_b[:, :, None]))
         accumulator = tl.dot(a_values, b_values, accumulator, input_precision)
     return tl.sum(accumulator, 0)
+
+
+@triton.jit
+def copy_rows(
+    x,
+    y,
+    elements: tl.constexpr,
+    columns: tl.constexpr,
+    pitch: tl.constexpr,
+    pid,
+    block: tl.constexpr,
+):
+    """Copies a block of a tensor to one with longer rows, which end with zeros.
+
+    Args:
+      x: pointer to the tensor.
+      y: pointer to the copy.
+      elements: elements of the copy.
+      columns: elements of a row of the tensor.
+      pitch: elements of a row of the copy.
+      pid: index of the block.
+      block: elements of the copy in a block.
+    """
+    at = pid * block + tl.arange(0, block)
+    column = at % pitch
+    inside = at < elements
+    values = tl.load(x + at // pitch * columns + column, mask=inside & (column < columns), other=0)
+    tl.store(y + at, values, mask=inside)
 
 
 @triton.jit

@@ -24,9 +24,8 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
     (accumulator,) = part
-    a, b, a_stride, b_stride = tile.operands(kernel, accumulator)
     config, kind = kernel.config, TYPES[kernel.analysis.accumulator_type]
     kernel.tiles.body.writer.line(
-        f"accumulator0 = matmul.gemv({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(N)}, "
+        f"accumulator0 = matmul.gemv({tile.operands(kernel, accumulator)}, {kernel.mask(N)}, "
         f"{kernel.analysis.k}, {config.block_n}, {config.block_k}, {config.num_stages}, {kind})"
     )

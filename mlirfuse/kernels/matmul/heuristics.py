@@ -1,51 +1,53 @@
 """Configurations of matmuls, computed from the problem and the device.
 
-The default of large M minimizes a model of time: waves of CTAs over the SMs, times the work of a
-tile and the bytes it loads. A small M is bound by the loads of B instead: its tiles keep enough
-bytes in flight on every SM. Stages of software pipelines follow from shared memory.
+The default of large M minimizes a model of time, `cost_model`. A small M is bound by the loads of B
+instead: its tiles keep enough bytes in flight on every SM. Stages of software pipelines follow from
+shared memory.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.cost_model import (
+    num_ctas,
+    row_of_a,
+    row_of_b,
+    time,
+    vector_bytes,
+)
 from mlirfuse.kernels.matmul.problem import (
     LINE_BYTES,
     MAX_STREAMED_M,
     MIN_DOT_M,
     MIN_STREAMED_M,
+    VECTOR_BYTES,
     MatmulConfig,
     MatmulProblem,
 )
 from mlirfuse.targets.base import Target
 
+C = TypeVar("C", bound=MatmulConfig)
+
 MAX_ACCUMULATORS_PER_THREAD = 128
 """Accumulators of a thread at most, of its 255 registers."""
 
-LOAD_COST = {8: 64, 16: 64, 32: 48, 64: 16}
-"""Width of the operands in bits -> cost of loading an element of a block, in multiply-adds of the
-device. One of f32 is three products of TF32, at half the rate of f16, and splits its elements."""
-
-MIN_SPLIT_K = 512
-"""Elements of K that are worth a CTA of their own, at least."""
+MIN_SPLIT_BYTES = 512
+"""Bytes of a row of an operand along K that are worth a CTA of their own, at least: four blocks,
+which fill a pipeline."""
 
 MIN_LONG_SPLIT_K = 4096
 """The same where small tiles fill the device without a split, which then allows larger ones."""
 
+MIN_SAVED = 0.2
+"""Share of the modelled time that one more kernel has to save: the model's error, an estimate."""
+
 MAX_K_SPLITS = 64
 """Parts of K at most."""
-
-MERGE_COST = 9 * 1000 * 1000
-"""Multiply-adds of f16 of a multiprocessor in the time of one more kernel, about 5 us."""
-
-F32_COST = 6
-"""Multiply-adds of f16 in the time of one of f32: three products of TF32, at half the rate."""
-
-PART_COST = 600
-"""The same in the time of writing and reading an element of a part: 8 bytes at 13 bytes a clock."""
 
 MAX_STAGES = 8
 """Stages of a software pipeline, beyond which latency is hidden."""
@@ -60,11 +62,6 @@ _BLOCK_BYTES = 128
 def fills_device(num_ctas: int, target: Target) -> bool:
     """Whether CTAs occupy at least three quarters of the SMs."""
     return 4 * num_ctas >= 3 * gpu_of(target).num_sms
-
-
-def num_ctas(problem: MatmulProblem, config: MatmulConfig) -> int:
-    """CTAs of one tile each."""
-    return -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
 
 
 def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bool:
@@ -94,7 +91,7 @@ def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """
     if problem.streamed_bits and problem.m <= MAX_STREAMED_M and target.name == "cuda":
         return streaming_config(problem, 2 if problem.m <= MIN_DOT_M else 1, num_warps=8)
-    return dot_config(problem, target)
+    return dot_config(problem, target, copies=True)
 
 
 def streaming_config(
@@ -120,15 +117,43 @@ def streaming_config(
     )
 
 
-def dot_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """The computed configuration of one tile per CTA, which any region can have."""
+def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) -> MatmulConfig:
+    """The computed configuration of one tile per CTA, which any region can have without copies.
+
+    Args:
+      problem: the problem.
+      target: the target.
+      copies: whether operands may be copied to aligned rows.
+    """
     if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
         return _gemv_config(problem, target)
-    if problem.m <= MIN_DOT_M:
-        return _small_m_config(problem, target)
-    tiles = _tile_configs(problem, target)
-    found = (split for config in tiles for split in _k_split_configs(config, problem, target))
-    return min(found, key=lambda c: _cost(c, problem, target))
+    tiles = (
+        [*_tile_configs(problem, target)]
+        if problem.m > MIN_DOT_M
+        else _small_m_configs(problem, target)
+    )
+    splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
+    copying = [c for one in (*tiles, *splits) if copies for c in copy_configs(one, problem)]
+    found = min(tiles, key=lambda c: time(c, problem, target))
+    found = cheaper(found, splits, problem, target)
+    return cheaper(found, copying, problem, target)
+
+
+def cheaper(config: C, others: Iterable[C], problem: MatmulProblem, target: Target) -> C:
+    """A configuration, or the best of others with one more kernel if that saves `MIN_SAVED`."""
+    best = min(others, key=lambda c: time(c, problem, target), default=config)
+    saves = time(best, problem, target) <= time(config, problem, target) * (1 - MIN_SAVED)
+    return best if saves else config
+
+
+def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:
+    """The configuration of a small M; where its CTAs are few, the tile whose CTAs split K, too."""
+    config = _small_m_config(problem, target)
+    if problem.m == 1 or fills_device(num_ctas(problem, config), target):
+        return [config]
+    block_k = 2 * _BLOCK_BYTES * 8 // problem.operand_bits
+    num_stages = min(4, max(2, _stages(MIN_DOT_M, 64, block_k, problem, target)))
+    return [config, MatmulConfig(MIN_DOT_M, 64, block_k, 4, num_stages)]
 
 
 def block_n_each(block_n: int, accumulators: int) -> int:
@@ -179,7 +204,9 @@ def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
 def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
     """One configuration per tile whose accumulators and stages fit."""
     accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
-    for block_m in (64, 128):
+    # Of f32, M up to 32 fits instructions of fewer rows, which take both operands from registers.
+    fewest = (32,) if problem.operand_bits == 32 and problem.m <= 32 else ()
+    for block_m in (*fewest, 64, 128):
         for block_n in (32, 64, 128, 256):
             block_n = block_n_each(block_n, accumulators)
             elements = block_m * block_n * accumulators
@@ -214,40 +241,38 @@ def _stages(
     return (gpu_of(target).shared_memory_per_cta * 2 // 3 - split) // stage
 
 
-def split_size(k: int, config: MatmulConfig) -> int:
-    """Elements of K of each part of a split-K, whole blocks."""
-    return -(-k // (config.k_splits * config.block_k)) * config.block_k
+def k_split_configs(config: C, problem: MatmulProblem, target: Target) -> Iterator[C]:
+    """The configurations with parts of K that are long enough for a CTA each.
 
-
-def _k_split_configs(
-    config: MatmulConfig, problem: MatmulProblem, target: Target
-) -> Iterator[MatmulConfig]:
-    """A configuration, and those with parts of K that are long enough for a CTA each."""
-    yield config
-    plain = not problem.prologue and problem.accumulators == 1 and problem.operand_bits in (16, 32)
-    few = num_ctas(problem, config) <= gpu_of(target).num_sms
-    filled = fills_device(num_ctas(problem, MatmulConfig(64, 32, 64, 4, 1)), target)
-    shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_K
-    splits = 2
-    while plain and few and splits <= MAX_K_SPLITS and problem.k >= splits * shortest:
-        yield dataclasses.replace(config, k_splits=splits)
-        splits *= 2
-
-
-def _cost(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
-    """Time of a matmul in a simple model, in multiply-adds of a multiprocessor.
-
-    Waves times multiply-adds and loads of a tile; parts of K are written and read once more, by one
-    more kernel.
+    Powers of two, the numbers that fill all SMs once and twice, and the largest one.
     """
-    num_sms = gpu_of(target).num_sms
-    block_m, block_n = config.block_m, config.block_n * problem.accumulators
-    waves = -(-num_ctas(problem, config) * config.k_splits // num_sms)
-    merge = 0
-    if config.k_splits > 1:
-        elements = problem.m * problem.n * problem.batch * config.k_splits
-        merge = MERGE_COST + PART_COST * elements // num_sms
-        merge //= F32_COST if problem.operand_bits == 32 else 1
-    each = split_size(problem.k, config)
-    load_cost = LOAD_COST[problem.operand_bits]
-    return waves * each * (block_m * block_n + load_cost * (block_m + block_n)) + merge
+    num_sms, ctas = gpu_of(target).num_sms, num_ctas(problem, config)
+    if not _is_plain(problem) or ctas > num_sms or config.split_k > 1:
+        return
+    filled = fills_device(num_ctas(problem, MatmulConfig(64, 32, 64, 4, 1)), target)
+    shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_BYTES * 8 // problem.operand_bits
+    most = min(MAX_K_SPLITS, problem.k // shortest)
+    powers = (1 << exponent for exponent in range(1, most.bit_length()))
+    for splits in sorted({*powers, num_sms // ctas, 2 * num_sms // ctas, most}):
+        if 1 < splits <= most:
+            yield dataclasses.replace(config, k_splits=splits)
+
+
+def copy_configs(config: C, problem: MatmulProblem) -> Iterator[C]:
+    """The configurations that copy operands whose rows are not aligned."""
+    if not _is_plain(problem):
+        return
+    rows = {"a": row_of_a(problem), "b": row_of_b(problem)}
+    unaligned = [
+        operand
+        for operand, row in rows.items()
+        if vector_bytes(row, problem.operand_bits) < VECTOR_BYTES
+    ]
+    for copied in {*unaligned, "".join(unaligned)} - {""}:
+        yield dataclasses.replace(config, aligned_copies=copied)
+
+
+def _is_plain(problem: MatmulProblem) -> bool:
+    """Whether the operands are floating-point numbers in memory, of one result."""
+    floats = problem.operand_bits in (16, 32)
+    return floats and not problem.prologue and problem.accumulators == 1

@@ -9,19 +9,18 @@ With a long K and few tiles of the result most of the device would be idle.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
-from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Launch
-from mlirfuse.kernels.matmul import tile
+from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.matmul import aligned_copies, tile
+from mlirfuse.kernels.matmul.aligned_copies import ENTRY, text_with
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
-from mlirfuse.kernels.matmul.heuristics import split_size
+from mlirfuse.kernels.matmul.cost_model import split_size
 from mlirfuse.kernels.matmul.problem import MatmulConfig
-from mlirfuse.kernels.matmul.tile_program import ENTRY, IMPORTS, placement_of, plan_tiles
+from mlirfuse.kernels.matmul.tile_program import placement_of, plan_tiles
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
@@ -29,8 +28,11 @@ from mlirfuse.targets.base import Target
 MERGE_BLOCK_M, MERGE_BLOCK_N, MERGE_WARPS = 16, 64, 4
 """A tile of the kernel that adds the parts, which is bound by memory."""
 
-_PARTS = ("*fp32",)
-"""The scratch tensor of the parts."""
+PART = "*fp32"
+"""Type of the scratch tensor of the parts."""
+
+PARTS_IN_FLIGHT = 8
+"""Parts that a thread of the second kernel loads before it adds them."""
 
 
 def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> bool:
@@ -68,15 +70,16 @@ def _mask(kernel: KernelTiles) -> str:
 def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """The kernel whose CTAs have a part of K each."""
     precision = dot_precision(analysis.operand_type, target)
-    kernel = kernel_tiles(analysis, config, precision=precision)
+    copies = aligned_copies.copies_of(analysis, config)
+    kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     writer, size = kernel.tiles.body.writer, split_size(analysis.k, config)
     writer.write(placement_of(kernel))
     writer.line("split = tl.program_id(2)")
-    a, b, a_stride, b_stride = tile.operands(kernel, analysis.first)
     writer.line(
-        f"accumulator = matmul.part_of_k({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
-        f"{kernel.mask(N)}, {analysis.k}, split * {size}, {size}, {config.block_m}, "
-        f"{config.block_n}, {config.block_k}, {TYPES['f32']}{precision_argument(precision)})"
+        f"accumulator = matmul.part_of_k({tile.operands(kernel, analysis.first)}, "
+        f"{tile.masks(kernel, analysis.first)}, {tile.bounds(kernel, analysis.first)}, "
+        f"split * {size}, {size}, {config.block_m}, {config.block_n}, {config.block_k}, "
+        f"{TYPES['f32']}{precision_argument(precision)})"
     )
     writer.line(f"tl.store(y0 + {_row(analysis, 'split')}, accumulator, mask={_mask(kernel)})")
     splits = -(-analysis.k // size)
@@ -94,15 +97,14 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
             num_stages=config.num_stages,
         ),
         problem=None,
-        text=functools.partial(_with_scratch, name="y0", last=True),
+        text=text_with(before=aligned_copies.arguments([*copies.values()]), after=[("y0", PART)]),
     )
-    arguments = (*made.program.arguments, *(("y0", kind) for kind in _PARTS))
     rows = Extent(known_product((*analysis.batch, analysis.m)))
-    return dataclasses.replace(
-        made,
-        program=dataclasses.replace(made.program, arguments=arguments),
-        scratch=((Extent(splits), rows, Extent(analysis.n)),),
+    program = dataclasses.replace(made.program, arguments=(*made.program.arguments, ("y0", PART)))
+    made = dataclasses.replace(
+        made, program=program, scratch=((Extent(splits), rows, Extent(analysis.n)),)
     )
+    return aligned_copies.reading([*copies.values()], made)
 
 
 def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Plan:
@@ -111,29 +113,35 @@ def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Pla
     splits = -(-analysis.k // split_size(analysis.k, config))
 
     def accumulate(kernel: KernelTiles, part: Part) -> None:
-        writer, shape = kernel.tiles.body.writer, [MERGE_BLOCK_M, MERGE_BLOCK_N]
-        writer.line(f"accumulator0 = tl.zeros({shape}, tl.float32)")
-        with writer.indented(f"for split in range({splits}):"):
-            offsets = _row(analysis, "split")
-            writer.line(f"accumulator0 += library.load(s0 + {offsets}, {_mask(kernel)})")
+        offsets = _row(analysis, "split")
+        write_sum_of_parts(kernel.tiles.body.writer, splits, offsets, _mask(kernel))
 
-    text = functools.partial(_with_scratch, name="s0", last=False)
+    text = text_with(before=[("s0", PART)])
     made = plan_tiles(kernel_tiles(analysis, merging), accumulate, text=text)
-    arguments = (*(("s0", kind) for kind in _PARTS), *made.program.arguments)
+    arguments = (("s0", PART), *made.program.arguments)
     program = dataclasses.replace(made.program, arguments=arguments)
     return dataclasses.replace(made, program=program, before=partial)
 
 
-def _with_scratch(
-    entry: str,
-    arguments: Sequence[tuple[str, str]],
-    lines: Sequence[str],
-    note: str,
-    *,
-    name: str,
-    last: bool,
-) -> str:
-    """The module of a kernel with the scratch tensor as its first or last argument."""
-    scratch = [(name, kind) for kind in _PARTS]
-    all_arguments = [*arguments, *scratch] if last else [*scratch, *arguments]
-    return text_of(entry, all_arguments, lines, note, imported=IMPORTS)
+def write_sum_of_parts(writer: Writer, splits: int, offsets: str, mask: str) -> None:
+    """Writes the sum of the parts of a tile, `accumulator0`.
+
+    Args:
+      writer: gets the lines.
+      splits: the number of parts.
+      offsets: offsets of the tile in the part `split`.
+      mask: its elements inside the result; `None` where all are.
+    """
+    writer.line(f"accumulator0 = tl.zeros([{MERGE_BLOCK_M}, {MERGE_BLOCK_N}], tl.float32)")
+    whole = splits // PARTS_IN_FLIGHT * PARTS_IN_FLIGHT
+    addition = f"accumulator0 += library.load(s0 + {offsets}, {mask})"
+    if whole:
+        with (
+            writer.indented(f"for first in range(0, {whole}, {PARTS_IN_FLIGHT}):"),
+            writer.indented(f"for next in tl.static_range({PARTS_IN_FLIGHT}):"),
+        ):
+            writer.line("split = first + next")
+            writer.line(addition)
+    if whole < splits:
+        with writer.indented(f"for split in tl.static_range({whole}, {splits}):"):
+            writer.line(addition)

@@ -17,10 +17,10 @@ from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.aligned_copies import ENTRY
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.epilogue import write_parts
 from mlirfuse.kernels.matmul.problem import MatmulConfig
-from mlirfuse.kernels.matmul.tile_program import ENTRY
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.problem import Problem

@@ -22,6 +22,9 @@ MAX_STREAMED_M = 128
 LINE_BYTES = 64
 """Bytes of streamed weights along K that adjacent threads load at once."""
 
+VECTOR_BYTES = 16
+"""Bytes of the widest load of a thread."""
+
 MAX_BUCKETED_M = 1024
 """The M up to which a configuration is chosen by the next power of two."""
 
@@ -104,6 +107,8 @@ class MatmulConfig(Record):
       weight_streaming: whether weights of 4 or 8 bits are loaded from global memory to registers,
         without shared memory.
       k_splits: parts of K that different CTAs accumulate (split-K); a second kernel adds them.
+      aligned_copies: operands that a kernel before copies, with rows that start at multiples of
+        `VECTOR_BYTES`: `a`, `b`, `ab` or none.
     """
 
     block_m: int
@@ -117,3 +122,4 @@ class MatmulConfig(Record):
     ping_pong: bool = False
     weight_streaming: bool = False
     k_splits: int = 1
+    aligned_copies: str = ""

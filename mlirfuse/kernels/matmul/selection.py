@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.configs.lookup import Entry
-from mlirfuse.kernels.matmul import heuristics, persistent_sm90, weight_only
+from mlirfuse.kernels.matmul import aligned_copies, heuristics, persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
+from mlirfuse.kernels.matmul.cost_model import num_ctas
 from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -32,19 +34,24 @@ def select_config(
     def can_run(config: MatmulConfig) -> bool:
         if config.weight_streaming:
             return weight_only.can_run(analysis, config, target)
+        if config.aligned_copies and not aligned_copies.can_copy(analysis):
+            return False
         return not config.consumer_warpgroups or persistent_sm90.can_run(analysis, config, target)
 
     problem = problem_of(analysis)
-    chosen = config or choose_config(problem, target, can_run)
+    m = analysis.m if analysis.m and problem.m > MIN_DOT_M else problem.m
+    exact = problem if problem.streamed_bits else dataclasses.replace(problem, m=m)
+    chosen = config or choose_config(problem, target, can_run, exact)
     if chosen.weight_streaming and not can_run(chosen):
-        chosen = choose_config(problem, target, can_run)
-    return chosen if can_run(chosen) else heuristics.dot_config(problem, target)
+        chosen = choose_config(problem, target, can_run, exact)
+    return chosen if can_run(chosen) else heuristics.dot_config(exact, target)
 
 
 def choose_config(
     problem: MatmulProblem,
     target: Target,
     can_run: Callable[[MatmulConfig], bool] = lambda config: True,
+    exact: MatmulProblem | None = None,
 ) -> MatmulConfig:
     """The configuration for a problem.
 
@@ -54,7 +61,9 @@ def choose_config(
     Args:
       problem: the problem.
       target: the target.
-      can_run: whether a kernel of the region can have a measured configuration.
+      can_run: whether a kernel of the region can have a configuration.
+      exact: the problem that a configuration is computed from, with the M of the region; the
+        problem itself when left out.
     """
 
     def fits(entry: _Entry) -> bool:
@@ -67,6 +76,9 @@ def choose_config(
             and can_run(config)
         )
 
+    computed = heuristics.default_config(exact or problem, target)
+    if computed.aligned_copies and can_run(computed):
+        return computed  # Measured problems have aligned rows.
     measured = lookup.nearest(
         target,
         problem,
@@ -77,8 +89,7 @@ def choose_config(
         measured = lookup.nearest(target, problem, MatmulConfig, fits)
     if measured is not None:
         return measured.config
-    default = heuristics.default_config(problem, target)
-    return default if can_run(default) else heuristics.dot_config(problem, target)
+    return computed if can_run(computed) else heuristics.dot_config(exact or problem, target)
 
 
 def _serves_m(block_m: int, m: int) -> bool:
@@ -103,5 +114,5 @@ def _keeps_busy(entry: _Entry, problem: MatmulProblem, target: Target) -> bool:
     config = entry.config
     if problem.m <= MIN_DOT_M or config.weight_streaming:
         return True
-    occupied = min(gpu_of(target).num_sms, heuristics.num_ctas(entry.problem, config))
-    return 2 * heuristics.num_ctas(problem, config) > occupied
+    occupied = min(gpu_of(target).num_sms, num_ctas(entry.problem, config))
+    return 2 * num_ctas(problem, config) > occupied

@@ -7,11 +7,11 @@ serially.
 from __future__ import annotations
 
 from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
-from mlirfuse.kernels.matmul import tile
+from mlirfuse.kernels.matmul import aligned_copies, tile
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
-from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, kernel_tiles
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
@@ -24,15 +24,19 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel."""
     precision = dot_precision(analysis.operand_type, target)
-    return plan_tiles(kernel_tiles(analysis, config, precision=precision), _accumulate)
+    copies = aligned_copies.copies_of(analysis, config)
+    kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
+    read = [*copies.values()]
+    text = aligned_copies.text_with(before=aligned_copies.arguments(read))
+    return aligned_copies.reading(read, plan_tiles(kernel, _accumulate, text=text))
 
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
     (accumulator,) = part
-    a, b, a_stride, b_stride = tile.operands(kernel, accumulator)
     config = kernel.config
     kernel.tiles.body.writer.line(
-        f"accumulator0 = matmul.split_k({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
-        f"{kernel.mask(N)}, {kernel.analysis.k}, {config.block_m}, {config.block_n}, "
-        f"{config.block_k}, {config.split_k}{precision_argument(kernel.precision)})"
+        f"accumulator0 = matmul.split_k({tile.operands(kernel, accumulator)}, "
+        f"{tile.masks(kernel, accumulator)}, {tile.bounds(kernel, accumulator)}, "
+        f"{config.block_m}, {config.block_n}, {config.block_k}, "
+        f"{config.split_k}{precision_argument(kernel.precision)})"
     )

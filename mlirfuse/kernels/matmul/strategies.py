@@ -7,6 +7,8 @@ split_k            small M, warps split K
 parallel_split_k   long K and few tiles, CTAs split K
 tile               one tile per CTA, the general kernel
 fused_loop         prologue in the loop over K, or several accumulators
+
+Those of operands in memory but for gemv may read copies of them with aligned rows (aligned_copies).
 """
 
 from __future__ import annotations

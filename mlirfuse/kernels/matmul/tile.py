@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
+from mlirfuse.kernels.matmul import aligned_copies
 from mlirfuse.kernels.matmul.analysis import Accumulator, MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
@@ -20,31 +21,62 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
-    """Plans the kernel."""
+    """Plans the kernel, with the one that copies operands where the configuration has copies."""
     precision = dot_precision(analysis.operand_type, target)
-    return plan_tiles(kernel_tiles(analysis, config, precision=precision), _accumulate)
+    copies = aligned_copies.copies_of(analysis, config)
+    kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
+    read = [*copies.values()]
+    text = aligned_copies.text_with(before=aligned_copies.arguments(read))
+    return aligned_copies.reading(read, plan_tiles(kernel, _accumulate, text=text))
 
 
 def _accumulate(kernel: KernelTiles, part: Part) -> None:
     (accumulator,) = part
-    a, b, a_stride, b_stride = operands(kernel, accumulator)
     config, kind = kernel.config, TYPES[kernel.analysis.accumulator_type]
     kernel.tiles.body.writer.line(
-        f"accumulator0 = matmul.tile({a}, {b}, {a_stride}, {b_stride}, {kernel.mask(M)}, "
-        f"{kernel.mask(N)}, {kernel.analysis.k}, {config.block_m}, {config.block_n}, "
-        f"{config.block_k}, {kind}{precision_argument(kernel.precision)})"
+        f"accumulator0 = matmul.tile({operands(kernel, accumulator)}, "
+        f"{masks(kernel, accumulator)}, {bounds(kernel, accumulator)}, {config.block_m}, "
+        f"{config.block_n}, {config.block_k}, {kind}{precision_argument(kernel.precision)})"
     )
 
 
-def operands(kernel: KernelTiles, accumulator: Accumulator) -> tuple[str, str, str, str]:
-    """Expressions of pointers to the first elements along K of A and B, and of their K strides."""
+def masks(kernel: KernelTiles, accumulator: Accumulator) -> str:
+    """The masks of the rows of A and of the columns of B, as arguments.
+
+    Where these are the innermost dimension of a copy, the zeros behind them are loaded, too: a mask
+    that ends between two vectors would make all loads narrow.
+    """
+    found = []
+    for index, group in ((accumulator.a, M), (accumulator.b, N)):
+        copy, mask = kernel.copies.get(index), kernel.mask(group)
+        if copy is not None and kernel.analysis.maps[index][-1] != kernel.analysis.loops.inner_k:
+            flat = kernel.tiles.space.groups[group].flat
+            mask = f"{flat} < {copy.pitch}" if mask != "None" else mask
+        found.append(mask)
+    return ", ".join(found)
+
+
+def bounds(kernel: KernelTiles, accumulator: Accumulator) -> str:
+    """The contracted elements, and those that A and B have along K, as arguments."""
+    analysis, copies = kernel.analysis, kernel.copies
+    known = [aligned_copies.bound_of_k(analysis, copies, n) for n in (accumulator.a, accumulator.b)]
+    return ", ".join(map(str, (analysis.k, *known)))
+
+
+def operands(kernel: KernelTiles, accumulator: Accumulator) -> str:
+    """Pointers to the first elements along K of A and B, and their K strides, as arguments."""
     analysis, tiles, k_loop = kernel.analysis, kernel.tiles, kernel.analysis.loops.inner_k
     pointers, strides = [], []
     for index in (accumulator.a, accumulator.b):
         value, index_map = analysis.operand(index), analysis.maps[index]
         axes = tuple(None if n is None or n == k_loop else kernel.axes[n] for n in index_map)
         # A vector is the first row of a tile.
-        vector = index == accumulator.a and analysis.loops.m is None
-        pointers.append(tiles.element_pointers(value, axes) + (" + offs_m * 0" if vector else ""))
-        strides.append(tiles.stride(value, index_map.index(k_loop)))
-    return pointers[0], pointers[1], strides[0], strides[1]
+        vector = " + offs_m * 0" if index == accumulator.a and analysis.loops.m is None else ""
+        copy = kernel.copies.get(index)
+        if copy is None:
+            pointers.append(tiles.element_pointers(value, axes) + vector)
+            strides.append(tiles.stride(value, index_map.index(k_loop)))
+        else:
+            pointers.append(copy.pointers(tiles.space, axes) + vector)
+            strides.append(copy.stride(index_map.index(k_loop)))
+    return ", ".join([*pointers, *strides])

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.iteration_space import known_product
-from mlirfuse.kernels.codegen.module_text import TextOf, text_of
+from mlirfuse.kernels.codegen.module_text import TextOf
 from mlirfuse.kernels.codegen.tile_writer import Launch
-from mlirfuse.kernels.matmul import epilogue
+from mlirfuse.kernels.matmul import aligned_copies, epilogue
+from mlirfuse.kernels.matmul.aligned_copies import ENTRY
 from mlirfuse.kernels.matmul.analysis import Part, problem_of
 from mlirfuse.kernels.matmul.epilogue import Accumulate
 from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.matmul.problem import MIN_DOT_M
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N
 from mlirfuse.kernels.plan import Extent, Plan
-
-ENTRY = "matmul_kernel"
-"""Name of all kernels of this family."""
 
 
 def plan_tiles(
@@ -71,7 +68,7 @@ def plan_tiles(
             num_stages=config.num_stages,
         ),
         problem=problem_of(analysis),
-        text=text or functools.partial(text_of, imported=IMPORTS),
+        text=text or aligned_copies.text_with(),
     )
 
 
@@ -90,13 +87,3 @@ def _keep_first_row(kernel: KernelTiles, part: Part) -> None:
         name = f"accumulator{index}"
         first = f"tl.where(offs_m == 0, {name}, 0)"
         kernel.tiles.body.writer.line(f"{name} = tl.sum({first}, 0, keep_dims=True)")
-
-
-IMPORTS = """\
-import triton
-import triton.language as tl
-
-from mlirfuse.kernels.device import library, matmul
-
-
-"""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
 from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.structured.ir import ops
@@ -29,6 +30,7 @@ class KernelTiles:
       axes: axis of each loop of the contraction.
       wide: whether offsets need 64 bits.
       precision: input precision of `tl.dot`; empty where it has no choice.
+      copies: index of an operand -> its copy, which the kernel reads in its place.
     """
 
     analysis: MatmulAnalysis
@@ -37,6 +39,7 @@ class KernelTiles:
     axes: tuple[Axis, ...]
     wide: bool
     precision: str = ""
+    copies: Mapping[int, AlignedCopy] = dataclasses.field(default_factory=dict)
 
     def mask(self, group: int) -> str:
         """The mask of a group of axes; `None` where no tile is partial."""
@@ -44,7 +47,12 @@ class KernelTiles:
 
 
 def kernel_tiles(
-    analysis: MatmulAnalysis, config: MatmulConfig, *, layout: str = "", precision: str = ""
+    analysis: MatmulAnalysis,
+    config: MatmulConfig,
+    *,
+    layout: str = "",
+    precision: str = "",
+    copies: Mapping[int, AlignedCopy] | None = None,
 ) -> KernelTiles:
     """Starts a kernel.
 
@@ -53,6 +61,7 @@ def kernel_tiles(
       config: its configuration.
       layout: name of the layout of its tiles, in Gluon.
       precision: input precision of `tl.dot`; empty where it has no choice.
+      copies: index of an operand -> its copy, which the kernel reads in its place.
 
     Raises:
       Conflict: the ops do not share an iteration space.
@@ -75,7 +84,7 @@ def kernel_tiles(
     tiles = Tiles(space, loops, WIDE, short=short, layout=layout)
     largest = max(ops.num_elements(v) for v in analysis.contraction.operands)
     wide = analysis.m is None or largest >= MAX_INDEX
-    return KernelTiles(analysis, config, tiles, tuple(axes), wide, precision)
+    return KernelTiles(analysis, config, tiles, tuple(axes), wide, precision, copies or {})
 
 
 def _space(analysis: MatmulAnalysis, config: MatmulConfig) -> Space:

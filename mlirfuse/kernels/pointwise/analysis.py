@@ -22,6 +22,9 @@ from mlirfuse.structured.ir import ops, slices
 SHARED = "the axes of the largest result"
 """The axes that the ops of a region have in common."""
 
+_OF_INDICES = ("arith.", "linalg.index", "linalg.yield")
+"""The scalar ops of a tensor that is computed from indices."""
+
 _TRAITS = ("gathered", "swapped", "permuted", "sliced", "error function", "functions")
 """Traits by which IREE's code for a region is slow or fast, the strongest first."""
 
@@ -45,12 +48,35 @@ def analyze(region: ir.Operation) -> PointwiseAnalysis | NoMatch | None:
     """Reads a region; None for another kind of region, or the reason why there is no kernel."""
     results = returned(region)
     group = [*computing(region), *_final_slices(results)]
+    group = [*_of_indices(group), *group]
     others = [op for op in group if not ops.is_elementwise(op)]
     if not group or any(not op.name.startswith("tensor.") for op in others):
         return None
     if all(op.name == "tensor.insert_slice" for op in group):
         return None  # of the family `data_movement`
     return analyze_ops(group, results)
+
+
+def computes_from_indices(op: ir.Operation) -> bool:
+    """Whether an op in no region computes a static tensor, like `arange`, from indices alone.
+
+    A kernel that reads it computes its elements again, in place of a load.
+    """
+    if not ops.is_elementwise(op) or ops.num_inputs(op) or ops.reads_inits(op):
+        return False
+    if len(op.results) != 1 or None in ops.shape(op.results[0]) or ops.in_region(op):
+        return False
+    given = [value for value in ops.external_operands(op) if ops.ranked(value) is None]
+    return all(name.startswith(_OF_INDICES) for name in ops.scalar_names(op)) and all(
+        ops.constant(value) is not None for value in given
+    )
+
+
+def _of_indices(group: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """The ops before a region that compute what it reads from indices alone, each once."""
+    read = (owner for op in group for _, owner in ops.operand_producers(op))
+    found = (op for op in read if op is not None and op not in group)
+    return list(dict.fromkeys(op for op in found if computes_from_indices(op)))
 
 
 def _final_slices(results: Sequence[ir.Value]) -> list[ir.Operation]:

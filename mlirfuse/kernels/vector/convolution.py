@@ -29,6 +29,7 @@ from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 from mlirfuse.structured.recognize.convolutions import constant_root
+from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
 
 
@@ -66,7 +67,7 @@ def takes(op: ir.Operation, classify: Classify = classify_convolution) -> bool:
         return False
     image = op.operands[loops.image]
     try:
-        _windows(op, loops, Image.of(image, [0] * len(ops.shape(image))))
+        _windows(op, loops, Image.of(image, [Surround()] * len(ops.shape(image))))
     except Unsupported:
         return False
     return True
@@ -88,8 +89,6 @@ def plan(
     if found.is_dynamic or len(region.operands):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the number of images is dynamic")
     obstacle = _obstacle(found.op, found.loops)
-    if any(surround.stride != 1 for surround in found.surrounds):
-        obstacle = "zeros between the elements of an image"
     if products.is_left_to_iree(found.op, device):
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
     if obstacle:
@@ -155,7 +154,7 @@ def _windows(op: ir.Operation, loops: ConvolutionLoops, image: Image) -> tuple[W
 def _plan(found: Analysis, device: CpuDevice) -> Plan:
     sizes, loops = ops.loop_sizes(found.op), found.loops
     axes = _axes(loops)
-    image = Image.of(found.image, [surround.low for surround in found.surrounds])
+    image = Image.of(found.image, found.surrounds)
     tiled = Tiled(
         extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
         image=image.value,
@@ -187,7 +186,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(
-        math.prod(pixels) if tiled.one_tap else pixels[-1],
+        math.prod(pixels) if tiled.one_tap else tiled.class_width,
         -(-tiled.extents[-1] // device.lanes),
         tiled.taps * depth // group,
         device,

@@ -73,7 +73,7 @@ class DenseKernel(TileKernel):
         """Writes the whole kernel."""
         dense, writer = self.dense, self.writer
         groups = 1 if dense.group_step is None else dense.extents[dense.x + 1]
-        work = dense.taps * dense.depth * self.tile.vectors * self.lanes // self.step
+        work = dense.read_taps * dense.depth * self.tile.vectors * self.lanes // self.step
         blocks, size = self._blocks(groups * self.tiles, work)
         column_tile = writer.value("hal.interface.workgroup.id[0] : index")
         block = writer.value("hal.interface.workgroup.id[1] : index")
@@ -169,7 +169,7 @@ class DenseKernel(TileKernel):
 
         def step(channel: str, held: list[str]) -> list[str]:
             sums = list(held)
-            for number in range(self._inner_taps):
+            for number in self._class_taps():
                 used = self._used(start, rows, number)
                 if not used:
                     continue

@@ -12,6 +12,7 @@ from mlirfuse.kernels.vector.pointwise import Axes
 from mlirfuse.kernels.vector.tiled import MAX_UNROLLED_TAPS, Window
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.strided_access import StridedDim
+from mlirfuse.structured.recognize.spread_images import Surround
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,22 +22,24 @@ class Image:
     Attributes:
       value: the tensor.
       lows: zeros before the first element of the image, for each dimension.
+      spreads: distance of its adjacent elements where there are zeros between them; else one.
       sizes: elements of the image.
       steps: distance of adjacent elements of the image in memory.
     """
 
     value: ir.Value
     lows: tuple[int, ...]
+    spreads: tuple[int, ...]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
 
     @classmethod
-    def of(cls, value: ir.Value, lows: Sequence[int]) -> Image:
+    def of(cls, value: ir.Value, surrounds: Sequence[Surround]) -> Image:
         """The image of a tensor, read in the tensor that it is a slice of with strides.
 
         Args:
           value: the tensor, of static shape.
-          lows: zeros before its first element, for each dimension.
+          surrounds: zeros around and between its elements, for each dimension.
         """
         sizes = tuple(size or 0 for size in ops.shape(value))
         source, strides = _strided_source(value)
@@ -44,7 +47,9 @@ class Image:
         for size, stride in zip(reversed(ops.shape(source)), reversed(strides), strict=True):
             steps.append(step * stride)
             step *= size or 0
-        return cls(source, tuple(lows), sizes, tuple(reversed(steps)))
+        lows = tuple(surround.low for surround in surrounds)
+        spreads = tuple(surround.stride for surround in surrounds)
+        return cls(source, lows, spreads, sizes, tuple(reversed(steps)))
 
 
 def _strided_source(value: ir.Value) -> tuple[ir.Value, Sequence[int]]:
@@ -94,8 +99,8 @@ def windows(
             count = sizes[tap] if taps else 1
             axis, stride = (axes[places[0][0]], places[0][1]) if places else (None, 1)
             assert count is not None
-            low, step = image.lows[dim], image.steps[dim]
-            window = Window(axis, stride, count, dilation, low, size, step)
+            low, step, spread = image.lows[dim], image.steps[dim], image.spreads[dim]
+            window = Window(axis, stride, count, dilation, low, size, step, spread)
             found.append((tap_loops.index(tap) if taps else -1, window))
     order = sorted(found, key=lambda item: item[0])
     inner = [w for _, w in order if w.axis == x and w.taps > 1]

@@ -67,7 +67,7 @@ class GroupedKernel(DenseKernel):
 
         def step(channel: Linear, count: int, held: list[str]) -> list[str]:
             sums = list(held)
-            for number in range(self._inner_taps):
+            for number in self._class_taps():
                 used = self._used(start, rows, number)
                 if not used:
                     continue

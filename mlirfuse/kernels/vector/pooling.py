@@ -14,6 +14,7 @@ from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.poolings import Pooling
+from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
 
 
@@ -70,7 +71,7 @@ def _plan(found: PoolingAnalysis, device: CpuDevice) -> VectorKernel:
     if padding is not None and padding.value != ops.constant(init):
         raise Unsupported("a padding that is not the first value of the accumulators")
     lows = padding.low if padding is not None else (0,) * len(pooling.image_dims)
-    image = Image.of(found.image, lows)
+    image = Image.of(found.image, [Surround(low) for low in lows])
     x = len(loops) - 1
     problem = Windowed(
         extents=extents,

@@ -23,7 +23,9 @@ MAX_UNROLLED_TAPS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """How one dimension of the image is indexed: `stride * axis + dilation * tap - low`.
+    """How one dimension of the image is indexed: `(stride * axis + dilation * tap - low) / spread`.
+
+    Where the division leaves a rest, the index is that of a zero between elements.
 
     Attributes:
       axis: axis of the result; None for a dimension without one.
@@ -33,6 +35,7 @@ class Window:
       low: zeros before the first element.
       size: elements of the dimension.
       step: distance of adjacent elements in memory.
+      spread: distance of adjacent elements with the zeros between them; one where `stride` is not.
     """
 
     axis: int | None
@@ -42,6 +45,30 @@ class Window:
     low: int
     size: int
     step: int
+    spread: int = 1
+
+    @property
+    def period(self) -> int:
+        """The distance of adjacent taps that read elements, and no zeros between them."""
+        return self.spread // math.gcd(self.spread, self.dilation)
+
+    @property
+    def move(self) -> int:
+        """Elements from one of these taps to the next."""
+        return self.dilation // math.gcd(self.spread, self.dilation)
+
+    @property
+    def read_taps(self) -> int:
+        """The most of these taps that one position has."""
+        return -(-self.taps // self.period)
+
+    def reads(self, index: int, tap: int) -> bool:
+        """Whether a tap reads an element, and no zero between two, for an index of the axis."""
+        return (self.stride * index + self.dilation * tap - self.low) % self.spread == 0
+
+    def element(self, index: int, tap: int) -> int:
+        """The element that it reads then, inside of the image or not."""
+        return (self.stride * index + self.dilation * tap - self.low) // self.spread
 
     def first(self) -> int:
         """The smallest position that is read."""
@@ -53,7 +80,7 @@ class Window:
 
     def always_inside(self, extent: int) -> bool:
         """Whether no zeros are read."""
-        return self.first() >= 0 and self.last(extent) < self.size
+        return self.spread == 1 and self.first() >= 0 and self.last(extent) < self.size
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +118,16 @@ class Tiled:
         return next((w.stride * w.step for w in self.windows if w.axis == self.x), 0)
 
     @property
+    def spread(self) -> int:
+        """The distance of pixels in x that the same taps read elements for."""
+        return next((w.spread for w in self.windows if w.axis == self.x), 1)
+
+    @property
+    def class_width(self) -> int:
+        """The most pixels of a row at this distance from each other."""
+        return -(-self.extents[self.x] // self.spread)
+
+    @property
     def columns(self) -> int:
         """Channels of the result, in a group."""
         return self.extents[-1]
@@ -105,11 +142,17 @@ class Tiled:
         return math.prod(window.taps for window in self.windows)
 
     @property
+    def read_taps(self) -> int:
+        """The most of them that read elements, and no zeros between them."""
+        return math.prod(window.read_taps for window in self.windows)
+
+    @property
     def one_tap(self) -> bool:
         """Whether each pixel reads the element at its own position: pixels can be one axis."""
         alone = all(
             w.taps == 1
             and w.stride == 1
+            and w.spread == 1
             and w.low == 0
             and (1 if w.axis is None else self.extents[w.axis]) == w.size
             for w in self.windows

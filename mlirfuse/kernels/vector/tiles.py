@@ -20,10 +20,12 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.vector import residues
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -85,6 +87,7 @@ class TileKernel(abc.ABC):
       problem: the computation.
       tile: the register tile.
       flat: whether all pixels are one axis.
+      residue: x of a tile's pixels modulo `problem.spread`; tiles count the pixels of one residue.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class TileKernel(abc.ABC):
         self.column = Linear()
         self.mask = ""
         self.index: list[Linear] = []
+        self.residue = 0
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
@@ -201,10 +205,17 @@ class TileKernel(abc.ABC):
                 self._write_tile(Linear(constant=whole), rest)
 
     def _write_row(self) -> None:
-        """Writes the tiles of one row: those at its ends have taps outside of the image."""
+        """Writes the tiles of one row, for each class of pixels that read with the same taps."""
+        spread = self.problem.spread
+        for residue in range(min(spread, self.width)):
+            self.residue = residue
+            self._write_class(-(-(self.width - residue) // spread))
+
+    def _write_class(self, width: int) -> None:
+        """Writes the tiles of so many pixels: those at the ends have taps outside of the image."""
         rows = self.tile.rows
-        starts = list(range(0, self.width, rows))
-        inside = [self.width - s >= rows and self._is_inside(s, rows) for s in starts]
+        starts = list(range(0, width, rows))
+        inside = [width - s >= rows and self._is_inside(s, rows) for s in starts]
         for is_inside, run in itertools.groupby(
             zip(starts, inside, strict=True), key=lambda item: item[1]
         ):
@@ -218,7 +229,7 @@ class TileKernel(abc.ABC):
                 self.writer.loop(members[0], members[-1] + 1, rows, [], [], tile)
                 continue
             for start in members:
-                self._write_tile(Linear(constant=start), min(rows, self.width - start))
+                self._write_tile(Linear(constant=start), min(rows, width - start))
 
     # --- one tile ---------------------------------------------------------------------------------
 
@@ -229,8 +240,15 @@ class TileKernel(abc.ABC):
 
     def _is_inside(self, start: int, rows: int) -> bool:
         return all(
-            self._reads(start + row, tap) for row in range(rows) for tap in range(self._inner_taps)
+            self._reads(start + row, tap) for row in range(rows) for tap in self._class_taps()
         )
+
+    def _class_taps(self) -> list[int]:
+        """The taps along x that read elements for the pixels of a tile, and no zeros between."""
+        window, taps = self._inner, range(self._inner_taps)
+        if window is None:
+            return list(taps)
+        return [tap for tap in taps if window.reads(self.residue, tap)]
 
     @property
     def _inner_taps(self) -> int:
@@ -241,7 +259,7 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None or self.flat:
             return True
-        return 0 <= pixel * window.stride + tap * window.dilation - window.low < window.size
+        return 0 <= pixel * window.stride + window.element(self.residue, tap) < window.size
 
     def _write_tile(self, start: Linear, rows: int) -> None:
         """Writes the accumulation of one tile, and its epilogue."""
@@ -267,7 +285,8 @@ class TileKernel(abc.ABC):
         self._write_epilogue(start, rows, sums, positions)
 
     def _position(self, start: Linear, row: int, vector: int) -> Position:
-        index = [*self.index, start + row, *self.group]
+        x = (start + row) * self.problem.spread + self.residue
+        index = [*self.index, x, *self.group]
         index.append(self.column + vector * self.lanes)
         mask = self.mask if vector == self.tile.vectors - 1 else ""
         return Position((row, vector), tuple(index), mask)
@@ -286,12 +305,13 @@ class TileKernel(abc.ABC):
                 origin = self._axis(window.axis, start) * window.stride + origin
             if window.taps == 1 and self._always_inside(window):
                 return nest(others, at + origin * window.step, tap, held)
-            low, high = self._tap_range(window, origin)
             weight = math.prod(w.taps for w in others) * self._inner_taps
+            taps = residues.taps(window, origin, self.writer)
+            low, high = self._tap_range(window, taps)
 
             def step(number: str, carried: list[str]) -> list[str]:
-                place = origin + linear(number) * window.dilation
-                here = tap + linear(number) * weight
+                place = taps.element + linear(number) * window.move
+                here = tap + (linear(number) * window.period + taps.first) * weight
                 return nest(others, at + place * window.step, here, carried)
 
             return self.writer.loop(low, high, 1, held, kinds, step)
@@ -304,11 +324,11 @@ class TileKernel(abc.ABC):
     def _always_inside(self, window: Window) -> bool:
         return window.always_inside(1 if window.axis is None else self.problem.extents[window.axis])
 
-    def _tap_range(self, window: Window, origin: Linear) -> tuple[Linear | str, Linear | str]:
-        """The taps whose elements are inside the image."""
+    def _tap_range(self, window: Window, taps: Taps) -> tuple[Linear | str, Linear | str]:
+        """The ordinals of the taps whose elements are inside the image."""
         if self._always_inside(window):
-            return Linear(), Linear(constant=window.taps)
-        place, step = self.writer.index(origin), window.dilation
+            return Linear(), taps.count
+        place, step = self.writer.index(taps.element), window.move
 
         def ahead(bound: int) -> str:
             """The first tap at or after a bound."""
@@ -316,7 +336,7 @@ class TileKernel(abc.ABC):
             return left if step == 1 else self.writer.binary("ceildivsi", left, step)
 
         low = self.writer.binary("maxsi", ahead(0), 0)
-        high = self.writer.binary("minsi", ahead(window.size), window.taps)
+        high = self.writer.binary("minsi", ahead(window.size), taps.count)
         return low, high
 
     @abc.abstractmethod
@@ -346,7 +366,7 @@ class TileKernel(abc.ABC):
         window = self._inner
         if window is None:
             return Linear()
-        x = (start + row) * window.stride + (tap * window.dilation - window.low)
+        x = (start + row) * window.stride + window.element(self.residue, tap)
         return x * window.step
 
     # --- after the accumulation -------------------------------------------------------------------

@@ -46,7 +46,7 @@ class _WindowKernel(TileKernel):
 
     def __init__(self, problem: Windowed, device: CpuDevice) -> None:
         vectors = -(-problem.columns // device.lanes)
-        tile = register_tiles.choose_windowed(problem.extents[problem.x], vectors, device)
+        tile = register_tiles.choose_windowed(problem.class_width, vectors, device)
         super().__init__(problem, tile, device, flat=False)
         self.windowed = problem
         kind = problem.packed
@@ -55,7 +55,7 @@ class _WindowKernel(TileKernel):
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel."""
         problem, writer = self.windowed, self.writer
-        blocks, size = self._blocks(1, problem.taps * problem.columns)
+        blocks, size = self._blocks(1, problem.read_taps * problem.columns)
         block = writer.value("hal.interface.workgroup.id[0] : index")
         first, last = self._bounds(block, size)
         wide = self.tile.vectors * self.lanes
@@ -77,7 +77,7 @@ class _WindowKernel(TileKernel):
             column = self.column + vector * self.lanes
             mask = self.mask if vector == self.tile.vectors - 1 else ""
             loaded: dict[tuple[tuple[str, int], ...], str] = {}
-            for number in range(self._inner_taps):
+            for number in self._class_taps():
                 weights = self._weights((tap + number) * self.problem.columns + column, mask)
                 for row in self._used(start, rows, number):
                     place = at + self._place(start, row, number) + column

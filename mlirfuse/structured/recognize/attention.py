@@ -1,5 +1,7 @@
 """Recognition of attention: `softmax(scale * q k^T + mask) v`, however it is written.
 
+The scores may have a soft cap: `scale * tanh(cap * q k^T) + mask`.
+
 The two contractions may be named or generic, with operands in either order. The scale may multiply
 or divide q, k or the scores. The mask may be added or selected. The softmax may be one op or
 decomposed. Reshapes, transposes, broadcasts and widening casts of q, k, v and of the result become
@@ -49,7 +51,8 @@ class Attention:
       v: values.
       result: result of the final op.
       domain: dimensions, in the order batch, queries, n, k1, keys.
-      scale: factor of q k^T.
+      scale: factor of q k^T, or of its tanh.
+      cap: factor of q k^T inside a tanh, a soft cap of the scores; None without one.
       mask: addend of the scores, f32, or condition that keeps them, i1; None without a mask.
       masked: condition, i1; a row of the result is zero if it is true at every key. None without
         one.
@@ -64,6 +67,7 @@ class Attention:
     result: Operand
     domain: Domain
     scale: float
+    cap: float | None
     mask: Expr | None
     masked: Expr | None
     nonzero: Element | None
@@ -244,6 +248,7 @@ def _attention(
             continue
         domain = builder.domain(*read)
         if isinstance(domain, Domain):
+            inner, cap = q.scale * k.scale, scores.cap
             return Attention(
                 qk=scores.qk,
                 final=final,
@@ -252,7 +257,8 @@ def _attention(
                 v=operand_of(domain, values.element),
                 result=operand_of(domain, start(final.results[0])),
                 domain=domain,
-                scale=scores.scale * q.scale * k.scale,
+                scale=scores.scale * inner if cap is None else scores.scale,
+                cap=None if cap is None else cap * inner,
                 mask=mask,
                 masked=masked,
                 nonzero=nonzero,

@@ -65,6 +65,8 @@ def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     for d in found.head_dims:
         if found.domain.dims[d].size is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
+    if found.cap is not None and not ctx.target.kernels:
+        return NoMatch(Reason.TARGET_UNSUPPORTED, "no kernel computes a soft cap of the scores")
     bound = 4 + len({e.value for e in found.mask_tensors})
     bound += (found.masked is not None) + (found.nonzero is not None)
     limit = ctx.target.max_operands

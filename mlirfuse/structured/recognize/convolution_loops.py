@@ -39,7 +39,7 @@ def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a convolution.
 
     A contraction is a 1x1 convolution if one operand, the image, has several loops of its own, and
-    there are no batches of both.
+    the other a single one; batches of both are groups of channels.
 
     Returns:
       The loops; a text that says why they cannot be classified; None for any other op.
@@ -69,8 +69,6 @@ def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     # as well as the channels are: the most are the channels.
     channels = sorted((d for d in reduced if d in alone), key=lambda d: -(sizes[d] or 0))[:1]
     groups = [d for d in loops if d in taps and d in read]
-    if groups and not is_convolution(op):
-        return "a batch of contractions"
     if any(d not in alone for d in groups):
         return "a filter of each output position"
     if len(output_channels) > 1 or any(d not in read for d in reduced):

@@ -23,6 +23,36 @@ def is_gather(op: ir.Operation) -> bool:
     )
 
 
+def computed_sources(gather: ir.Operation) -> list[ir.Operation]:
+    """The elementwise ops that compute tensors for a gather alone, which reads no more of them.
+
+    A kernel that computes them where the gather reads them computes no element more often, and
+    writes none of them.
+    """
+    found = []
+    for value in slices.extracted_tensors(gather):
+        op = ops.defining_op(value)
+        if op is None or op.block != gather.block or ops.in_region(op) or len(op.results) != 1:
+            continue
+        readers = {ops.ancestor_in(gather.block, user) for user in ops.users(value)}
+        if readers != {gather} or value in list(gather.operands):
+            continue
+        if _num_read(gather) > ops.num_elements(value) or None in ops.shape(value):
+            continue
+        if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op):
+            continue
+        if not fusable_neighbors.is_epilogue_of_compute(op):
+            found.append(op)
+    return found
+
+
+def _num_read(gather: ir.Operation) -> int:
+    """How many elements a gather reads of one tensor."""
+    inner = [o.operation for o in ops.body(gather).operations]
+    extracts = [o for o in inner if o.name == "tensor.extract"]
+    return ops.num_elements(gather.results[0]) * len(extracts)
+
+
 def is_rotation(op: ir.Operation) -> bool:
     """Whether the gather swaps the halves of a dimension: IREE's form of `rotate_half` in RoPE.
 

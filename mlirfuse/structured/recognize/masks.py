@@ -31,9 +31,9 @@ from mlirfuse.structured.recognize.mask_logic import (
     select,
 )
 
-MAX_MASKED_SCORE = -1e4
-"""Largest finite score that a select may write for "masked"; GPT-2 uses it. Such a score has
-probability zero in f32 next to any score above -9896."""
+MAX_MASKED_SCORE = -9984.0
+"""Largest finite score that a select may write for "masked": GPT-2's -10000, rounded to bf16. Such
+a score has probability zero in f32 next to any score above -9880."""
 
 FINITE_MASK_VALUE = -1e30
 """Replacement of a finite mask value. It absorbs a score when added to it in f32, so that a fully

@@ -1,4 +1,8 @@
-"""Recognition of attention scores, `scale * q k^T + mask`, and of the contractions around them."""
+"""Recognition of attention scores and of the contractions around them.
+
+Scores are `scale * q k^T + mask`, or `scale * tanh(cap * q k^T) + mask` (logit soft-capping, Gemma
+Team, Gemma 2, 2024).
+"""
 
 from __future__ import annotations
 
@@ -101,8 +105,9 @@ class Scores:
       k: element of the keys.
       loop: loop over which they are contracted.
       qk: the contraction.
-      scale: factor of q k^T.
-      mask: addend of q k^T, in f32; None without a mask.
+      scale: factor of q k^T, or of its tanh.
+      cap: factor of q k^T inside a tanh; None without one.
+      mask: addend of the scores, in f32; None without a mask.
       fill: finite score that a select writes for masked ones; None without one.
       offset: constant added to every score.
     """
@@ -112,6 +117,7 @@ class Scores:
     loop: Loop
     qk: ir.Operation
     scale: float = 1.0
+    cap: float | None = None
     mask: Expr | None = None
     fill: float | None = None
     offset: float = 0.0
@@ -197,9 +203,12 @@ class _Search:
         if node.op == "arith.select":
             return self._selected(node)
         inner = self.find(node.args[0])
-        if isinstance(inner, Scores):
-            return NoMatch(Reason.STRUCTURE, f"{node.op} between q k^T and the softmax")
-        return inner
+        if not isinstance(inner, Scores):
+            return inner
+        plain = inner.cap is None and inner.mask is None and inner.offset == 0.0
+        if node.op == "math.tanh" and plain:
+            return dataclasses.replace(inner, scale=1.0, cap=inner.scale)
+        return NoMatch(Reason.STRUCTURE, f"{node.op} between q k^T and the softmax")
 
     def _scaled(self, node: Apply) -> Scores | NoMatch | None:
         taken = constant_factor(node)

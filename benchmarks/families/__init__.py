@@ -1,0 +1,1 @@
+"""Model families of transformers on a GPU: `python -m benchmarks models`."""

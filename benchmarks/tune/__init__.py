@@ -1,0 +1,1 @@
+"""Tuned programs beside those of the default settings, and how the search scales."""

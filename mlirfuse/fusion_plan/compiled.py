@@ -1,0 +1,147 @@
+"""Compiles the program of a plan into one kernel, once for each description and target."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from collections.abc import Sequence
+
+from mlirfuse.compilation import open_model, resolved
+from mlirfuse.core import CompileFailedError
+from mlirfuse.fusion_plan import find_db, rules
+from mlirfuse.fusion_plan.codes import Code, FusionPlanError
+from mlirfuse.fusion_plan.description import Description
+from mlirfuse.fusion_plan.program import Program, write
+from mlirfuse.fusion_plan.rules import Strategy
+from mlirfuse.runtime.module import FusedModule
+from mlirfuse.targets.base import Target
+
+MAX_PLANS = 256
+"""Compiled plans that this process keeps; the least recently asked for goes first."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan as one kernel.
+
+    Attributes:
+      module: the program.
+      arguments: index of the op and name of each argument after the input, in order.
+      strategy: name of the way in which it was compiled.
+      times: strategy -> microseconds of a call, of those that were measured.
+    """
+
+    module: FusedModule
+    arguments: tuple[tuple[int, str], ...]
+    strategy: str
+    times: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+_plans: collections.OrderedDict[tuple[str, str], Compiled] = collections.OrderedDict()
+_building: dict[tuple[str, str], threading.Lock] = {}
+_lock = threading.Lock()
+
+
+def forget() -> None:
+    """Forgets the plans of this process; those in the compile cache stay."""
+    with _lock:
+        _plans.clear()
+
+
+def compiled(plan: Description, target: Target, *, find: bool, timeout: float | None) -> Compiled:
+    """The plan as one kernel; a description that was compiled before is not compiled again.
+
+    Args:
+      plan: a plan that the rules take.
+      target: the machine to compile for.
+      find: whether to measure all strategies on this machine's device, and to keep the fastest.
+      timeout: seconds that each step of the compiler may take; None for no limit.
+
+    Raises:
+      FusionPlanError: the program has several kernels.
+    """
+    key = (plan.key(), str(target))
+    with _lock:
+        if key in _plans and not find:
+            _plans.move_to_end(key)
+            return _plans[key]
+        building = _building.setdefault(key, threading.Lock())
+    with building:
+        with _lock:
+            if key in _plans and not find:
+                return _plans[key]
+        made = _compile(plan, target, find=find, timeout=timeout)
+        with _lock:
+            _plans[key] = made
+            while len(_plans) > MAX_PLANS:
+                _plans.popitem(last=False)
+            _building.pop(key, None)
+    return made
+
+
+def _compile(plan: Description, target: Target, *, find: bool, timeout: float | None) -> Compiled:
+    rule = rules.find(plan, target)
+    program = write(plan.input, list(zip(plan.ops, plan.derived(), strict=True)))
+    strategies = list(rule.strategies)
+    if find:
+        return _fastest(plan, program, strategies, target, timeout)
+    winner = find_db.winner(plan, target)
+    strategies.sort(key=lambda s: s.name != winner)  # the order of the rule for the others
+    failures = []
+    for strategy in strategies:
+        made = _one_kernel(program, strategy, target, timeout)
+        if isinstance(made, FusedModule):
+            return Compiled(made, program.arguments, strategy.name)
+        failures.append(f"{strategy.name}: {made}")
+    raise FusionPlanError(Code.SEVERAL_KERNELS, f"{plan} on {target}: {'; '.join(failures)}")
+
+
+def _fastest(
+    plan: Description,
+    program: Program,
+    strategies: Sequence[Strategy],
+    target: Target,
+    timeout: float | None,
+) -> Compiled:
+    """The fastest of the strategies that make one kernel, which is stored.
+
+    Raises:
+      FusionPlanError: none does.
+    """
+    found = {}
+    failures = []
+    for strategy in strategies:
+        made = _one_kernel(program, strategy, target, timeout)
+        if isinstance(made, FusedModule):
+            found[strategy.name] = made
+        else:
+            failures.append(f"{strategy.name}: {made}")
+    if not found:
+        raise FusionPlanError(Code.SEVERAL_KERNELS, f"{plan} on {target}: {'; '.join(failures)}")
+    times = find_db.measured(found)
+    best = min(times, key=times.__getitem__)
+    find_db.store(plan, target, best, times)
+    return Compiled(found[best], program.arguments, best, times)
+
+
+def _one_kernel(
+    program: Program, strategy: Strategy, target: Target, timeout: float | None
+) -> FusedModule | str:
+    """The program with one kernel; the failure, or the kernels that it has instead."""
+    with open_model(
+        program.text.encode(),
+        target=target,
+        options=resolved(None, strategy.switches),
+        timeout=timeout,
+    ) as compilation:
+        # The layout of the plan's tensors is the caller's: no transposes at the program's ends.
+        compilation.compiler = dataclasses.replace(compilation.compiler, keeps_layout=True)
+        try:
+            image, report = compilation.build()
+        except CompileFailedError as error:
+            return str(error)
+        if len(report.kernels) != 1:
+            names = ", ".join(kernel.name for kernel in report.kernels)
+            return f"{len(report.kernels)} kernels ({names})"
+        return compilation.module(image, report)

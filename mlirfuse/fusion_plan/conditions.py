@@ -1,0 +1,102 @@
+"""Conditions of rules on the root of a plan: each has a code, a sentence and a test."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from mlirfuse.fusion_plan import ops, windows
+from mlirfuse.fusion_plan.codes import Code
+from mlirfuse.fusion_plan.description import Description
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on the root of a plan.
+
+    Attributes:
+      code: the reason where it does not hold.
+      detail: the reason as a sentence.
+      holds: the test; the root is None for elementwise plans.
+    """
+
+    code: Code
+    detail: str
+    holds: Callable[[Description, ops.Op | None], bool]
+
+
+FORMS = ("dense", "grouped", "depthwise")
+"""Forms of convolutions."""
+
+
+def form(plan: Description, root: ops.Op | None) -> str:
+    """The form of a convolution: `dense`, `grouped` or `depthwise`."""
+    if not isinstance(root, ops.ConvForward) or root.groups == 1:
+        return "dense"
+    return "depthwise" if root.groups == plan.input.channels == root.filters else "grouped"
+
+
+def is_padded(plan: Description, root: ops.Op | None) -> bool:
+    """Whether there are zeros around the image."""
+    padding = getattr(root, "padding", 0)
+    return any(padding) if isinstance(padding, tuple) else bool(padding)
+
+
+def window(plan: Description, root: ops.Op | None) -> int:
+    """Elements of the filter or window over the image; 1 without one."""
+    if not isinstance(root, ops.ConvForward | ops.Pool):
+        return 1
+    return math.prod(windows.spread(root.kernel, len(plan.input.spatial_axes)))
+
+
+UNPADDED = Condition(Code.PADDING, "a padded image", lambda plan, root: not is_padded(plan, root))
+
+SEVERAL_FILTERS = Condition(
+    Code.SHAPE,
+    "one filter in a group of several channels",
+    lambda plan, root: (
+        not isinstance(root, ops.ConvForward)
+        or root.filters // root.groups > 1
+        or form(plan, root) == "depthwise"
+    ),
+)
+"""IREE drops the dimension: a convolution without output channels is a reduction."""
+
+
+def _is_wide(plan: Description, root: ops.Op | None) -> bool:
+    batch, *rest = plan.input.shape
+    return min(rest) > 1 and (batch > 1 or getattr(root, "mode", "") == "spatial")
+
+
+WIDE_IMAGES = Condition(Code.SHAPE, "an image with a size of 1", _is_wide)
+"""IREE drops the dimension of the image and reshapes the statistics in between."""
+
+
+def _is_covered(plan: Description, root: ops.Op | None) -> bool:
+    if not isinstance(root, ops.ConvForward | ops.Pool):
+        return True
+    geometry = ops.Geometry.of(root, plan.input)
+    return all(
+        size > 1 or rest >= 0 for size, rest in zip(geometry.sizes, geometry.high, strict=True)
+    )
+
+
+COVERED = Condition(Code.SHAPE, "elements beside a single window", _is_covered)
+"""IREE drops the loop over the one window, and takes the whole image for it."""
+
+WIDE_GROUPED_FILTERS = Condition(
+    Code.FILTER_SIZE,
+    "a grouped convolution with filters of one element",
+    lambda plan, root: form(plan, root) == "dense" or window(plan, root) > 1,
+)
+"""IREE makes it a batched matmul, of which it transposes an operand in a further kernel."""
+
+
+def windows_up_to(limit: int) -> Condition:
+    """The condition that a window has no more elements."""
+    return Condition(
+        Code.FILTER_SIZE,
+        f"a window of more than {limit} elements",
+        lambda plan, root: window(plan, root) <= limit,
+    )

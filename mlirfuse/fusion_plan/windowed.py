@@ -1,0 +1,124 @@
+"""Convolutions and poolings: windows over images."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from mlirfuse.fusion_plan.codes import Code, Refusal
+from mlirfuse.fusion_plan.op_base import SCALAR, Derived, Op, need_image
+from mlirfuse.fusion_plan.tensors import TensorSpec
+from mlirfuse.fusion_plan.windows import spread, windows
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvForward(Op):
+    """A convolution; the filter is F, C / groups and the window, or F, window, C with NHWC.
+
+    Attributes:
+      filters: output channels.
+      kernel, stride, padding, dilation: by spatial dimension, or one for all.
+      groups: groups of channels; as many as channels for a depthwise convolution.
+      mode: `convolution`, or `transpose`.
+    """
+
+    kind: ClassVar[str] = "conv_forward"
+    filters: int
+    kernel: int | tuple[int, ...] = 3
+    stride: int | tuple[int, ...] = 1
+    padding: int | tuple[int, ...] = 0
+    dilation: int | tuple[int, ...] = 1
+    groups: int = 1
+    mode: str = "convolution"
+
+    def derive(self, given: TensorSpec) -> Derived:
+        """The result and the filter; `alpha` scales the result."""
+        need_image(given)
+        if self.mode != "convolution":
+            raise Refusal(Code.MODE, f"convolution mode '{self.mode}'")
+        if self.groups < 1 or given.channels % self.groups or self.filters % self.groups:
+            raise Refusal(
+                Code.SHAPE,
+                f"{self.groups} groups of {given.channels} channels and {self.filters} filters",
+            )
+        rank = len(given.spatial_axes)
+        kernel = spread(self.kernel, rank)
+        sizes = windows(
+            given,
+            kernel,
+            spread(self.stride, rank),
+            spread(self.padding, rank),
+            spread(self.dilation, rank),
+        )
+        part = given.channels // self.groups
+        last = given.layout.endswith("C")
+        shape = (self.filters, *kernel, part) if last else (self.filters, part, *kernel)
+        weights = TensorSpec(shape, given.dtype, given.layout)
+        output = given.with_spatial(self.filters, sizes)
+        return Derived(output, {"weights": weights, "alpha": SCALAR})
+
+
+POOLS = ("max", "average", "average_inclusive")
+"""Modes of pooling; `average` divides by the elements that are inside of the image."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool(Op):
+    """A pooling."""
+
+    kind: ClassVar[str] = "pool"
+    mode: str = "max"
+    kernel: int | tuple[int, ...] = 2
+    stride: int | tuple[int, ...] = 2
+    padding: int | tuple[int, ...] = 0
+
+    def derive(self, given: TensorSpec) -> Derived:
+        """A pooling has no arguments."""
+        need_image(given)
+        if self.mode not in POOLS:
+            raise Refusal(Code.MODE, f"pooling mode '{self.mode}'")
+        rank = len(given.spatial_axes)
+        kernel, padding = spread(self.kernel, rank), spread(self.padding, rank)
+        if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+            raise Refusal(Code.PADDING, "a padding of more than half a window")
+        sizes = windows(given, kernel, spread(self.stride, rank), padding, (1,) * rank)
+        return Derived(given.with_spatial(given.channels, sizes))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Geometry:
+    """Windows over the spatial dimensions of an image.
+
+    Attributes:
+      kernel, stride, padding, dilation: by dimension.
+      sizes: windows of the result.
+      high: zeros that the windows read behind the image; negative for elements that none reads.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    sizes: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @classmethod
+    def of(cls, op: ConvForward | Pool, given: TensorSpec) -> Geometry:
+        """The geometry of an op on an image.
+
+        Raises:
+          Refusal: a window does not fit into the padded image.
+        """
+        rank = len(given.spatial_axes)
+        kernel, stride, padding = (spread(v, rank) for v in (op.kernel, op.stride, op.padding))
+        dilation = spread(op.dilation if isinstance(op, ConvForward) else 1, rank)
+        sizes = windows(given, kernel, stride, padding, dilation)
+        high = tuple(
+            (sizes[i] - 1) * stride[i]
+            + dilation[i] * (kernel[i] - 1)
+            + 1
+            - padding[i]
+            - given.shape[axis]
+            for i, axis in enumerate(given.spatial_axes)
+        )
+        return cls(kernel, stride, padding, dilation, sizes, high)

@@ -1,0 +1,43 @@
+"""Sizes of windows over images."""
+
+from __future__ import annotations
+
+from mlirfuse.fusion_plan.codes import Code, Refusal
+from mlirfuse.fusion_plan.tensors import TensorSpec
+
+
+def spread(value: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The value for each dimension.
+
+    Raises:
+      Refusal: there are values for another number of dimensions.
+    """
+    values = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(values) != rank:
+        raise Refusal(Code.SHAPE, f"{len(values)} values for {rank} spatial dimensions")
+    return values
+
+
+def windows(
+    given: TensorSpec,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Spatial sizes of the result of a convolution or pooling.
+
+    Raises:
+      Refusal: a window does not fit into the padded image.
+    """
+    sizes = []
+    for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
+        span = given.shape[axis] + 2 * p - d * (k - 1) - 1
+        if k < 1 or span < 0:
+            raise Refusal(
+                Code.FILTER_SIZE, f"a filter of {k} does not fit into {given.shape[axis]} elements"
+            )
+        if s < 1:
+            raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {s}")
+        sizes.append(span // s + 1)
+    return tuple(sizes)

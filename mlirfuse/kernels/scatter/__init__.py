@@ -1,0 +1,1 @@
+"""Scatters: updates that are stored or combined at computed indices."""

@@ -1,0 +1,1 @@
+"""Indices that sort a dimension, or that select its first elements."""

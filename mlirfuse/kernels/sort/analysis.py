@@ -1,0 +1,104 @@
+"""Reads a region that computes the indices of sorted rows.
+
+analysis = analyze(region)         SortAnalysis, the refusal, or None for other regions
+problem = problem_of(analysis)     sizes that the configuration is chosen by
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, power_of_two
+from mlirfuse.kernels.codegen.tile_writer import computing, returned
+from mlirfuse.kernels.sort.problem import SortProblem
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.orders import Order, order
+
+KEY_BITS = {"f16": 16, "bf16": 16, "f32": 32, "i8": 8, "i16": 16, "i32": 32}
+"""Element types that leave room for an index in 64 bits -> bits of their keys."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SortAnalysis:
+    """Indices of the first elements of sorted rows.
+
+    Attributes:
+      order: the indices.
+    """
+
+    order: Order
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the source."""
+        return tuple(size or 0 for size in ops.shape(self.order.source))
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.sizes[self.order.dimension]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return math.prod(self.sizes) // self.columns
+
+    @property
+    def block_columns(self) -> int:
+        """Elements of a row in a tile."""
+        return block_columns(self.columns)
+
+    @property
+    def packed_bits(self) -> int:
+        """Width of a key with its index."""
+        return packed_bits(KEY_BITS[ops.element_type(self.order.source)], self.columns)
+
+
+def block_columns(columns: int) -> int:
+    """The elements of a tile's row: a power of two, for a network of exchanges."""
+    return max(2, power_of_two(columns))
+
+
+def packed_bits(key_bits: int, columns: int) -> int:
+    """The width of an integer that holds a key and the index of a column."""
+    return 32 if key_bits + block_columns(columns).bit_length() - 1 <= 32 else 64
+
+
+def analyze(region: ir.Operation) -> SortAnalysis | NoMatch | None:
+    """Reads a region; None for another kind of region, or the reason why there is no kernel."""
+    group, results = computing(region), returned(region)
+    if len(results) != 1 or not group or list(group[-1].results) != list(results):
+        return None
+    found = order(group[-1])
+    if found is None or {*found.group} != {*group}:
+        return None
+    return analyze_order(found)
+
+
+def analyze_order(found: Order) -> SortAnalysis | NoMatch:
+    """Reads indices that sort, or gives the reason why there is no kernel."""
+    kind = ops.element_type(found.source)
+    if kind not in KEY_BITS:
+        return NoMatch(Reason.ELEMENT_TYPE, f"a sort of {kind}: key and index exceed 64 bits")
+    sizes = ops.shape(found.source)
+    if None in sizes:
+        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel takes static sizes")
+    if 0 in sizes or not found.count:
+        return NoMatch(Reason.NOT_PROFITABLE, "a sort of no elements")
+    if ops.num_elements(found.source) >= MAX_INDEX:
+        return NoMatch(Reason.STRUCTURE, "a sort of more elements than 32-bit offsets have")
+    return SortAnalysis(found)
+
+
+def problem_of(analysis: SortAnalysis) -> SortProblem:
+    """The problem that the configuration is chosen by."""
+    return SortProblem(
+        analysis.rows,
+        analysis.columns,
+        analysis.order.count,
+        ops.element_bits(analysis.order.source),
+    )

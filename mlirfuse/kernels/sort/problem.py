@@ -1,0 +1,45 @@
+"""Problem and configuration of sort kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from mlirfuse.kernels.problem import Problem, Record
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SortProblem(Problem):
+    """Rows that are sorted.
+
+    Attributes:
+      rows: rows.
+      columns: elements of a row.
+      count: elements of a sorted row that are selected.
+      element_bits: width of an element.
+    """
+
+    rows: int
+    columns: int
+    count: int
+    element_bits: int = 32
+
+    SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns", "count")
+
+    @property
+    def family(self) -> str:
+        """`sort`."""
+        return "sort"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SortConfig(Record):
+    """Tile of a sort kernel, whose rows are whole.
+
+    Attributes:
+      block_rows: rows of a tile.
+      num_warps: warps of a CTA.
+    """
+
+    block_rows: int
+    num_warps: int

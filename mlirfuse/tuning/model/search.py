@@ -1,0 +1,432 @@
+"""The search: single settings by successive halving, then combinations by local search.
+
+1. each proposed setting alone, in the order of the cost model, up to a number of candidates; those
+   that give the program of the default are dropped, those with wrong results too;
+2. successive halving: batches of candidates take turns with the default, the better half is
+   measured with twice the rounds;
+3. local search from the default: settings are added and removed while a program is faster outside
+   the noise;
+4. each setting that is left is measured by leaving it out; the ones that do not pay are dropped;
+5. the result is measured beside the default, and is the default where it is not faster.
+
+Batches are formed in the order of the candidates, so that a search that is resumed asks for the
+same measurements and finds them in the store.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+from mlirfuse.benchmarking.verdict import FASTER, MIN_ROUNDS, SLOWER, Comparison
+from mlirfuse.core import MlirfuseError
+from mlirfuse.tuning.execution.task import Executor, Outcome, Task, run_all
+from mlirfuse.tuning.model import jobs
+from mlirfuse.tuning.model.problem import (
+    MEMORY,
+    Problem,
+    Program,
+    Settings,
+    added,
+    label,
+    without,
+)
+from mlirfuse.tuning.model.space import Proposal
+from mlirfuse.tuning_profile.entry import Setting
+
+BATCH = 4
+"""Candidates that take turns with the incumbent and its control."""
+
+MAX_CANDIDATES = 96
+"""Single settings that are tried where no other number is given."""
+
+SURVIVORS = 6
+"""Candidates that successive halving leaves for the local search."""
+
+POOL = 12
+"""Settings that the local search adds: those that were best alone, also where they did not pay."""
+
+MAX_PAIRS = 16
+"""Candidates with two changes of each kind, where no single change is faster."""
+
+MAX_STEPS = 12
+"""Upper limit of the steps of the local search."""
+
+FINAL_ROUNDS = 4 * MIN_ROUNDS
+"""Rounds of the measurement that a setting is kept by."""
+
+Say = Callable[[str, int, int], object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judged:
+    """A program beside the incumbent.
+
+    Attributes:
+      program: the program.
+      comparison: the verdict about it; the ratio is the incumbent's time over its own.
+      rounds: number of rounds.
+    """
+
+    program: Program
+    comparison: Comparison
+    rounds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """A setting of the result, and the measurement of leaving it out."""
+
+    setting: Setting
+    comparison: Comparison
+    rounds: int
+
+
+@dataclasses.dataclass(slots=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+      settings: the settings, with their evidence.
+      whole: the result beside the default; None where the default is the result.
+      rounds: number of rounds of it.
+      default: the program with the default settings.
+      best: the program with the result's settings.
+      milliseconds: times of a call of the default and of the result.
+      tried: number of candidates that were compiled.
+      same: number of those with the code of another one.
+      wrong: settings with wrong results, and the difference.
+      failed: settings that could not be compiled or called, and the reason.
+      measured: every program that was measured beside the default or another incumbent.
+      proposals: the proposed settings, by key.
+    """
+
+    default: Program
+    best: Program
+    settings: list[Kept] = dataclasses.field(default_factory=list)
+    whole: Comparison | None = None
+    rounds: int = 0
+    milliseconds: tuple[float, float] = (0.0, 0.0)
+    tried: int = 0
+    same: int = 0
+    wrong: dict[str, str] = dataclasses.field(default_factory=dict)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    measured: list[Judged] = dataclasses.field(default_factory=list)
+    proposals: dict[str, Proposal] = dataclasses.field(default_factory=dict)
+
+
+class Search:
+    """One search.
+
+    Args:
+      problem: the model and the target.
+      executor: runs the tasks.
+      say: called with a stage, and how many of how many are done.
+      max_candidates: number of single settings that are tried.
+      extra: proposals beside those of the model.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        executor: Executor,
+        say: Say = lambda stage, done, total: None,
+        max_candidates: int = MAX_CANDIDATES,
+        extra: Iterable[Proposal] = (),
+    ) -> None:
+        """Nothing is tried yet."""
+        self.problem = problem
+        self._executor = executor
+        self._say = say
+        self._max = max_candidates
+        self._extra = list(extra)
+        self._programs: dict[Settings, Program | None] = {}
+        self._verified: set[str] = set()
+        self._bad: set[str] = set()
+        self._reference: Outcome
+        self._found: Found
+
+    def run(self) -> Found:
+        """Searches.
+
+        Raises:
+          MlirfuseError: the model cannot be compiled or called with the default settings.
+        """
+        default = self._start()
+        proposals = [*self._extra, *self._found.proposals.values()]
+        singles = [added((), p.setting) for p in proposals][: self._max]
+        candidates = self._compiled(singles, "compiling candidates")
+        survivors = self._halved(default, candidates)
+        best = self._climb(default, survivors)
+        self._prune(default, best)
+        return self._found
+
+    def exhaustive(self, settings: Sequence[Setting]) -> list[tuple[Settings, float]]:
+        """Every combination of some settings, with its speedup over the default, the best first."""
+        default = self._start()
+        combinations: list[Settings] = [()]
+        for setting in settings:
+            more = [added(c, setting) for c in combinations]
+            combinations = list(dict.fromkeys([*combinations, *more]))
+        candidates = self._compiled([c for c in combinations if c], "compiling combinations")
+        judged = self._measured(default, candidates, FINAL_ROUNDS, "measuring combinations")
+        found = [(j.program.settings, j.comparison.ratio.median) for j in judged]
+        return sorted([((), 1.0), *found], key=lambda pair: -pair[1])
+
+    def _start(self) -> Program:
+        """Compiles the default and the unfused program, and makes the reference results."""
+        self._say("compiling the default", 0, 0)
+        tasks = [self.problem.compile_task((), stock=True), self.problem.compile_task(())]
+        stock, made = run_all(self._executor, tasks)
+        for outcome in (made, stock):
+            if not outcome.ok:
+                raise MlirfuseError(f"the model cannot be compiled: {outcome.message}")
+        default = Program((), made.files[jobs.PROGRAM], made.value)
+        self._programs[()] = default
+        self._found = Found(default, default)
+        for given in made.value["proposals"]:
+            proposal = Proposal(Setting(**given["setting"]), given["where"], given["modelled_us"])
+            self._found.proposals[proposal.setting.key] = proposal
+        for form in self.problem.sources:
+            if form:
+                setting = Setting("attention", form)
+                self._found.proposals[setting.key] = Proposal(setting)
+        self._say("making reference results", 0, 0)
+        (self._reference,) = run_all(self._executor, [self.problem.reference_task(stock)])
+        if not self._reference.ok:
+            raise MlirfuseError(f"the unfused program fails: {self._reference.message}")
+        return default
+
+    def _compiled(self, wanted: Sequence[Settings], stage: str) -> list[Program]:
+        """The programs of some candidates, without those that fail or have the code of others."""
+        new = [s for s in dict.fromkeys(wanted) if s not in self._programs]
+        keys = {self._executor.submit(self.problem.compile_task(s)): s for s in new}
+        done: dict[Settings, Outcome] = {}
+        while len(done) < len(keys):
+            outcome = self._executor.wait()
+            done[keys[outcome.key]] = outcome
+            self._say(stage, len(done), len(keys))
+        self._found.tried += len(new)
+        for settings in new:
+            outcome = done[settings]
+            if outcome.ok:
+                program = Program(settings, outcome.files[jobs.PROGRAM], outcome.value)
+                self._programs[settings] = program
+            else:
+                self._programs[settings] = None
+                self._found.failed[label(settings)] = outcome.message
+        return self._distinct(wanted)
+
+    def _distinct(self, wanted: Sequence[Settings]) -> list[Program]:
+        """The compiled programs with code of their own, in order."""
+        seen = {self._found.default.digest}
+        found = []
+        for settings in dict.fromkeys(wanted):
+            program = self._programs[settings]
+            if program is None or program.digest in self._bad:
+                continue
+            if program.digest in seen:
+                self._found.same += bool(settings)
+                continue
+            seen.add(program.digest)
+            found.append(program)
+        return found
+
+    def _measured(
+        self, incumbent: Program, programs: Sequence[Program], rounds: int, stage: str
+    ) -> list[Judged]:
+        """The programs with right results beside the incumbent, in order."""
+        batches = [programs[i : i + BATCH] for i in range(0, len(programs), BATCH)]
+        tasks = [self._batch(incumbent, batch, rounds) for batch in batches]
+        keys = [self._executor.submit(task) for task in tasks]
+        outcomes: dict[str, Outcome] = {}
+        while not outcomes.keys() >= set(keys):
+            outcome = self._executor.wait()
+            outcomes[outcome.key] = outcome
+            self._say(stage, len(outcomes), len(tasks))
+        found = []
+        for key, batch in zip(keys, batches, strict=True):
+            found += self._judged(incumbent, batch, outcomes[key])
+        self._found.measured += found
+        return found
+
+    def _batch(self, incumbent: Program, batch: Sequence[Program], rounds: int) -> Task:
+        digests = {p.digest for p in (incumbent, *batch)}
+        verify = not digests <= self._verified
+        return self.problem.measure_task(incumbent, batch, self._reference, rounds, verify=verify)
+
+    def _judged(
+        self, incumbent: Program, batch: Sequence[Program], outcome: Outcome
+    ) -> list[Judged]:
+        if not outcome.ok:
+            for program in batch:
+                self._found.failed[label(program.settings)] = outcome.message
+            return []
+        wrong, seconds = outcome.value["wrong"], outcome.value["seconds"]
+        found = []
+        for index, program in enumerate(batch):
+            name = f"candidate {index}"
+            if name in wrong:
+                kind = self._found.wrong if wrong[name].startswith("wrong") else self._found.failed
+                kind[label(program.settings)] = wrong[name]
+                self._bad.add(program.digest)
+                continue
+            self._verified.add(program.digest)
+            comparison, rounds = self.problem.comparison(seconds, name, jobs.INCUMBENT)
+            if self.problem.objective == MEMORY:
+                comparison = self.problem.bytes_compared(program, incumbent)
+            found.append(Judged(program, comparison, rounds))
+        self._verified.add(incumbent.digest)
+        return found
+
+    def _halved(self, default: Program, candidates: Sequence[Program]) -> list[Judged]:
+        """The candidates that successive halving leaves, the best first."""
+        rounds, rung = MIN_ROUNDS, 1
+        found: list[Judged] = []
+        left = list(candidates)
+        while left:
+            found = self._measured(default, left, rounds, f"measuring, rung {rung}")
+            found = [j for j in found if j.comparison.verdict != SLOWER]
+            found.sort(key=lambda j: -j.comparison.ratio.median)
+            if len(found) <= SURVIVORS or rounds >= FINAL_ROUNDS:
+                break
+            kept = {j.program.settings for j in found[: max(SURVIVORS, len(found) // 2)]}
+            # In the order of the candidates, by which batches are formed.
+            left = [p for p in left if p.settings in kept]
+            rounds, rung = 2 * rounds, rung + 1
+        return found[:SURVIVORS]
+
+    def _climb(self, default: Program, survivors: Sequence[Judged]) -> Program:
+        """Adds and removes settings while that is faster outside the noise.
+
+        The first step takes all that were faster alone at once. Where no single setting is faster
+        any more, two are changed at once: a setting may pay only beside another one.
+        """
+        best = default
+        tried: set[Settings] = {()}
+        everything: Settings = ()
+        for judged in reversed(survivors):  # of two that exclude each other the better one stays
+            if judged.comparison.verdict == FASTER:
+                for setting in judged.program.settings:
+                    everything = added(everything, setting)
+        for step in range(MAX_STEPS):
+            stage = f"local search, step {step + 1}"
+            pool = self._pool()
+            around = [everything] if step == 0 else []
+            around += [added(best.settings, s) for s in pool if s not in best.settings]
+            around += [without(best.settings, s) for s in best.settings]
+            better = self._better(best, around, tried, stage)
+            if better is None:
+                better = self._better(best, _two_apart(best.settings, pool), tried, stage)
+            if better is None:
+                break
+            best = better
+        return best
+
+    def _pool(self) -> list[Setting]:
+        """The settings that were measured alone, the best first, up to `POOL`."""
+        alone: dict[str, tuple[float, Setting]] = {}
+        for judged in self._found.measured:
+            settings = judged.program.settings
+            if len(settings) == 1 and judged.program.digest not in self._bad:
+                found = judged.comparison.ratio.median, settings[0]
+                alone.setdefault(settings[0].key, found)
+        return [s for _, s in sorted(alone.values(), key=lambda pair: -pair[0])[:POOL]]
+
+    def _better(
+        self, best: Program, around: Sequence[Settings], tried: set[Settings], stage: str
+    ) -> Program | None:
+        """The fastest of some candidates that are new; None where none is faster than the best."""
+        wanted = [s for s in dict.fromkeys(around) if s not in tried]
+        tried |= set(wanted)
+        programs = [p for p in self._compiled(wanted, stage) if p.digest != best.digest]
+        judged = self._measured(best, programs, 2 * MIN_ROUNDS, stage)
+        faster = [j for j in judged if j.comparison.verdict == FASTER]
+        if not faster:
+            # More rounds tell apart what may be faster.
+            close = [j.program for j in judged if j.comparison.interval[1] > j.comparison.noise]
+            judged = self._measured(best, close, FINAL_ROUNDS, stage)
+            faster = [j for j in judged if j.comparison.verdict == FASTER]
+        if not faster:
+            return None
+        return max(faster, key=lambda j: j.comparison.ratio.median).program
+
+    def _prune(self, default: Program, best: Program) -> None:
+        """Drops settings that do not pay, and fills in the result."""
+        while best.settings:
+            fewer = {s: without(best.settings, s) for s in best.settings}
+            stage = "leaving settings out"
+            self._compiled(list(fewer.values()), stage)
+            programs = {s: self._programs[f] for s, f in fewer.items()}
+            same = [s for s, p in programs.items() if p is None or p.digest == best.digest]
+            if same and programs[same[0]] is not None:
+                best = self._program(fewer[same[0]])
+                continue
+            others = [p for p in programs.values() if p is not None]
+            judged = {
+                j.program.settings: j for j in self._measured(best, others, FINAL_ROUNDS, stage)
+            }
+            kept = []
+            for setting, settings in fewer.items():
+                found = judged.get(settings)
+                if found is not None:
+                    kept.append(Kept(setting, _inverted(found.comparison), found.rounds))
+            idle = [k for k in kept if k.comparison.verdict != FASTER]
+            if not idle:
+                self._confirm(default, best, kept)
+                return
+            worst = min(idle, key=lambda k: k.comparison.ratio.median)
+            best = self._program(fewer[worst.setting])
+        self._found.best = default
+
+    def _program(self, settings: Settings) -> Program:
+        program = self._programs[settings]
+        assert program is not None
+        return program
+
+    def _confirm(self, default: Program, best: Program, kept: list[Kept]) -> None:
+        """Measures the result beside the default, and takes it where it is faster."""
+        (outcome,) = run_all(
+            self._executor,
+            [
+                self.problem.measure_task(
+                    default, [best], self._reference, FINAL_ROUNDS, verify=True
+                )
+            ],
+        )
+        judged = self._judged(default, [best], outcome)
+        if not judged or judged[0].comparison.verdict != FASTER:
+            return
+        samples = self.problem.samples(outcome.value["seconds"])
+        found = self._found
+        found.best, found.settings = best, kept
+        found.whole, found.rounds = judged[0].comparison, judged[0].rounds
+        found.milliseconds = (
+            samples.milliseconds(jobs.INCUMBENT),
+            samples.milliseconds("candidate 0"),
+        )
+
+
+def _two_apart(settings: Settings, pool: Sequence[Setting]) -> list[Settings]:
+    """Two settings of the pool more, up to `MAX_PAIRS`; and one in place of another, as many."""
+    new = [s for s in pool if s not in settings]
+    pairs = itertools.islice(itertools.combinations(new, 2), MAX_PAIRS)
+    swaps = itertools.islice(itertools.product(new, settings), MAX_PAIRS)
+    return [
+        *(added(added(settings, one), other) for one, other in pairs),
+        *(added(without(settings, old), one) for one, old in swaps),
+    ]
+
+
+def _inverted(comparison: Comparison) -> Comparison:
+    """The comparison said of the other program."""
+    low, high = comparison.interval
+    ratio = comparison.ratio
+    said = {FASTER: SLOWER, SLOWER: FASTER}.get(comparison.verdict, comparison.verdict)
+    return Comparison(
+        type(ratio)(1 / ratio.median, 1 / ratio.high, 1 / ratio.low),
+        (1 / high if high else 0.0, 1 / low if low else float("inf")),
+        comparison.noise,
+        said,
+    )

@@ -1,0 +1,76 @@
+"""Functions of tasks for tests of executors: they return, hang, die, and give errors."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mlirfuse.core import MlirfuseError
+from mlirfuse.tuning.execution.task import COMPILE, DeviceFaultError, Task
+
+MODULE = "helpers.tuning_tasks"
+
+
+def task(function, resource=COMPILE, timeout=60.0, files=None, **request):
+    return Task(f"{MODULE}:{function}", request, files or {}, resource, timeout, function)
+
+
+def run(request, files, output):
+    """Notes its call in a file, copies its input, returns."""
+    if "log" in request:
+        with Path(request["log"]).open("a") as file:
+            file.write(f"{request['name']}\n")
+    time.sleep(request.get("seconds", 0))
+    text = files["input"].read_text() if "input" in files else ""
+    (output / "result").write_text(text + request["name"])
+    return {"name": request["name"]}
+
+
+def alone(request, files, output):
+    """Fails where another call runs at the same time."""
+    place = Path(request["folder"]) / "running"
+    place.mkdir()
+    time.sleep(request["seconds"])
+    place.rmdir()
+    return {}
+
+
+def hang(request, files, output):
+    """Starts a process, and never ends."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(request["pids"]).write_text(f"{os.getpid()} {child.pid}")
+    time.sleep(600)
+
+
+def crash(request, files, output):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def refuse(request, files, output):
+    raise MlirfuseError("refused")
+
+
+def raise_error(request, files, output):
+    raise ZeroDivisionError("no number")
+
+
+def faulty_device(request, files, output):
+    """Fails as a device would, the first times that it is called."""
+    place = Path(request["folder"])
+    calls = len(list(place.iterdir()))
+    (place / f"call{calls}").touch()
+    if calls < request["failures"]:
+        raise DeviceFaultError("the device fell off the bus")
+    return {"calls": calls + 1}
+
+
+def killed(request, files, output):
+    """Is killed from outside, the first times that it is called."""
+    place = Path(request["folder"])
+    calls = len(list(place.iterdir()))
+    (place / f"call{calls}").touch()
+    if calls < request["deaths"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"calls": calls + 1}

@@ -1,0 +1,150 @@
+"""Kernels of sorts against numpy, run by Triton's interpreter on the CPU."""
+
+import random
+
+import ml_dtypes
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers import sort_text
+from helpers.kernel_runner import NUMPY, TARGET, needs_triton, planned, run
+from helpers.sort_text import Case
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.sort import heuristics
+from mlirfuse.kernels.sort.problem import SortProblem
+from mlirfuse.structured.recognize import orders
+
+pytestmark = needs_triton
+
+ELEMENTS = ("f32", "f16", "bf16", "i8", "i16", "i32")
+
+
+def elements(case, seed=0):
+    """Numbers with many ties, the ends of their type, and for floats NaN, infinities and zeros."""
+    rng = np.random.default_rng(seed)
+    if case.element not in NUMPY:
+        kind = np.dtype(case.element.replace("i", "int"))
+        ends = np.iinfo(kind)
+        few = np.array([ends.min, ends.max, -1, 0, 1, 7], kind)
+        some = rng.integers(ends.min, ends.max, case.shape, kind, endpoint=True)
+        return np.where(rng.random(case.shape) < 0.5, rng.choice(few, case.shape), some)
+    kind = NUMPY[case.element]
+    least = np.float32(ml_dtypes.finfo(kind).smallest_subnormal)
+    special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, least, -least]
+    drawn = rng.choice(np.array(special, np.float32), case.shape)
+    numbers = rng.standard_normal(case.shape).astype(np.float32)
+    return np.where(rng.random(case.shape) < 0.5, drawn, numbers).astype(kind)
+
+
+def check(interpreter, case, seed=0):
+    x = elements(case, seed)
+    (found,) = run(interpreter, sort_text.text(case), "sort", [x], [case.result])
+    np.testing.assert_array_equal(found, sort_text.expected(case, x), str(case))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("count", [0, 5])
+def test_element_types(interpreter, element, descending, count):
+    check(interpreter, Case((3, 67), element=element, descending=descending, count=count))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((40, 5), 0),
+        Case((3, 20, 7), 1),
+        Case((2, 3, 4, 33), 0),
+        Case((2, 3, 33, 2), 2, count=8),
+        Case((300,)),
+        Case((600,), count=2),
+        Case((70, 2)),
+        Case((2, 1024), element="bf16"),
+    ],
+    ids=str,
+)
+def test_shapes(interpreter, case):
+    check(interpreter, case)
+
+
+def drawn(number):
+    """A random case."""
+    chance = random.Random(number)
+    shape = tuple(chance.randint(2, 12) for _ in range(chance.randint(0, 2)))
+    dim = chance.randint(0, len(shape))
+    size = chance.randint(2, 130)
+    return Case(
+        (*shape[:dim], size, *shape[dim:]),
+        dim,
+        chance.choice(ELEMENTS),
+        chance.random() < 0.5,
+        chance.choice([0, chance.randint(2, size)]),
+    )
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_random_cases(interpreter, number):
+    check(interpreter, drawn(number), number)
+
+
+@pytest.mark.parametrize("broken", ["", "nan", "unstable", "itself", "positions", "init"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_another_order_is_no_sort(broken, descending):
+    assert bool(read(Case((3, 8), broken=broken, descending=descending))) == (not broken)
+
+
+def test_unsigned_comparisons_are_no_sort():
+    assert not read(Case((3, 8), element="i32", broken="unsigned"))
+
+
+def read(case):
+    """The order that the last sum of a module is recognized as."""
+    with ir.Context():
+        module = ir.Module.parse(sort_text.text(case))
+        block = module.body.operations[0].regions[0].blocks[0]
+        (*_, last) = (op.operation for op in block.operations if op.operation.name == orders.ROOT)
+        found = orders.order(last)
+        return found and (found.dimension, found.axes, found.descending, found.count)
+
+
+def test_recognized_order():
+    assert read(Case((3, 8, 5), 1, descending=True, count=4)) == (1, (0, 1, 2), True, 4)
+
+
+def refusal(case):
+    """The refusal of the group of a module's sort."""
+    from mlirfuse.kernels.sort.analysis import analyze_order
+    from mlirfuse.kernels.sort.family import plan_sort
+
+    with ir.Context():
+        module = ir.Module.parse(sort_text.text(case))
+        block = module.body.operations[0].regions[0].blocks[0]
+        (*_, last) = (op.operation for op in block.operations if op.operation.name == orders.ROOT)
+        found = analyze_order(orders.order(last))
+        return found if isinstance(found, NoMatch) else plan_sort(found, TARGET)
+
+
+def test_refusals_have_reasons():
+    assert refusal(Case((3, 8), element="i64")).reason == Reason.ELEMENT_TYPE
+    longest = heuristics.max_columns(32, TARGET)
+    assert refusal(Case((2, longest + 1))).reason == Reason.STRUCTURE
+    assert not isinstance(refusal(Case((2, longest))), NoMatch)
+
+
+def test_configurations_are_computed():
+    """Long rows have a CTA each; short ones share one where there are enough for every SM."""
+    assert heuristics.default_config(SortProblem(2283, 1673, 1673), TARGET).block_rows == 1
+    assert heuristics.default_config(SortProblem(1 << 16, 32, 32), TARGET).block_rows > 1
+    assert heuristics.default_config(SortProblem(4, 32, 32), TARGET).block_rows == 1
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    "case", [Case((64, 40), 0), Case((8, 40), element="f16", count=8)], ids=str
+)
+def test_object_code(case, arch):
+    with ir.Context():
+        _, (plan,) = planned(sort_text.text(case), "sort")
+        assert triton_compiler.build(plan.program, arch).code

@@ -1,0 +1,274 @@
+"""The search on models of known effects, and whole on a small model."""
+
+import itertools
+import math
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlirfuse
+from mlirfuse.core import MlirfuseError
+from mlirfuse.tools.tune import main
+from mlirfuse.tuning.execution.simulated import SimulatedExecutor
+from mlirfuse.tuning.execution.store import Store, Stored
+from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
+from mlirfuse.tuning.model import jobs, problem
+from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
+from mlirfuse.tuning.model.problem import Shapes, added, without
+from mlirfuse.tuning.model.search import Search
+from mlirfuse.tuning_profile import file
+from mlirfuse.tuning_profile.entry import Setting
+
+
+def found_for(model, executor=None, **fields):
+    executor = executor or SimulatedExecutor(4, 1, model.answer)
+    return Search(model.problem(**fields), executor).run()
+
+
+def names(found):
+    return {name(kept.setting) for kept in found.settings}
+
+
+def test_faster_settings_are_found_and_others_left_out(tmp_path):
+    effects = {"good": 0.8, "better": 0.7, "bad": 1.3, "idle": 1.0}
+    found = found_for(ModelledModel(tmp_path, effects, broken=frozenset({"broken"})))
+    assert names(found) == {"good", "better"}
+    assert found.whole.ratio.median == pytest.approx(1 / 0.56, rel=0.03)
+    by_name = {name(kept.setting): kept.comparison for kept in found.settings}
+    assert by_name["good"].ratio.median == pytest.approx(1 / 0.8, rel=0.03)
+    assert by_name["good"].interval[0] > by_name["good"].noise
+    assert list(found.failed) == ["target.cpu.broken=1"]
+
+
+def test_a_wrong_result_is_never_accepted(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.9, "wrong": 0.1}, wrong=frozenset({"wrong"}))
+    found = found_for(model)
+    assert names(found) == {"good"}
+    assert list(found.wrong) == ["target.cpu.wrong=1"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_is_no_gain(tmp_path, seed):
+    effects = {f"idle{i}": 1.0 + 1e-9 * i for i in range(20)}
+    found = found_for(ModelledModel(tmp_path, effects, noise=0.1, seed=seed))
+    assert found.whole is None
+    assert found.settings == []
+    assert found.best is found.default
+
+
+def test_settings_that_pay_alone_and_not_together(tmp_path):
+    model = ModelledModel(
+        tmp_path, {"one": 0.8, "other": 0.85}, pairs={frozenset({"one", "other"}): 1.4}
+    )
+    assert names(found_for(model)) == {"one"}
+
+
+def test_settings_that_pay_together_alone(tmp_path):
+    model = ModelledModel(
+        tmp_path, {"one": 1.0, "other": 0.95}, pairs={frozenset({"one", "other"}): 0.8}
+    )
+    assert names(found_for(model)) == {"one", "other"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_winner_is_within_two_percent_of_an_exhaustive_search(tmp_path, seed):
+    generator = random.Random(seed)
+    effects = {f"s{i}": math.exp(generator.gauss(0, 0.15)) for i in range(6)}
+    pairs = {
+        frozenset(pair): math.exp(generator.gauss(0, 0.03))
+        for pair in itertools.combinations(effects, 2)
+    }
+    model = ModelledModel(tmp_path, effects, pairs=pairs, noise=0.01, seed=seed)
+    found = found_for(model)
+    reached = model.factor(tuple(kept.setting for kept in found.settings))
+    best = min(
+        model.factor(tuple(map(setting, chosen)))
+        for count in range(7)
+        for chosen in itertools.combinations(effects, count)
+    )
+    assert reached <= best * 1.02
+
+
+def test_the_exhaustive_search_tries_every_combination(tmp_path):
+    model = ModelledModel(tmp_path, {"a": 0.9, "b": 0.8, "c": 1.2})
+    ranked = Search(model.problem(), SimulatedExecutor(1, 1, model.answer)).exhaustive(
+        model.settings()
+    )
+    assert len(ranked) == 8
+    assert {name(s) for s in ranked[0][0]} == {"a", "b"}
+
+
+def test_memory_is_judged_without_noise(tmp_path):
+    model = ModelledModel(tmp_path, {"small": 0.995, "large": 1.5}, noise=0.2)
+    found = found_for(model, objective=problem.MEMORY)
+    assert names(found) == {"small"}
+    assert found.whole.ratio.median == pytest.approx(1 / 0.995, rel=1e-3)
+
+
+def test_shapes_count_by_their_weights(tmp_path):
+    one = ModelledModel(tmp_path, {"a": 0.9})
+    weighted = one.problem(shapes=(Shapes(((1,),), 3.0), Shapes(((2,),), 1.0)))
+    samples = weighted.samples({"x": [[1.0, 2.0], [5.0, 6.0, 7.0]]})
+    assert samples.seconds["x"] == [8.0, 12.0]
+    assert str(weighted.shapes[0]) == "1@3"
+
+
+def test_a_resumed_search_runs_nothing_again(tmp_path):
+    (tmp_path / "files").mkdir()
+    effects = {f"s{i}": 0.9 + 0.03 * i for i in range(8)}
+    model = ModelledModel(tmp_path / "files", effects)
+    results = []
+    for _ in range(2):
+        store = Store(tmp_path / "store")
+        stored = Stored(SimulatedExecutor(3, 2, model.answer), store)
+        results.append((names(found_for(model, stored)), stored.hits))
+    assert results[0][0] == results[1][0]
+    assert results[0][1] == 0
+    assert results[1][1] > 0
+    assert set(model.compiled.values()) == {1}
+
+
+def test_a_model_that_cannot_be_compiled_is_an_error(tmp_path):
+    def refused(task):
+        return Outcome(task.key, FAILED, message="no")
+
+    problem_ = ModelledModel(tmp_path, {}).problem()
+    with pytest.raises(MlirfuseError, match="the model cannot be compiled: no"):
+        Search(problem_, SimulatedExecutor(1, 1, refused)).run()
+
+
+def test_simulated_workers_share_the_tasks(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(40)}, compile_seconds=(10.0,))
+    times = {}
+    for workers in (1, 4, 40):
+        executor = SimulatedExecutor(workers, 4, model.answer, head_seconds=0.01)
+        found_for(model, executor)
+        times[workers] = executor.now()
+        assert 0 < executor.utilisation(COMPILE) <= 1
+        assert executor.count(MEASURE) > 0
+    assert times[1] > 3 * times[4] > 4 * times[40]
+
+
+def test_settings_exclude_others_of_their_place():
+    one, other = Setting("numerics", "exact"), Setting("numerics", "any")
+    assert added((one,), other) == (other,)
+    whole = Setting("disable_pass", "softmax_fusion")
+    match = Setting("disable_pass", "softmax_fusion@match=1")
+    second = Setting("disable_pass", "softmax_fusion@match=2")
+    assert added((match,), whole) == (whole,)
+    assert added((whole,), match) == (match,)
+    assert set(added((match,), second)) == {match, second}
+    assert without((match, second), match) == (second,)
+    flags = [Setting("iree_option", f"--iree-llvmcpu-enable-ukernels={w}") for w in "ab"]
+    assert added((flags[0],), flags[1]) == (flags[1],)
+
+
+MODEL = """
+func.func @main(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+   ^bb0(%a: f32, %b: f32):
+    %1 = arith.OPf %a, %a : f32
+    linalg.yield %1 : f32
+  } -> tensor<8x32xf32>
+  return %r : tensor<8x32xf32>
+}
+"""
+
+
+def test_wrong_programs_are_told_by_their_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    programs = {}
+    for operation in ("add", "mul"):
+        path = Path(f"{operation}.mlir")
+        path.write_text(MODEL.replace("OP", operation))
+        program = mlirfuse.compile(str(path), stock=True)
+        program.save(f"{operation}.vmfb")
+        programs[operation] = Path(f"{operation}.vmfb").resolve()
+    spec = {"shape": [8, 32], "dtype": "f32", "name": ""}
+    model = {"sizes": [], "inputs": [spec], "outputs": [spec], "input_type": "none"}
+    model |= {"function": "main", "source": "m", "frontend": "mlir", "keeps_f64": False}
+    model |= {"has_angles": False, "normalized": False}
+    call = {
+        "model": model,
+        "function": "main",
+        "inputs": [spec],
+        "outputs": [spec],
+        "shapes": [None],
+        "target": "cpu",
+        "timeout": 60.0,
+        "seed": 0,
+    }
+    made = tmp_path / "reference"
+    made.mkdir()
+    files = {jobs.PROGRAM: programs["add"], jobs.NORMALIZED: Path("add.mlir")}
+    reference = jobs.make_reference(call, files, made)
+    request = {
+        **call,
+        "names": [jobs.INCUMBENT, "candidate 0", "candidate 1"],
+        "verify": {n: "exact" for n in (jobs.INCUMBENT, "candidate 0", "candidate 1")},
+        "sets": reference["sets"],
+        "rounds": 12,
+        "threads": None,
+    }
+    damaged = tmp_path / "damaged.vmfb"
+    damaged.write_bytes(b"no program")
+    given = {
+        jobs.INCUMBENT: programs["add"],
+        "candidate 0": programs["mul"],
+        "candidate 1": damaged,
+        **{path.name: path for path in made.iterdir()},
+    }
+    found = jobs.measure(request, given, tasks)
+    assert found["wrong"]["candidate 0"].startswith("wrong: result 0")
+    assert set(found["wrong"]) == {"candidate 0", "candidate 1"}
+    assert set(found["seconds"]) == {jobs.INCUMBENT, jobs.CONTROL}
+    assert len(found["seconds"][jobs.CONTROL][0]) >= 12
+    given[jobs.INCUMBENT] = damaged
+    again = tmp_path / "again"
+    again.mkdir()
+    with pytest.raises(jobs.DeviceFaultError, match="a program that ran before fails"):
+        jobs.measure(request, given, again)
+
+
+def test_a_model_is_tuned_and_its_profile_used(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(MODEL.replace("OP", "add"))
+    words = ["model.mlir", "-o", "model.toml", "--max-candidates=3", "--store=store"]
+    assert main(words) == 0
+    assert "3 candidates tried" in capsys.readouterr().out
+    (section,) = file.read("model.toml").sections
+    assert section.model == "model.mlir"
+    assert section.result["tried"] >= 3
+    assert section.result["wrong"] == 0
+    lines = Path("store/results.jsonl").read_bytes()
+    assert main(words) == 0
+    assert Path("store/results.jsonl").read_bytes() == lines
+    program = mlirfuse.compile("model.mlir", profile="model.toml")
+    assert program.report.profile["model"].startswith("model.mlir (")
+    x = np.ones((8, 32), np.float32)
+    np.testing.assert_array_equal(program(x), x + x)
+
+
+@pytest.mark.parametrize("text", ["1xy", "", "0x3", "1x2@0", "1x2@", "@3"])
+def test_malformed_shapes_are_wrong_usage(tmp_path, monkeypatch, capsys, text):
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(MODEL.replace("OP", "add"))
+    assert main(["model.mlir", "-o", "p.toml", f"--shapes={text}"]) == 2
+    assert "--shapes takes" in capsys.readouterr().err
+
+
+def test_ray_that_is_missing_is_wrong_usage(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    Path("model.mlir").write_text(MODEL.replace("OP", "add"))
+    assert main(["model.mlir", "-o", "p.toml", "--ray", "--store=store"]) == 2
+    assert "pip install 'mlirfuse[ray]'" in capsys.readouterr().err
