@@ -275,11 +275,17 @@ func.func @convolution_of_channels_first(%arg0: tensor<8x9x8xf32>, %arg1: tensor
 
 // -----
 
-// The accumulators start from a tensor of the same order.
+// The accumulators start from a broadcast in the same order.
 // CHECK-LABEL: @no_rewrite_accumulates
-// CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}} outs(%arg3 : tensor<8x6x7xf32>)
-func.func @no_rewrite_accumulates(%arg0: tensor<8x9x8xf32>, %arg1: tensor<8x3x3xf32>, %arg2: tensor<8xf32>, %arg3: tensor<8x6x7xf32>) -> (tensor<8xf32>) {
-  %v0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 1 + d3, d2 * 1 + d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%arg0, %arg1 : tensor<8x9x8xf32>, tensor<8x3x3xf32>) outs(%arg3 : tensor<8x6x7xf32>) {
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%arg3 :
+// CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}} outs(%[[S]] : tensor<8x6x7xf32>)
+func.func @no_rewrite_accumulates(%arg0: tensor<8x9x8xf32>, %arg1: tensor<8x3x3xf32>, %arg2: tensor<8xf32>, %arg3: tensor<8xf32>) -> (tensor<8xf32>) {
+  %se = tensor.empty() : tensor<8x6x7xf32>
+  %start = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg3 : tensor<8xf32>) outs(%se : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %out: f32):
+    linalg.yield %a0 : f32
+  } -> tensor<8x6x7xf32>
+  %v0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 1 + d3, d2 * 1 + d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%arg0, %arg1 : tensor<8x9x8xf32>, tensor<8x3x3xf32>) outs(%start : tensor<8x6x7xf32>) {
   ^bb0(%a0: f32, %a1: f32, %out: f32):
     %p = arith.mulf %a0, %a1 : f32
     %r = arith.addf %out, %p : f32
