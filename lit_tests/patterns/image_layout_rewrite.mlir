@@ -234,3 +234,109 @@ func.func @no_rewrite_no_convolution(%arg0: tensor<6x7x8xf32>, %arg1: tensor<8xf
   } -> tensor<8xf32>
   return %v5 : tensor<8xf32>
 }
+
+// -----
+
+// The convolution itself has channels first.
+// CHECK-DAG: #[[WHOLE:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// CHECK-DAG: #[[OUT:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d1, d2, d0)>
+// CHECK-DAG: #[[SUMMED:.*]] = affine_map<(d0, d1, d2) -> (d1, d2, d0)>
+// CHECK-LABEL: @convolution_of_channels_first
+// CHECK: %[[F:.*]] = linalg.fill {{.*}} outs({{.*}} : tensor<6x7x8xf32>)
+// CHECK: %[[C:.*]] = linalg.generic {indexing_maps = [{{.*}}, #[[OUT]]], {{.*}} ins(%arg0, %arg1 : {{.*}} outs(%[[F]] :
+// CHECK: %[[H:.*]] = linalg.generic {indexing_maps = [#[[WHOLE]], {{.*}} ins(%[[C]], %arg2 :
+// CHECK: linalg.generic {indexing_maps = [#[[SUMMED]], {{.*}} ins(%[[H]] :
+func.func @convolution_of_channels_first(%arg0: tensor<8x9x8xf32>, %arg1: tensor<8x3x3xf32>, %arg2: tensor<8xf32>) -> (tensor<8xf32>) {
+  %v0 = arith.constant 0.000000000e+00 : f32
+  %v1 = tensor.empty() : tensor<8x6x7xf32>
+  %v2 = linalg.fill ins(%v0 : f32) outs(%v1 : tensor<8x6x7xf32>) -> tensor<8x6x7xf32>
+  %v3 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 1 + d3, d2 * 1 + d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%arg0, %arg1 : tensor<8x9x8xf32>, tensor<8x3x3xf32>) outs(%v2 : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %p = arith.mulf %a0, %a1 : f32
+    %r = arith.addf %out, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v4 = tensor.empty() : tensor<8x6x7xf32>
+  %v5 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v3, %arg2 : tensor<8x6x7xf32>, tensor<8xf32>) outs(%v4 : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %r = arith.addf %a0, %a1 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v6 = arith.constant 0.000000000e+00 : f32
+  %v7 = tensor.empty() : tensor<8xf32>
+  %v8 = linalg.fill ins(%v6 : f32) outs(%v7 : tensor<8xf32>) -> tensor<8xf32>
+  %v9 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0)>], iterator_types = ["parallel", "reduction", "reduction"]} ins(%v5 : tensor<8x6x7xf32>) outs(%v8 : tensor<8xf32>) {
+  ^bb0(%a0: f32, %out: f32):
+    %r = arith.addf %a0, %out : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  return %v9 : tensor<8xf32>
+}
+
+// -----
+
+// The accumulators start from a broadcast in the same order.
+// CHECK-LABEL: @no_rewrite_accumulates
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%arg3 :
+// CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : {{.*}} outs(%[[S]] : tensor<8x6x7xf32>)
+func.func @no_rewrite_accumulates(%arg0: tensor<8x9x8xf32>, %arg1: tensor<8x3x3xf32>, %arg2: tensor<8xf32>, %arg3: tensor<8xf32>) -> (tensor<8xf32>) {
+  %se = tensor.empty() : tensor<8x6x7xf32>
+  %start = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg3 : tensor<8xf32>) outs(%se : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %out: f32):
+    linalg.yield %a0 : f32
+  } -> tensor<8x6x7xf32>
+  %v0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 1 + d3, d2 * 1 + d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%arg0, %arg1 : tensor<8x9x8xf32>, tensor<8x3x3xf32>) outs(%start : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %p = arith.mulf %a0, %a1 : f32
+    %r = arith.addf %out, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v1 = tensor.empty() : tensor<8x6x7xf32>
+  %v2 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v0, %arg2 : tensor<8x6x7xf32>, tensor<8xf32>) outs(%v1 : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %r = arith.addf %a0, %a1 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v3 = arith.constant 0.000000000e+00 : f32
+  %v4 = tensor.empty() : tensor<8xf32>
+  %v5 = linalg.fill ins(%v3 : f32) outs(%v4 : tensor<8xf32>) -> tensor<8xf32>
+  %v6 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0)>], iterator_types = ["parallel", "reduction", "reduction"]} ins(%v2 : tensor<8x6x7xf32>) outs(%v5 : tensor<8xf32>) {
+  ^bb0(%a0: f32, %out: f32):
+    %r = arith.addf %a0, %out : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  return %v6 : tensor<8xf32>
+}
+
+// -----
+
+// An op that transposes back reads in place.
+// CHECK: #[[WHOLE:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// CHECK-LABEL: @transposed_twice
+// CHECK: %[[H:.*]] = linalg.generic {{.*}} ins({{.*}}, %arg2 : {{.*}} outs({{.*}} : tensor<6x7x8xf32>)
+// CHECK: linalg.generic {indexing_maps = [#[[WHOLE]], #[[WHOLE]]], {{.*}} ins(%[[H]] :
+// CHECK: math.absf
+func.func @transposed_twice(%arg0: tensor<8x9x8xf32>, %arg1: tensor<8x3x3xf32>, %arg2: tensor<8xf32>) -> (tensor<6x7x8xf32>) {
+  %v0 = arith.constant 0.000000000e+00 : f32
+  %v1 = tensor.empty() : tensor<8x6x7xf32>
+  %v2 = linalg.fill ins(%v0 : f32) outs(%v1 : tensor<8x6x7xf32>) -> tensor<8x6x7xf32>
+  %v3 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (d1 * 1 + d3, d2 * 1 + d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%arg0, %arg1 : tensor<8x9x8xf32>, tensor<8x3x3xf32>) outs(%v2 : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %p = arith.mulf %a0, %a1 : f32
+    %r = arith.addf %out, %p : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v4 = tensor.empty() : tensor<8x6x7xf32>
+  %v5 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v3, %arg2 : tensor<8x6x7xf32>, tensor<8xf32>) outs(%v4 : tensor<8x6x7xf32>) {
+  ^bb0(%a0: f32, %a1: f32, %out: f32):
+    %r = arith.addf %a0, %a1 : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6x7xf32>
+  %v6 = tensor.empty() : tensor<6x7x8xf32>
+  %v7 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v5 : tensor<8x6x7xf32>) outs(%v6 : tensor<6x7x8xf32>) {
+  ^bb0(%a0: f32, %out: f32):
+    %r = math.absf %a0 : f32
+    linalg.yield %r : f32
+  } -> tensor<6x7x8xf32>
+  return %v7 : tensor<6x7x8xf32>
+}

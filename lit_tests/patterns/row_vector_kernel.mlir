@@ -389,22 +389,22 @@ func.func @columns_of_magnitudes(%x: tensor<24x40xf32>, %v: tensor<40xf32>) -> t
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_kernel_shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<40xf32>) {
+func.func @no_kernel_shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<24xf32>) {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<40xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
   %m = tensor.empty() : tensor<24x40xf32>
   %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%m : tensor<24x40xf32>) {
   ^bb0(%i: f32, %o: f32):
     %t = math.absf %i : f32
     linalg.yield %t : f32
   } -> tensor<24x40xf32>
-  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%a : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%a : tensor<24x40xf32>) outs(%f : tensor<24xf32>) {
   ^bb0(%i: f32, %o: f32):
     %t = arith.addf %i, %o : f32
     linalg.yield %t : f32
-  } -> tensor<40xf32>
-  return %a, %s : tensor<24x40xf32>, tensor<40xf32>
+  } -> tensor<24xf32>
+  return %a, %s : tensor<24x40xf32>, tensor<24xf32>
 }
 
 // -----

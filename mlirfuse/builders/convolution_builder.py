@@ -102,6 +102,33 @@ def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) 
     return new
 
 
+def with_result_order(root: ir.Operation, order: Sequence[int]) -> ir.Operation:
+    """A convolution with the dimensions of its result in another order.
+
+    Args:
+      root: a generic whose accumulators start from a `linalg.fill`; it is kept.
+      order: for each dimension of the new result that of the old one.
+    """
+    result, (start,) = root.results[0], ops.inits(root)
+    own, kinds = ops.indexing_maps(root)[-1], ops.iterator_types(root)
+    assert own is not None
+    sizes = [ops.shape(result)[d] for d in order]
+    written = tuple(own[d] for d in order)
+    inputs = ops.inputs(root)
+    with ir.InsertionPoint(root), root.location:
+        filled = builders.fill(
+            start.owner.operands[0], builders.empty(sizes, ops.element_type(result))
+        )
+        new = builders.generic(
+            inputs, [filled], [written] * (len(inputs) + 1), kinds, builders.body_of(root)
+        )
+    # The image is indexed by sums of loops, which no index map expresses.
+    maps = list(root.attributes["indexing_maps"])
+    maps[-1] = builders.map_attribute(written, len(kinds))
+    new.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+    return new
+
+
 def _ops(steps: Sequence[ChannelOp]) -> list[ir.Operation]:
     return [step.op for step in steps]
 

@@ -155,14 +155,15 @@ def matmul(
     )
 
 
-def scaled_image(name: str, channels: int) -> Case:
+def scaled_image(name: str, channels: int, written: Sequence[int] = (1, 2, 0)) -> Case:
     """A depthwise convolution, its image scaled by sums over pixels, and a product over channels.
 
-    The bias is added in the order of channels first, which all ops behind it read.
+    The bias is added in the order of channels first, which all ops behind it read; `written` is the
+    order of the convolution's result.
     """
     f = Function(name, (channels, 6, 7, 3, 3, 8, 9, 5))
     x, w, b = f.argument((5, 6, 0), "f32"), f.argument((0, 3, 4), "f32"), f.argument((0,), "f32")
-    h = f.apply("arith.addf", f.convolve(x, w, (1, 2, 0), {5: (1, 3, 1), 6: (2, 4, 1)}), b)
+    h = f.apply("arith.addf", f.convolve(x, w, written, {5: (1, 3, 1), 6: (2, 4, 1)}), b)
     y = f.apply("arith.mulf", h, f.reduce("arith.addf", h, (1, 2)))
     text = f.finish(f.contract(y, f.argument((0, 7), "f32"), (1, 2, 7)))
     shapes = [(8, 9, channels), (channels, 3, 3), (channels,), (channels, 5)]

@@ -112,7 +112,11 @@ def cases():
     ]
     found += [activated(name, name) for name in EPILOGUES]
     found += [two_results("two_results"), strided("strided"), channels_between("channels_between")]
-    found += [scaled_image("scaled_image", 21), reshaped_constant("reshaped_constant", 37, 45)]
+    found += [
+        scaled_image("scaled_image", 21),
+        scaled_image("scaled_image_channels_first", 21, (0, 1, 2)),
+        reshaped_constant("reshaped_constant", 37, 45),
+    ]
     return {one.name: one for one in found}
 
 
@@ -123,7 +127,7 @@ NARROW = (
     *("spread_uneven", "spread_by_dilation", "spread_depthwise"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
-    *("gelu", "silu", "tanh", "scaled_image", "reshaped_constant"),
+    *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 

@@ -120,8 +120,9 @@ def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
 def _is_vector(value: ir.Value) -> bool:
     """Whether a tensor is one number, or the broadcast of a vector."""
     op = ops.defining_op(value)
-    broadcast = op is not None and ops.is_projection(op) and len(ops.shape(op.operands[0])) == 1
-    return broadcast or literal(value) is not None
+    if op is None or literal(value) is not None:
+        return op is not None
+    return ops.is_generic(op) and ops.is_projection(op) and len(ops.shape(op.operands[0])) == 1
 
 
 def _is_depthwise(loops: ConvolutionLoops) -> bool:
