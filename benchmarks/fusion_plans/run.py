@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ from mlirfuse.fusion_plan import FusionPlan
 from mlirfuse.fusion_plan.check import fits
 from mlirfuse.fusion_plan.rules import TARGETS
 
+_log = logging.getLogger("benchmarks")
+
 TIMEOUT_S = 300.0
 """Seconds that a step of the compiler may take for one plan."""
 
@@ -22,6 +25,7 @@ def wrong(target: str, count: int, seed: int) -> Iterator[tuple[str, str]]:
     machine = targets.parse(target)
     promised = (p for p in sample.plans(seed) if fits(p, machine))
     for _, plan in zip(range(count), promised, strict=False):
+        _log.info("%s: %s", target, plan)
         try:
             FusionPlan.of(plan, machine).compile(timeout=TIMEOUT_S)
         except MlirfuseError as error:
@@ -35,6 +39,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=125, help="plans for each target")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    _log.setLevel(logging.INFO)
     total = 0
     for target in given.target.split(","):
         found = 0

@@ -85,6 +85,16 @@ def _is_covered(plan: Description, root: ops.Op | None) -> bool:
 COVERED = Condition(Code.SHAPE, "elements beside a single window", _is_covered)
 """IREE drops the loop over the one window, and takes the whole image for it."""
 
+
+def _has_several_windows(plan: Description, root: ops.Op | None) -> bool:
+    if not isinstance(root, ops.ConvForward) or not is_padded(plan, root):
+        return True
+    return min(ops.Geometry.of(root, plan.input).sizes) > 1
+
+
+SEVERAL_WINDOWS = Condition(Code.SHAPE, "a single window over a padded image", _has_several_windows)
+"""IREE drops the loop, and pads the image of the matmul that is left in a kernel of its own."""
+
 WIDE_GROUPED_FILTERS = Condition(
     Code.FILTER_SIZE,
     "a grouped convolution with filters of one element",

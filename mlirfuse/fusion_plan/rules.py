@@ -16,6 +16,7 @@ from mlirfuse.fusion_plan.conditions import (
     COVERED,
     FORMS,
     SEVERAL_FILTERS,
+    SEVERAL_WINDOWS,
     UNPADDED,
     WIDE_GROUPED_FILTERS,
     WIDE_IMAGES,
@@ -169,7 +170,7 @@ _CPU = (
         source="IREE, a convolution without a packed filter",
         layouts=_PADDED_ON_CPU,
         forms=("dense",),
-        conditions=(SEVERAL_FILTERS,),
+        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS),
     ),
     Rule(
         roots=_CONV,
@@ -183,7 +184,7 @@ _CPU = (
         source="IREE, a convolution in a group",
         layouts=_CHANNELS_LAST,
         forms=("grouped",),
-        conditions=(SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
+        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_POOL,
@@ -218,7 +219,7 @@ _SPIRV = (
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, a convolution in a group",
         forms=("dense", "depthwise"),
-        conditions=(SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
+        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_CONV,
