@@ -19,7 +19,8 @@ VOCABULARY = 8000
 
 LAYERS = 2
 
-TOKENS = 512
+TOKENS, FEW_TOKENS = 512, 64
+"""Tokens of a text; few where transformers unrolls a loop over them."""
 
 IMAGES, PIXELS = 8, 224
 
@@ -41,6 +42,7 @@ class Family:
       inputs: names of its arguments.
       settings: fields of its configuration that differ from the default.
       part: name of the part that is measured; empty for the whole model.
+      tokens: number of tokens.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Family:
     inputs: tuple[str, ...] = ("input_ids",)
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     part: str = ""
+    tokens: int = TOKENS
 
     def made(self) -> tuple[nn.Module, Inputs]:
         """The model in evaluation mode with random weights, and its arguments; in f32."""
@@ -63,12 +66,12 @@ class Family:
             if self.part:
                 model = model.get_submodule(self.part)
             module = wrapped(model, *self.inputs)
-            return varied(module), tuple(map(_input, self.inputs))
+            return varied(module), tuple(_input(name, self.tokens) for name in self.inputs)
 
 
-def _input(name: str) -> torch.Tensor:
+def _input(name: str, tokens: int) -> torch.Tensor:
     if name in ("input_ids", "decoder_input_ids"):
-        return torch.randint(3, VOCABULARY, (1, TOKENS))
+        return torch.randint(3, VOCABULARY, (1, tokens))
     if name == "pixel_values":
         return torch.randn(IMAGES, 3, PIXELS, PIXELS)
     if name == "input_features":
@@ -97,7 +100,7 @@ FAMILIES = (
     _text("GPT-2", "decoder", "GPT2Model"),
     _text("OPT", "decoder", "OPTModel"),
     _text("Mixtral", "mixture", "MixtralModel", intermediate_size=3584),
-    _text("Mamba", "state space", "MambaModel"),
+    dataclasses.replace(_text("Mamba", "state space", "MambaModel"), tokens=FEW_TOKENS),
     _text("BERT", "encoder", "BertModel"),
     _text("RoBERTa", "encoder", "RobertaModel", max_position_embeddings=TOKENS + 8),
     _text("ModernBERT", "encoder", "ModernBertModel"),
