@@ -198,6 +198,34 @@ def test_pooling(dtype):
     check(model, torch.randn(2, 3, 10, 13).to(dtype))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_adaptive_pooling_of_even_windows(dtype):
+    def model(x):
+        return (
+            F.adaptive_avg_pool1d(x[0], 3),
+            F.adaptive_avg_pool2d(x, (3, 4)),
+            F.adaptive_avg_pool2d(x, 1),
+            F.adaptive_avg_pool3d(x, (1, 2, 4)),
+            *F.adaptive_max_pool2d(x, (2, 3), return_indices=True),
+            *F.adaptive_max_pool3d(x, (2, 1, 3), return_indices=True),
+        )
+
+    torch.manual_seed(0)
+    check(model, torch.randn(2, 4, 6, 12).to(dtype))
+
+
+def test_even_adaptive_pooling_is_one_kernel():
+    """30 in 15 did not compile: IREE's import makes windows of three."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return F.adaptive_avg_pool2d(x, 15).relu(), F.adaptive_max_pool2d(x, 10)
+
+    x = torch.randn(2, 4, 30, 30)
+    program = mlirfuse.compile(Model(), (x,), target="cuda:sm_90")
+    assert [kernel.code for kernel in program.kernels] == ["pool_triton_kernel"] * 2
+
+
 def test_gradient_of_max_pooling():
     def model(x, g):
         _, index = F.max_pool2d(x, 2, 2, return_indices=True)

@@ -288,17 +288,20 @@ def _max_unpool(rank: int) -> Callable[..., torch.Tensor]:
 
 
 def _adaptive_average(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Uneven windows by a matmul for each axis; even ones are a pooling."""
+    """Uneven windows by a matmul for each axis; even ones are a pooling, a whole image a mean."""
 
     def decomposition(x: torch.Tensor, output_size: Sequence[int]) -> Any:
         import torch
 
         rank = len(output_size)
         sizes = x.shape[-rank:]
-        if not all(isinstance(n, int) for n in sizes) or all(
-            n and not size % n for n, size in zip(output_size, sizes, strict=True)
-        ):
+        if not all(isinstance(n, int) and n for n in (*sizes, *output_size)):
             return otherwise(x, output_size) if otherwise else NotImplemented
+        if all(n == 1 for n in output_size):
+            return x.mean([*range(-rank, 0)], keepdim=True)
+        if (kernel := _even_windows(sizes, output_size)) is not None:
+            # IREE's import makes masked windows of one more element along each axis.
+            return getattr(torch.ops.aten, f"avg_pool{rank}d")(x, kernel, kernel)
         y = x.float() if is_half(x.dtype) else x
         for axis, (size, count) in enumerate(zip(sizes, output_size, strict=True)):
             place = torch.arange(size, device=x.device)
@@ -313,6 +316,15 @@ def _adaptive_average(otherwise: Callable[..., Any] | None) -> Callable[..., Any
     return decomposition
 
 
+def _even_windows(sizes: Sequence[int], counts: Sequence[int]) -> list[int] | None:
+    """Sizes of windows that lie side by side; None where they overlap or differ, or are dynamic."""
+    if not all(isinstance(n, int) and n for n in (*sizes, *counts)):
+        return None
+    if any(size % count for size, count in zip(sizes, counts, strict=True)):
+        return None
+    return [size // count for size, count in zip(sizes, counts, strict=True)]
+
+
 def _windows(x: torch.Tensor, axis: int, place: torch.Tensor, size: int) -> torch.Tensor:
     """The elements at these places of an axis, each window in the last axis."""
     return x.movedim(axis, -1).index_select(-1, place).unflatten(-1, (-1, size))
@@ -323,6 +335,9 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Pair:
     import torch
 
     rank = len(output_size)
+    if (kernel := _even_windows(x.shape[-rank:], output_size)) is not None:
+        found: Pair = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices")(x, kernel, kernel)
+        return found
     places = torch.arange(math.prod(x.shape[-rank:]), device=x.device)
     index = places.view(x.shape[-rank:]).expand(x.shape)
     value = x
