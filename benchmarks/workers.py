@@ -10,9 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlirfuse.benchmarking.messages import json_lines
+from mlirfuse.benchmarking.messages import json_lines, without_folders
+from mlirfuse.core import Reason
+
+if TYPE_CHECKING:
+    from mlirfuse import FusedModule
 
 SILENCE = 400.0
 """Seconds without a message after which a process counts as hung; a compiler's step has 300."""
@@ -170,3 +174,24 @@ class Worker:
         """Ends the process."""
         self._process.kill()
         self._process.wait()
+
+
+def facts(program: FusedModule, seconds: float) -> dict[str, Any]:
+    """A compiled program in the line of a process: coverage, and passes that were left out.
+
+    Args:
+      program: the program.
+      seconds: the time of its compilation.
+    """
+    report = program.report
+    return {
+        "compile_s": seconds,
+        "coverage": report.coverage,
+        "left": report.left,
+        "fell_back": [
+            without_folders(f"{d.pass_name}: {d.detail}")[:200]
+            for d in report.decisions
+            if d.reason is Reason.FELL_BACK
+        ],
+        "notes": [without_folders(note)[:200] for note in report.notes],
+    }

@@ -22,8 +22,8 @@ import mlirfuse
 from benchmarks.breadth.classes import named
 from benchmarks.breadth.drawing import DTYPES, Program
 from benchmarks.gpu.worker import one_line
+from benchmarks.workers import facts
 from mlirfuse.benchmarking.messages import without_folders
-from mlirfuse.core import Reason
 
 TIMEOUT = 120.0
 """Seconds for one step of the compiler."""
@@ -70,18 +70,7 @@ def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
         module.save(folder / f"{program.name}.vmfb")
     except Exception as error:  # The report shows failures of any type.
         return {"said": without_folders(one_line(error))}
-    report = module.report
-    return {
-        "compile_s": time.perf_counter() - began,
-        "coverage": report.coverage,
-        "left": report.left,
-        "fell_back": [
-            without_folders(f"{d.pass_name}: {d.detail}")[:200]
-            for d in report.decisions
-            if d.reason is Reason.FELL_BACK
-        ],
-        "notes": [without_folders(note)[:200] for note in report.notes],
-    }
+    return facts(module, time.perf_counter() - began)
 
 
 def warmed(program: Program) -> dict[str, Any]:

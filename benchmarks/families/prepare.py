@@ -22,8 +22,8 @@ import mlirfuse
 from benchmarks.families.zoo import BY_NAME, Family
 from benchmarks.gpu.worker import one_line
 from benchmarks.models import Inputs
+from benchmarks.workers import facts
 from mlirfuse.benchmarking.messages import without_folders
-from mlirfuse.core import Reason
 
 TIMEOUT = 300.0
 """Seconds for one step of the compiler."""
@@ -72,17 +72,7 @@ def ours(
         program.save(program_path(folder, family))
     except Exception as error:  # The report shows failures of any type.
         return {"said": without_folders(one_line(error))}
-    report = program.report
-    return {
-        "compile_s": time.perf_counter() - began,
-        "coverage": report.coverage,
-        "left": report.left,
-        "fell_back": [
-            without_folders(f"{d.pass_name}: {d.detail}")[:200]
-            for d in report.decisions
-            if d.reason is Reason.FELL_BACK
-        ],
-    }
+    return facts(program, time.perf_counter() - began)
 
 
 def warmed(module: Module, inputs: Inputs) -> dict[str, Any]:

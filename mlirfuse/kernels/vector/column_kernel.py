@@ -16,11 +16,10 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Axis
-from mlirfuse.kernels.reduction.combiners import COMBINERS
+from mlirfuse.kernels.vector.accumulators import Accumulators
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
-from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, RowReduction
-from mlirfuse.kernels.vector.row_kernel import NARROW_FLOATS, neutral, number_text
+from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis
 from mlirfuse.kernels.vector.row_schedule import has_columns, result_axes
 from mlirfuse.kernels.vector.tiles import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
@@ -120,6 +119,7 @@ class _ColumnKernel:
         self.analysis, self.device, self.lanes = analysis, device, device.lanes
         self.writer = Writer()
         self.body = _ColumnBody(self.writer, self.lanes, analysis, lane)
+        self.accumulators = Accumulators(self.writer, self.body)
         self.extent = analysis.row_sizes[lane]
         self.outer = [s for n, s in enumerate(analysis.row_sizes) if n != lane]
         vectors = -(-self.extent // self.lanes)
@@ -174,7 +174,7 @@ class _ColumnKernel:
         for number_of, one in enumerate(self.analysis.reductions):
             axes = tuple(map(self.body.axis, result_axes(self.analysis, one.value)))
             for vector, position in enumerate(positions):
-                total = self._finished(one, sums[number_of * self.vectors + vector])
+                total = self.accumulators.finished(one, sums[number_of * self.vectors + vector])
                 self.body.define(one.value, axes, position, total)
         for position in positions:
             for number_of, value in enumerate(self.analysis.results):
@@ -195,12 +195,8 @@ class _ColumnKernel:
     def _reduced(self, column: Linear) -> list[str]:
         """Writes the loops over the reduced axes; returns the accumulators."""
         reductions = self.analysis.reductions
-        kinds = [self._kind(one) for one in reductions for _ in range(self.vectors)]
-        start = [
-            self.body.splat(neutral(one.combine.name, self._element(one)), self._element(one))
-            for one in reductions
-            for _ in range(self.vectors)
-        ]
+        kinds = [self.accumulators.kind(one) for one in reductions for _ in range(self.vectors)]
+        start = [self.accumulators.neutral(one) for one in reductions for _ in range(self.vectors)]
 
         def nest(index: list[Linear], held: list[str]) -> list[str]:
             if len(index) == len(self.analysis.column_sizes):
@@ -219,30 +215,9 @@ class _ColumnKernel:
         for number, one in enumerate(self.analysis.reductions):
             for vector, position in enumerate(positions):
                 term = self.body.scalar(one.term, self.body.scalars(one.op, position))
-                kind = self._kind(one)
-                if one.element in NARROW_FLOATS:
-                    narrow = self.body.vector_type(one.element)
-                    term = self.writer.value(f"arith.extf {term} : {narrow} to {kind}")
+                kind = self.accumulators.kind(one)
+                term = self.accumulators.widened(one, term)
                 total = held[number * self.vectors + vector]
                 totals.append(self.writer.value(f"{one.combine.name} {total}, {term} : {kind}"))
         self.body.forget()
         return totals
-
-    def _finished(self, one: RowReduction, total: str) -> str:
-        """An accumulator combined with the init of its reduction."""
-        kind = self._kind(one)
-        if not COMBINERS[one.combine.name].ignores(one.init, one.element):
-            start = self.body.splat(number_text(one.init, self._element(one)), self._element(one))
-            total = self.writer.value(f"{one.combine.name} {total}, {start} : {kind}")
-        if one.element in NARROW_FLOATS:
-            narrow = self.body.vector_type(one.element)
-            total = self.writer.value(f"arith.truncf {total} : {kind} to {narrow}")
-        return total
-
-    @staticmethod
-    def _element(one: RowReduction) -> str:
-        """The element type of accumulators."""
-        return "f32" if one.element in NARROW_FLOATS else one.element
-
-    def _kind(self, one: RowReduction) -> str:
-        return self.body.vector_type(self._element(one))

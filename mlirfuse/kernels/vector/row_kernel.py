@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.reduction.combiners import COMBINERS
+from mlirfuse.kernels.vector.accumulators import Accumulators
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
@@ -43,9 +43,6 @@ work on others. Measured on a Zen 4 with AVX2: softmax of 1536x128 takes 75 us, 
 MAX_ROWS_IN_FLIGHT = 4
 """Rows in flight: each is code of its own."""
 
-NARROW_FLOATS = frozenset({"f16", "bf16"})
-"""Floats that are accumulated in f32."""
-
 
 def kernel(analysis: RowAnalysis, entry: str, device: CpuDevice) -> VectorKernel:
     """Writes the kernel of a region that reduces rows.
@@ -70,6 +67,7 @@ class _RowKernel:
         self.writer = Writer()
         self.lanes = device.lanes
         self.body = RowBody(self.writer, self.lanes, analysis, plan.homes)
+        self.accumulators = Accumulators(self.writer, self.body)
         self.columns = math.prod(analysis.column_sizes)
         self.indices: list[list[Linear]] = []
         rest = self.columns % self.lanes
@@ -195,8 +193,8 @@ class _RowKernel:
         work = [(row, one) for one in self.schedule.reductions[loop] for row in rows]
         full, rest = divmod(self.columns, self.lanes)
         unroll = self._unroll(loop, full)
-        kinds = [self._kind(one) for _, one in work for _ in range(unroll)]
-        sums = [self._neutral(one) for _, one in work for _ in range(unroll)]
+        kinds = [self.accumulators.kind(one) for _, one in work for _ in range(unroll)]
+        sums = [self.accumulators.neutral(one) for _, one in work for _ in range(unroll)]
         step = unroll * self.lanes
         whole = full // unroll * step
 
@@ -250,10 +248,8 @@ class _RowKernel:
     def _combined(self, one: RowReduction, total: str, position: Position) -> str:
         """An accumulator combined with the term of a vector of columns."""
         term = self.body.scalar(one.term, self.body.scalars(one.op, position))
-        kind = self._kind(one)
-        if one.element in NARROW_FLOATS:
-            narrow = self.body.vector_type(one.element)
-            term = self.writer.value(f"arith.extf {term} : {narrow} to {kind}")
+        kind = self.accumulators.kind(one)
+        term = self.accumulators.widened(one, term)
         made = self.writer.value(f"{one.combine.name} {total}, {term} : {kind}")
         if not position.mask:
             return made
@@ -262,7 +258,7 @@ class _RowKernel:
 
     def _finished(self, one: RowReduction, sums: list[str]) -> str:
         """The accumulators, their lanes and the init of a reduction combined, in all lanes."""
-        kind, name = self._kind(one), one.combine.name
+        kind, name = self.accumulators.kind(one), one.combine.name
         while len(sums) > 1:
             half = -(-len(sums) // 2)
             pairs = zip(sums, sums[half:], strict=False)
@@ -274,26 +270,7 @@ class _RowKernel:
             other = self.writer.value(f"vector.shuffle {total}, {total} {order} : {kind}, {kind}")
             total = self.writer.value(f"{name} {total}, {other} : {kind}")
             distance //= 2
-        if not COMBINERS[name].ignores(one.init, one.element):
-            start = self.body.splat(number_text(one.init, self._element(one)), self._element(one))
-            total = self.writer.value(f"{name} {total}, {start} : {kind}")
-        if one.element in NARROW_FLOATS:
-            narrow = self.body.vector_type(one.element)
-            total = self.writer.value(f"arith.truncf {total} : {kind} to {narrow}")
-        return total
-
-    @staticmethod
-    def _element(one: RowReduction) -> str:
-        """The element type of accumulators."""
-        return "f32" if one.element in NARROW_FLOATS else one.element
-
-    def _kind(self, one: RowReduction) -> str:
-        return self.body.vector_type(self._element(one))
-
-    def _neutral(self, one: RowReduction) -> str:
-        """Accumulators that change nothing."""
-        element = self._element(one)
-        return self.body.splat(neutral(one.combine.name, element), element)
+        return self.accumulators.finished(one, total)
 
     # --- how much work it is ----------------------------------------------------------------------
 
@@ -304,7 +281,7 @@ class _RowKernel:
         self.body.forget()
         position = self._position(0, 0, "cost")
         for one in self.schedule.reductions[loop]:
-            self._combined(one, self._neutral(one), position)
+            self._combined(one, self.accumulators.neutral(one), position)
         self._write_values(loop, position)
         lines = self.writer.lines[before:]
         del self.writer.lines[before:]
@@ -339,29 +316,3 @@ class _RowKernel:
                 self.body.define_row(one.value, "%unknown", self.body.rows[0])
         del self.writer.lines[before:]
         return total * self.columns
-
-
-def neutral(name: str, element: str) -> str:
-    """The literal of a combiner's neutral element."""
-    value = COMBINERS[name].neutral
-    if isinstance(value, float):
-        return number_text(value, element)
-    bits = 1 if element == "i1" else int(element[1:])
-    unsigned = COMBINERS[name].unsigned
-    lowest = 0 if unsigned else -(1 << bits - 1)
-    highest = -1 if unsigned else (1 << bits - 1) - 1
-    found = {"zero": 0, "one": 1, "ones": -1, "lowest": lowest, "highest": highest}[str(value)]
-    return number_text(found, element)
-
-
-def number_text(number: float, element: str) -> str:
-    """The literal of a number."""
-    if element == "i1":
-        return "true" if number else "false"
-    if isinstance(number, int) and element[0] == "i":
-        return str(number)
-    if math.isfinite(number):
-        return f"{number:.17e}"
-    table = {"f32": ("0x7F800000", "0xFF800000", "0x7FC00000")}
-    positive, negative, nan = table[element]
-    return nan if math.isnan(number) else positive if number > 0 else negative
