@@ -19,7 +19,9 @@ REFUSAL = NoMatch(Reason.TARGET_UNSUPPORTED, "triton is not installed")
 FOR_KERNELS = sorted(
     name
     for name, fusion in PASSES.items()
-    if fusion.feature == "kernels" and not name.endswith(("_triton_kernel", "_vector_kernel"))
+    if fusion.feature == "kernels"
+    and "cuda" in fusion.targets
+    and not name.endswith(("_triton_kernel", "_vector_kernel"))
 )
 
 

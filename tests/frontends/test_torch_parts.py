@@ -154,7 +154,7 @@ def test_parts_take_and_return_views_constants_and_arguments():
         scale = torch.tensor([1.0, 2, 3, 4, 5, 6, 7, 8])
         y = UP(x * scale + scale).relu()
         first, second = (y * 2).split(4, -1)
-        values, indices = (y + 1).topk(2)
+        values, indices = (y + scale).topk(2)  # no two elements are equal
         return {
             "expanded": wave(y.t().unsqueeze(0).expand(3, 8, 4)),
             "transposed": y.t(),

@@ -12,6 +12,7 @@ from benchmarks.gpu.check.movements import MOVEMENTS, SCANS
 from benchmarks.gpu.check.reductions import REDUCTIONS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
 from benchmarks.gpu.check.scatters import SCATTERS
+from benchmarks.gpu.check.sorts import SORTS
 from mlirfuse.core import UsageError, nearest
 
 KERNELS: Mapping[str, Mapping[str, Form]] = {
@@ -24,6 +25,7 @@ KERNELS: Mapping[str, Mapping[str, Form]] = {
     "elementwise_triton_kernel": {**ELEMENTWISE, **MOVEMENTS},
     "scan_triton_kernel": SCANS,
     "scatter_triton_kernel": SCATTERS,
+    "sort_triton_kernel": SORTS,
 }
 """Pass -> its forms."""
 

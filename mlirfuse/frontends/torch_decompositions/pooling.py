@@ -336,8 +336,9 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Pair:
 
     rank = len(output_size)
     if (kernel := _even_windows(x.shape[-rank:], output_size)) is not None:
-        found: Pair = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices")(x, kernel, kernel)
-        return found
+        pool = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices")
+        pair: Pair = pool(x, kernel, kernel)
+        return pair
     places = torch.arange(math.prod(x.shape[-rank:]), device=x.device)
     index = places.view(x.shape[-rank:]).expand(x.shape)
     value = x

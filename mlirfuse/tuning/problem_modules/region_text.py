@@ -63,6 +63,13 @@ class RegionText:
         self._constants.append(f"{name} = arith.constant {value} : {kind}")
         return name
 
+    def indices(self, count: int) -> Tensor:
+        """The numbers from 0 on as a constant outside the region; i32."""
+        made = Tensor(self._name(), (count,), "i32")
+        numbers = ", ".join(map(str, range(count)))
+        self._constants.append(f"{made.name} = arith.constant dense<[{numbers}]> : {made.type}")
+        return made
+
     def empty(self, shape: Sequence[int], element: str) -> Tensor:
         """A new tensor without contents."""
         made = Tensor(self._name(), tuple(shape), element)
