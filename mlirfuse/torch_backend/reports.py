@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.core import Report
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.torch_backend.left_out import LeftOp, summary
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class ProgramReport:
     def program(self) -> FusedModule | None:
         """The compiled program; None once PyTorch has dropped the compiled model."""
         return self._program()
+
+    @property
+    def kernels(self) -> tuple[FinalKernel, ...]:
+        """The dispatches of the program, in order."""
+        return tuple(self.report.kernels)
 
     def explain(self) -> str:
         """The groups made, the fusions refused and the reasons, as text."""
@@ -99,6 +105,11 @@ class TorchReport:
         ]
         text = ", ".join(words)
         return text + (f"; left to PyTorch: {summary(self.left)}" if self.left else "")
+
+    @property
+    def kernels(self) -> tuple[FinalKernel, ...]:
+        """The dispatches of all programs, in order."""
+        return tuple(kernel for program in self.programs for kernel in program.kernels)
 
     def explain(self) -> str:
         """The explanation of each program, then the ops that PyTorch runs."""

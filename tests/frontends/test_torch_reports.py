@@ -60,6 +60,9 @@ def test_reports_of_the_last_graphs():
     assert (program.name, program.ops) == ("graph", whole.ops)
     assert program.program.report is program.report
     assert program.explain() == explain.text(program.report)
+    assert program.kernels == program.program.kernels
+    assert len(whole.kernels) == program.report.dispatches["fused"]
+    assert parts.kernels == sum((part.kernels for part in parts.programs), ())
     assert program.explain() in whole.explain()
     assert "left to PyTorch (0 of" in whole.explain()
     assert [p.name for p in parts.programs] == ["part_0", "part_1"]
