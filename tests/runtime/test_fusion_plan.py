@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import dataclasses
-import subprocess
 
 import numpy as np
 import pytest
@@ -33,6 +32,7 @@ from mlirfuse.fusion_plan.ops import (
     Residual,
     Softmax,
 )
+from mlirfuse.support.subprocess import run_tool
 
 TOLERANCE = {"f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2}
 """Largest error over the largest result: a rounding of the output, and f32 sums."""
@@ -264,18 +264,16 @@ def test_a_saved_plan_is_loaded_and_runs_without_python(tmp_path):
     for index, value in enumerate([x, *args.flat(plan._program().arguments, x)]):
         np.save(tmp_path / f"{index}.npy", value)
         flags.append(f"--input=@{tmp_path / f'{index}.npy'}")
-    subprocess.run(
+    run_tool(
+        "iree-run-module",
         [
-            "iree-run-module",
             f"--module={tmp_path / 'plan.vmfb'}",
             "--device=local-task",
             "--function=main",
             *flags,
             f"--output=@{tmp_path / 'out.npy'}",
         ],
-        check=True,
-        timeout=60,
-        capture_output=True,
+        stage="run",
     )
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), want)
     plan._program().module.save(tmp_path / "module.vmfb")

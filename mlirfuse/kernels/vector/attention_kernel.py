@@ -171,14 +171,7 @@ class _AttentionKernel:
             )
             with writer.block(f"scf.if {ends} {{"):
                 self._write_tile(Linear(constant=whole * self.width), left)
-        return VectorKernel(
-            "attention",
-            tuple(writer.text()),
-            tuple(self.body.operands),
-            self.body.operand_types(),
-            tuple(value.type for value in problem.results),
-            (heads * chunks, 1),
-        )
+        return self.body.kernel("attention", problem.results, (heads * chunks, 1))
 
     def _chunks(self, heads: int, tiles: int) -> tuple[int, int]:
         """The number of workgroups of a head, and the tiles of queries of each."""

@@ -145,14 +145,7 @@ class _ColumnKernel:
             return []
 
         writer.loop(first, last, 1, [], [], tile)
-        return VectorKernel(
-            entry,
-            tuple(writer.text()),
-            tuple(self.body.operands),
-            self.body.operand_types(),
-            tuple(value.type for value in self.analysis.results),
-            (-(-tiles // size), 1),
-        )
+        return self.body.kernel(entry, self.analysis.results, (-(-tiles // size), 1))
 
     def _write_tile(self, number: str) -> None:
         writer = self.writer

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.vector.executable import element_in_memory, memref
+from mlirfuse.kernels.vector.executable import VectorKernel, element_in_memory, memref
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
 
@@ -79,9 +79,14 @@ class Pointwise:
         self._made[key] = kind
         return self.operands.setdefault(key, f"%x{len(self.operands)}")
 
-    def operand_types(self) -> tuple[ir.Type, ...]:
-        """The types of the operands."""
-        return tuple(self._made[v] if isinstance(v, str) else v.type for v in self.operands)
+    def kernel(
+        self, entry: str, results: Sequence[ir.Value], workgroups: tuple[int, int]
+    ) -> VectorKernel:
+        """The kernel of the lines that are written, for these results."""
+        made = (self._made[v] if isinstance(v, str) else v.type for v in self.operands)
+        kinds = tuple(value.type for value in results)
+        text = tuple(self.writer.text())
+        return VectorKernel(entry, text, tuple(self.operands), tuple(made), kinds, workgroups)
 
     def define(self, value: ir.Value, axes: Axes, position: Position, name: str) -> None:
         """Sets the vector of a value that the kernel has computed."""

@@ -106,14 +106,7 @@ class _RowKernel:
         writer.loop(first, whole, flight, [], [], several)
         if whole != last:
             writer.loop(whole, last, 1, [], [], one)
-        return VectorKernel(
-            entry,
-            tuple(writer.text()),
-            tuple(self.body.operands),
-            self.body.operand_types(),
-            tuple(value.type for value in self.analysis.results),
-            (-(-rows // size), 1),
-        )
+        return self.body.kernel(entry, self.analysis.results, (-(-rows // size), 1))
 
     def _write_stacks(self, rows: int) -> None:
         """Writes the buffers of values that are kept on the stack."""

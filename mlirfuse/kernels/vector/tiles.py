@@ -152,14 +152,7 @@ class TileKernel(abc.ABC):
 
     def _kernel(self, entry: str, grid: tuple[int, int]) -> VectorKernel:
         """The kernel, when all is written."""
-        return VectorKernel(
-            entry,
-            tuple(self.writer.text()),
-            tuple(self.body.operands),
-            self.body.operand_types(),
-            tuple(value.type for value in self.problem.results),
-            grid,
-        )
+        return self.body.kernel(entry, self.problem.results, grid)
 
     def _contiguous(self, result: ir.Value) -> bool:
         """Whether the channels of a result are its last dimension."""
