@@ -102,6 +102,7 @@ DEFAULT: tuple[str, ...] = (
     "horizontal_fusion",
     # Before a padding of its result joins the group.
     "conv_triton_kernel",
+    "winograd_vector_kernel",
     "conv_vector_kernel",
     "matmul_vector_kernel",
     "pool_triton_kernel",
