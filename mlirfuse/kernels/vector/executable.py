@@ -38,6 +38,7 @@ class VectorKernel:
       results: types of the tensors that it writes.
       grid: numbers of workgroups along x and y.
       scratch: types of tensors behind the results, in which it keeps values of its own.
+      operations: operations that it computes, where these are not those of the region's ops.
     """
 
     entry: str
@@ -47,6 +48,7 @@ class VectorKernel:
     results: tuple[ir.Type, ...]
     grid: tuple[int, int]
     scratch: tuple[ir.Type, ...] = ()
+    operations: int | None = None
 
 
 def memref(kind: ir.Type) -> str:
@@ -103,7 +105,7 @@ def replace(
         )
     for old, new in zip(region.results, call.results[: len(kernel.results)], strict=True):
         old.replace_all_uses_with(new)
-    calls.describe([call], region)
+    calls.describe([call], region, kernel.operations)
     region.erase()
     return call
 

@@ -9,6 +9,7 @@ for each block of windows:
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -91,7 +92,8 @@ class WinogradKernel(ChannelKernel):
 
         writer.loop(*blocks, 1, [], [], block)
         scratch = builders.tensor_type([elements], "f32")
-        return self.body.kernel(entry, problem.results, grid, (scratch,))
+        made = self.body.kernel(entry, problem.results, grid, (scratch,))
+        return dataclasses.replace(made, operations=problem.operations)
 
     def _bounds(self, part: str, units: int, parts: int) -> tuple[Linear | str, Linear | str]:
         """The first unit of a part, and the one after its last."""

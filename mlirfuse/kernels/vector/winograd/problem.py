@@ -83,6 +83,11 @@ class Winograd(Tiled):
         return math.prod(side.filtering.window for side in self.sides)
 
     @property
+    def operations(self) -> int:
+        """Multiplications and additions of all products."""
+        return 2 * self.num_windows * self.products * self.channels * self.columns
+
+    @property
     def channel_vectors(self) -> int:
         """Vectors of input channels."""
         return -(-self.channels // self.lanes)
