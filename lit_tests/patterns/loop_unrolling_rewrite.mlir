@@ -41,7 +41,7 @@ func.func @scan(%x: tensor<12x4xf32>, %h: tensor<4xf32>) -> tensor<4xf32> {
 // Of thirteen iterations seven are one, and six another one.
 // CHECK-LABEL: func.func @prime
 // CHECK-DAG: %[[END:.+]] = arith.constant 7 : index
-// CHECK: %[[R:.+]] = scf.for %{{.+}} = %{{.+}} to %[[END]] step %[[END]] iter_args
+// CHECK: %[[R:.+]] = scf.for %{{.+}} = %{{.+}} to %[[END]] step %{{.+}} iter_args
 // CHECK-COUNT-7: linalg.generic
 // CHECK-NOT: linalg.generic
 // CHECK: scf.yield
