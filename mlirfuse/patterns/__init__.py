@@ -21,6 +21,7 @@ _NAMES = (
     "concat_fusion",
     "concat_triton_kernel",
     "contraction_fusion",
+    "contraction_init_rewrite",
     "conv_batch_norm_activation_fusion",
     "conv_bias_activation_fusion",
     "conv_triton_kernel",

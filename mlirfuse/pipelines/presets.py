@@ -24,6 +24,8 @@ DEFAULT: tuple[str, ...] = (
     "decided_condition_rewrite",
     "counted_loop_rewrite",
     "extracted_scalar_rewrite",
+    # Before a group takes the contraction without its bias.
+    "contraction_init_rewrite",
     "loop_unrolling_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",
