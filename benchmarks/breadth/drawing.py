@@ -40,6 +40,16 @@ class Argument:
     bound: int = 0
     order: tuple[int, ...] = ()
 
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """Its sizes in the order of its memory."""
+        return tuple(self.shape[dim] for dim in self.order) if self.order else self.shape
+
+    def of_stored(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The argument whose memory a row-major tensor is."""
+        axes = [self.order.index(dim) for dim in range(len(self.order))]
+        return tensor.permute(axes) if axes else tensor
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Drawn:
@@ -93,8 +103,7 @@ class Program:
 def _made(
     argument: Argument, dtype: torch.dtype, generator: torch.Generator, device: str
 ) -> torch.Tensor:
-    order = argument.order or tuple(range(len(argument.shape)))
-    stored = tuple(argument.shape[dim] for dim in order)
+    stored = argument.stored
     if argument.kind == "index":
         found = torch.randint(argument.bound, stored, generator=generator, device=device)
     elif argument.kind == "uniform":
@@ -102,7 +111,7 @@ def _made(
     else:
         scale = 1 / math.sqrt(argument.bound) if argument.kind == "weight" else 1.0
         found = (torch.randn(stored, generator=generator, device=device) * scale).to(dtype)
-    return found.permute([order.index(dim) for dim in range(len(order))])
+    return argument.of_stored(found)
 
 
 class Draw:

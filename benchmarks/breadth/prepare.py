@@ -20,7 +20,7 @@ import torch
 
 import mlirfuse
 from benchmarks.breadth.classes import named
-from benchmarks.breadth.drawing import DTYPES, Program
+from benchmarks.breadth.drawing import DTYPES, Argument, Program
 from benchmarks.gpu.worker import one_line
 from benchmarks.workers import facts
 from mlirfuse.benchmarking.messages import without_folders
@@ -59,7 +59,7 @@ def main() -> int:
 def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
     """Compiles a program with the default flags, into `NAME.vmfb`."""
     arguments = [
-        torch.empty(a.shape, dtype=torch.int64 if a.kind == "index" else DTYPES[program.dtype])
+        a.of_stored(torch.empty(a.stored, dtype=_type_of(a, DTYPES[program.dtype])))
         for a in program.drawn.arguments
     ]
     began = time.perf_counter()
@@ -71,6 +71,10 @@ def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
     except Exception as error:  # The report shows failures of any type.
         return {"said": without_folders(one_line(error))}
     return facts(module, time.perf_counter() - began)
+
+
+def _type_of(argument: Argument, dtype: torch.dtype) -> torch.dtype:
+    return torch.int64 if argument.kind == "index" else dtype
 
 
 def warmed(program: Program) -> dict[str, Any]:

@@ -10,7 +10,7 @@
 // CHECK-LABEL: @row_norm
 // CHECK-SAME: %[[X:.*]]: tensor<1024x512xf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "row_kernel"(%[[X]]) : (tensor<1024x512xf16>) -> tensor<1024x512xf16>
-// CHECK: %[[N:.*]] = arith.constant 256 : index
+// CHECK: %[[N:.*]] = arith.constant 1024 : index
 // CHECK: hal.return %[[N]]
 // CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]
@@ -42,7 +42,7 @@ util.func public @row_norm(%x: tensor<1024x512xf16>) -> tensor<1024x512xf16> {
 // CHECK-LABEL: @row_norm_bf16
 // CHECK-SAME: %[[X:.*]]: tensor<1024x512xbf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "row_kernel"(%[[X]]) : (tensor<1024x512xbf16>) -> tensor<1024x512xbf16>
-// CHECK: %[[N:.*]] = arith.constant 256 : index
+// CHECK: %[[N:.*]] = arith.constant 1024 : index
 // CHECK: hal.return %[[N]]
 // CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]

@@ -86,6 +86,7 @@ def import_program(
     from mlirfuse.frontends.torch_boundary import expose, typed
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_halves import expose_halves, joined
+    from mlirfuse.frontends.torch_layout import of_model, permute_arguments, user_arguments
     from mlirfuse.frontends.torch_program import (
         calling_convention,
         dynamic_sizes,
@@ -107,8 +108,10 @@ def import_program(
     if attention == "whole":
         zero_masked_rows(program)
     convention, taken = calling_convention(program, source), parameters(program)
+    own = user_arguments(program)
     boundary = expose(program)
     halves = expose_halves(program, source)
+    orders = {} if boundary.updated else permute_arguments(program, own)
     share_sizes(program)
     imported = lower_fx(program, source=source, function=function, timeout=timeout)
     signature = program.graph_signature
@@ -119,6 +122,8 @@ def import_program(
     imported.outputs = typed(
         name_specs(imported.outputs, tensor_names(signature.output_specs)), program
     )
+    imported.inputs = of_model(imported.inputs, signature.input_specs, orders)
+    imported.outputs = of_model(imported.outputs, signature.output_specs, orders)
     imported.sizes = dynamic_sizes(program)
     imported.keeps_f64 |= has_f64_tensors(program.graph)
     imported.flatten, unflatten = boundary.wrap(*convention)
@@ -212,9 +217,10 @@ def _decomposed(
 
     from mlirfuse.frontends.torch_checks import drop_checks
     from mlirfuse.frontends.torch_decompositions import decomposition_table
+    from mlirfuse.frontends.torch_decompositions.accumulation import grouped_instances
 
     try:
-        with quiet(), torch.no_grad():
+        with quiet(), torch.no_grad(), grouped_instances(program):
             program = program.run_decompositions(
                 decomposition_table(whole_attention=whole_attention)
             )

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.torch_layout import memory_order
 from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx
+from mlirfuse.support.signature import inverse
 
 if TYPE_CHECKING:
     import torch
@@ -76,33 +78,6 @@ def import_graph(
     imported.unflatten = list
     imported.keeps_f64 |= has_f64_tensors(module.graph)
     return GraphModel(imported, tuple(make_arguments), tuple(make_results))
-
-
-def memory_order(value: torch.Tensor) -> tuple[int, ...] | None:
-    """The axes from the outermost to the innermost in memory; None for memory with gaps.
-
-    A transposed matrix gives `(1, 0)`. None where the order depends on a symbolic size.
-    """
-    from torch.fx.experimental.symbolic_shapes import statically_known_true as known
-
-    shape, strides = value.shape, value.stride()
-    axes = [axis for axis in range(value.dim()) if not known(shape[axis] == 1)]
-    order: list[int] = []
-    inner: Any = 1
-    while axes:
-        axis = next((axis for axis in reversed(axes) if known(strides[axis] == inner)), None)
-        if axis is None:
-            return None
-        axes.remove(axis)
-        order.insert(0, axis)
-        inner = inner * shape[axis]
-    if order == sorted(order):
-        return tuple(range(value.dim()))
-    return (*(axis for axis in range(value.dim()) if axis not in order), *order)
-
-
-def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 class _Boundary:
@@ -196,7 +171,7 @@ class _Boundary:
                 value=value.permute(axes),
                 before=self.output,
             )
-            back = _inverse(axes)
+            back = inverse(axes)
             transforms.append(lambda result: result.permute(back))
 
         def make(_given: Sequence[Any], got: Sequence[Any]) -> Any:
@@ -223,7 +198,7 @@ class _Boundary:
                 takes.append(operator.itemgetter(index))
                 continue
             back = self._call(
-                torch.ops.aten.permute.default, node, list(_inverse(axes)), value=value
+                torch.ops.aten.permute.default, node, list(inverse(axes)), value=value
             )
             node.replace_all_uses_with(back, lambda user, back=back: user is not back)
             node.meta = {"val": value.permute(axes)}

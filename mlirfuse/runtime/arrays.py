@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,13 @@ def checked(value: Any, spec: TensorSpec, where: str) -> Any:
 @functools.cache
 def _signless(dtype: str) -> str:
     return re.sub(r"^[su](?=i\d)", "", dtype)
+
+
+def permuted(array: Any, order: Sequence[int]) -> Any:
+    """A view of an array with its axes in another order; the array itself where that is empty."""
+    if not order:
+        return array
+    return array.permute(order) if kind_of(array) == "torch" else array.transpose(order)
 
 
 def numpy_of(array: Any) -> Any:

@@ -165,7 +165,7 @@ def _serve(folder: Path) -> None:
 
 
 def _specs(entries: Sequence[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(tuple(e["shape"]), e["dtype"], e["name"]) for e in entries)
+    return tuple(TensorSpec.from_dict(e) for e in entries)
 
 
 def main() -> int:

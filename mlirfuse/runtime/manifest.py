@@ -119,7 +119,10 @@ def _natural(value: Any) -> int:
 
 def _spec(entry: dict[str, Any]) -> TensorSpec:
     shape = tuple(None if n is None else _natural(n) for n in entry["shape"])
-    return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]))
+    order = tuple(_natural(axis) for axis in entry.get("order", ()))
+    if order and sorted(order) != [*range(len(shape))]:
+        raise ValueError("not an order of axes")
+    return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]), order)
 
 
 def _size(entry: dict[str, Any], inputs: Sequence[TensorSpec]) -> DynamicSize:

@@ -56,16 +56,17 @@ def profile(
     )
     return profiler.profile(
         subject,
-        [_argument(value, scalar) for value, scalar in zip(values, scalars, strict=True)],
+        [_argument(*given) for given in zip(values, scalars, manifest.inputs, strict=True)],
         calls=calls,
         threads=chosen_threads(manifest.device) if threads is None else threads,
         timeout=timeout,
     )
 
 
-def _argument(value: Any, scalar: str | None) -> Argument:
+def _argument(value: Any, scalar: str | None, spec: TensorSpec) -> Argument:
     """An argument as the profiler takes it: type and array, or `scalar` and the number."""
     if scalar is not None:
         return "scalar", float(value) if scalar.startswith("f") else int(value)
+    value = arrays.permuted(value, spec.order)
     array = arrays.numpy_of(value.cpu() if arrays.kind_of(value) == "torch" else value)
     return str(TensorSpec(array.shape, arrays.dtype_name(array))), array

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.runtime import arrays
 from mlirfuse.runtime.abi import DECLARATION, scalar_types
 from mlirfuse.runtime.devices import first_line, open_device
 from mlirfuse.runtime.exchange import Exchange
@@ -56,7 +57,8 @@ class Session:
         self.source = manifest.source
         self.device = open_device(manifest.device, threads, recorded=cuda_graph)
         self._uri = manifest.device
-        self._outputs = manifest.outputs
+        self._inputs, self._outputs = manifest.inputs, manifest.outputs
+        self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))
         self._cuda_graph = cuda_graph
         self._graphs = GraphCache(manifest.source)
         instance = rt.VmInstance()
@@ -92,9 +94,17 @@ class Session:
           values: the arguments.
           out: arrays that results may be written to: one for each result, or none at all.
         """
-        return self._graphs(
-            self._call_without_copies, values, out if len(out) == len(self._outputs) else ()
+        fits = len(out) == len(self._outputs)
+        if not self._permutes:
+            return self._graphs(self._call_without_copies, values, out if fits else ())
+        stored = self._graphs(
+            self._call_without_copies,
+            self._in_memory_order(values),
+            [arrays.permuted(o, s.order) for o, s in zip(out, self._outputs, strict=True)]
+            if fits
+            else (),
         )
+        return None if stored is None else self._as_the_model_has_them(stored)
 
     def __del__(self) -> None:
         """Lets launched graphs end before the program is unloaded."""
@@ -103,7 +113,17 @@ class Session:
 
     def _call_without_copies(self, tensors: Sequence[Any]) -> list[Any]:
         exchange = Exchange(self._uri, self.device, "torch", copies=False)
-        return self.call(tensors, exchange)
+        return self._call(tensors, exchange)
+
+    def _in_memory_order(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments of the model as those of the program."""
+        pairs = zip(values, self._inputs, strict=True)
+        return [arrays.permuted(value, spec.order) for value, spec in pairs]
+
+    def _as_the_model_has_them(self, results: Sequence[Any]) -> list[Any]:
+        """Results of the program as those of the model."""
+        pairs = zip(results, self._outputs, strict=True)
+        return [arrays.permuted(value, spec.inverse) for value, spec in pairs]
 
     def call(self, values: Sequence[Any], exchange: Exchange) -> list[Any]:
         """Calls the function with checked arguments, and waits.
@@ -111,6 +131,11 @@ class Session:
         Raises:
           MlirfuseError: the program failed.
         """
+        if not self._permutes:
+            return self._call(values, exchange)
+        return self._as_the_model_has_them(self._call(self._in_memory_order(values), exchange))
+
+    def _call(self, values: Sequence[Any], exchange: Exchange) -> list[Any]:
         outputs = self._outputs
         arguments = self._list(len(values))
         for value, scalar in zip(values, self._scalars, strict=True):

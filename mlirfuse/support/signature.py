@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -13,15 +15,29 @@ class TensorSpec:
       shape: sizes; None for a dynamic dimension.
       dtype: element type in MLIR's spelling: `f32`, `bf16`, `i64`, `i1`, ...
       name: the model's own name for it; an empty string for none.
+      order: its axes from the outermost to the innermost in memory, which are those of the
+        program's tensor; empty where they are in order.
     """
 
     shape: tuple[int | None, ...]
     dtype: str
     name: str = ""
+    order: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """IREE's spelling, e.g. `4x?xf32`."""
         return "x".join(["?" if s is None else str(s) for s in self.shape] + [self.dtype])
+
+    @property
+    def inverse(self) -> tuple[int, ...]:
+        """The order that undoes `order`."""
+        return inverse(self.order)
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> TensorSpec:
+        """The spec of its fields, as JSON has them."""
+        given = tuple(entry["shape"]), entry["dtype"], entry["name"]
+        return cls(*given, tuple(entry.get("order", ())))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +61,11 @@ class DynamicSize:
         if self.max is None:
             return f"at least {self.min}"
         return f"{self.min} to {self.max}"
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order of axes that undoes an order."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def demoted(spec: TensorSpec) -> TensorSpec:

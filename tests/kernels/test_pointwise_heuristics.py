@@ -28,8 +28,24 @@ def test_tiles_shrink_to_one_load_of_one_warp():
         block_rows=2, block_columns=1024, num_warps=4
     )
     assert heuristics.default_config(PointwiseProblem(4096), TARGET) == PointwiseConfig(
-        block_rows=1, block_columns=256, num_warps=1
+        block_rows=1, block_columns=64, num_warps=1
     )
+
+
+@pytest.mark.parametrize(("bits", "least"), [(32, 1), (16, 2), (8, 4)])
+def test_threads_of_small_problems_have_few_elements_and_warps_whole_lines(bits, least):
+    """A device that is not full takes as long as one of its threads."""
+    gpu = TARGET.gpu
+    threads = gpu.num_sms * gpu.max_threads_per_sm
+    for elements in (threads // 2, threads, 2 * threads, 4 * threads, 1 << 26):
+        config = heuristics.default_config(
+            PointwiseProblem(elements, "functions", result_bits=bits), TARGET
+        )
+        lanes = gpu.warp_size * config.num_warps
+        vector = config.block_columns // lanes
+        assert vector >= least
+        assert vector == least or 2 * elements >= threads * vector
+        assert config.block_rows == 1 or elements >= threads * vector * config.block_rows
 
 
 def test_a_device_of_few_sms_has_larger_tiles():
@@ -42,4 +58,16 @@ def test_pooling_tiles_shrink_with_the_result():
     large = pooling_heuristics.default_config(PoolingProblem(1 << 20, 64, "3x3"), TARGET)
     small = pooling_heuristics.default_config(PoolingProblem(1 << 11, 64, "3x3"), TARGET)
     assert (large.tile_elements, large.num_warps) == (2048, 4)
-    assert (small.tile_elements, small.num_warps) == (512, 2)
+    assert (small.tile_elements, small.num_warps) == (256, 4)
+
+
+@pytest.mark.parametrize("pixels", [1 << 10, 1 << 13, 1 << 16, 1 << 19])
+def test_threads_that_load_single_elements_are_many(pixels):
+    """Every window of 5x5 is 25 loads one after the other."""
+    problem = PoolingProblem(pixels, 32, "5x5", strided_columns=True)
+    config = pooling_heuristics.default_config(problem, TARGET)
+    gpu, elements = TARGET.gpu, pixels * 32
+    each = config.tile_elements // (gpu.warp_size * config.num_warps)
+    assert config.max_columns == 0
+    assert each == 1 or 2 * elements >= gpu.num_sms * gpu.max_threads_per_sm * each
+    assert elements // config.tile_elements >= min(gpu.num_sms, elements // 32)

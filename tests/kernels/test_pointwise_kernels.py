@@ -431,3 +431,26 @@ def test_a_region_without_results_is_left_alone():
         module = ir.Module.parse(DEAD)
         _, report = engine.run(module, target=TARGET, options=options)
     assert not any("kernel" in name for name in report.counts())
+
+
+def odd_text(sizes, dtype):
+    f = Function("main", sizes)
+    axes = range(len(sizes))
+    return f.finish(f.apply("arith.mulf", f.argument(axes, dtype), f.argument(axes, dtype)))
+
+
+@needs_triton
+@pytest.mark.parametrize("sizes", [(4099,), (3, 1367), (None,), (None, 3)])
+def test_the_last_tile_of_an_odd_size_is_masked_alone(interpreter, sizes):
+    shape = tuple(1367 if size is None else size for size in sizes)
+    arrays = [draw(shape, "f16", 1), draw(shape, "f16", 2)]
+    text = odd_text(sizes, "f16")
+    (found,) = run(interpreter, text, "elementwise", arrays, [shape])
+    close(found, arrays[0].astype(np.float64) * arrays[1], "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("sizes", [((1 << 22) + 1,), (2049, 2049)])
+def test_accesses_of_an_odd_size_are_vectorized(sizes):
+    text = triton_compiler.build(plan_of(odd_text(sizes, "f16")).program, "sm_90").code.decode()
+    assert text.count("ld.global.v4.b32") == text.count("st.global.v4.b32") * 2 > 0

@@ -133,6 +133,28 @@ CASES = [
     Pool((2, 9, 9, 16), low=1, high=1, combine="arith.addf", edge="0.0", start="0.0"),
     Pool((2, 9, 9, 16), combine="arith.minnumf", kind="f32", edge="0.25", start="2.0", low=1),
     Pool((1, 4, 4, 3), side=(4, 4), low=2, high=2, kind="bf16", edge="-1.0", start="0.5"),
+    Pool(
+        (2, 3, 11, 9),
+        image="bchw",
+        side=(5, 5),
+        low=2,
+        high=2,
+        combine="arith.addf",
+        edge="0.0",
+        start="0.0",
+    ),
+    Pool((None, 3, 8, 9), image="bchw", low=1, high=1, edge="-1.0"),
+    Pool(
+        (1, 5, 13, 40),
+        image="bchw",
+        stride=1,
+        dilation=2,
+        low=0,
+        high=3,
+        kind="f32",
+        edge="-3.0",
+        start="-9.0",
+    ),
 ]
 NUMBERS = {"0xFC00": -np.inf}
 
@@ -166,12 +188,35 @@ def test_nan_and_infinities_win(interpreter):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "gfx942"])
 def test_pixels_are_read_in_whole_lines(arch):
     with ir.Context():
-        _, plans = planned(pool_text(Pool((2, 16, 16, 64), low=1, high=1)), "pooling")
+        _, plans = planned(pool_text(Pool((512, 16, 16, 64), low=1, high=1)), "pooling")
         kernel = triton_compiler.build(plans[0].program, arch)
     if arch != "gfx942":
         text = kernel.code.decode()
         assert "ld.global.v4.b32" in text
         assert "ld.global.b16" not in text
+
+
+def test_sides_of_the_image_are_checked_where_windows_cross_them():
+    """Of windows of 3x3 with a padded side of one, the middle one of each axis crosses none."""
+    with ir.Context():
+        _, plans = planned(pool_text(Pool((2, 3, 9, 9), image="bchw", low=1, high=1)), "pooling")
+        source = plans[0].program.source
+    loads = [line for line in source.splitlines() if "tl.load(" in line]
+    low = [sum(f"(first{dim} >= 0)" in line for line in loads) for dim in (2, 3)]
+    high = [sum(f"(first{dim} + 2 < 9)" in line for line in loads) for dim in (2, 3)]
+    assert (len(loads), low, high) == (9, [3, 3], [3, 3])
+    assert not any(f"first{dim} + 1" in line for line in loads for dim in (2, 3))
+
+
+@needs_triton
+def test_windows_along_the_last_dimension_have_one_pointer():
+    """An element is at a constant distance from the first one of its window."""
+    with ir.Context():
+        _, plans = planned(pool_text(Pool((64, 32, 64, 64), image="bchw", low=1)), "pooling")
+        text = triton_compiler.build(plans[0].program, "sm_90").code.decode()
+    loads = [line for line in text.splitlines() if "ld.global" in line]
+    assert len(loads) >= 9
+    assert sum("+" in line for line in loads) >= len(loads) * 8 // 9
 
 
 def refused(text):

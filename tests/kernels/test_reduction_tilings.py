@@ -408,3 +408,38 @@ def test_no_guess_which_dynamic_size_is_which():
         assert loop_axes(space, group[:1], axes, anchor=group[0]) == {group[0]: axes}
         with pytest.raises(Conflict):
             loop_axes(space, group, axes, anchor=group[0])
+
+
+@pytest.mark.parametrize(
+    "sizes", [(144, 288), (1024, 64), (2048, 512), (16384, 1024), (3, 2000), (27904, 49)]
+)
+def test_few_rows_have_threads_of_few_elements_and_ctas_for_each_sm(sizes):
+    problem = ReductionProblem(*sizes, "arith.addf", 1, 1)
+    config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu
+    tile = distribute(config, *sizes, gpu)
+    each = tile.rows * tile.columns // (gpu.warp_size * tile.num_warps)
+    threads = -(-sizes[0] // tile.rows) * gpu.warp_size * tile.num_warps
+    assert -(-sizes[0] // tile.rows) >= min(gpu.num_sms, sizes[0])
+    full = 2 * threads >= gpu.num_sms * gpu.max_threads_per_sm
+    assert each <= 4 or full or tile.num_warps >= 8
+
+
+@pytest.mark.parametrize("combiners", ["arith.addf", "arith.addf arith.addf"])
+@pytest.mark.parametrize("columns", [2, 3, 8])
+def test_tiles_of_few_columns_have_many_rows(columns, combiners):
+    """Rows are contiguous: 64 of them by two columns had one warp, of four elements a thread."""
+    problem = ReductionProblem(1 << 21, columns, combiners, 1, 0, contiguous_rows=1 << 21)
+    config = heuristics.default_config(problem, TARGET)
+    assert config.num_warps >= 2
+    assert config.block_rows * columns >= 1024
+    assert (1 << 21) // config.block_rows >= TARGET.gpu.num_sms
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "run"), [(1, 294016, 1), (2, 333184, 1), (168, 2786, 2)]
+)
+def test_splits_of_few_rows_fill_the_device(rows, columns, run):
+    problem = ReductionProblem(rows, columns, "arith.maximumf", 1, 0, contiguous_rows=run)
+    config = heuristics.default_config(problem, TARGET)
+    tiles = -(-rows // config.block_rows) if config.block_rows else rows
+    assert tiles * config.splits >= TARGET.gpu.num_sms

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Batch norm with the statistics of the batch itself; instance norm decomposes into it."""
+    """Batch norm with the statistics of the batch itself."""
     import torch
 
     axes = [0, *range(2, x.dim())]
@@ -99,6 +100,33 @@ def _batch_norm_no_stats(
         y = y + bias.view(shape)
     kept = x.dtype if x.device.type == "cpu" else mean.dtype
     return y.to(x.dtype), mean.flatten().to(kept), rstd.flatten().to(kept)
+
+
+@contextlib.contextmanager
+def grouped_instances(program: torch.export.ExportedProgram) -> Iterator[None]:
+    """Has group norms, of a channel each, in place of instance norms with an image's statistics.
+
+    PyTorch decomposes these into a batch norm of one image, for which it repeats weight and bias in
+    memory. The program is unchanged after the `with` block.
+    """
+    import torch
+
+    aten, before = torch.ops.aten, []
+    for node in program.graph.find_nodes(op="call_function", target=aten.instance_norm.default):
+        x, weight, bias, mean, variance, own, _, eps, _ = node.args
+        channels = x.meta["val"].shape[1]
+        if mean is None and variance is None and own and isinstance(channels, int) and channels:
+            before.append((node, node.args))
+            node.target, node.args = aten.group_norm.default, (x, channels, weight, bias, eps)
+    if before:
+        program.graph_module.recompile()
+    try:
+        yield
+    finally:
+        for node, args in before:
+            node.target, node.args = aten.instance_norm.default, args
+        if before:
+            program.graph_module.recompile()
 
 
 def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -121,6 +149,10 @@ def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Ca
         if op is torch.ops.aten.linalg_vector_norm.default and not x.dim():
             order = args[0] if args else kwargs.get("ord", 2)
             return op(x.view(1), order, None, False, dtype=kwargs.get("dtype"))
+        if op is torch.ops.aten.linalg_vector_norm.default:
+            found = _root_of_squares(x, *args, **kwargs)
+            if found is not None:
+                return found
         asked = kwargs.get("dtype")
         if op is torch.ops.aten.cumsum.default and not x.dim():  # IREE sums along an axis only
             return op(x.view(1), *args, **kwargs).view(())
@@ -138,3 +170,22 @@ def _accumulated_in_float32(op: Any, otherwise: Callable[..., Any] | None) -> Ca
         return tuple(part.to(dtype) for part in result)
 
     return decomposition
+
+
+def _root_of_squares(
+    x: torch.Tensor,
+    order: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor | None:
+    """The norm of order two; None for others. IREE's importer calls `pow` for each element."""
+    import torch
+
+    if order != 2 or not x.is_floating_point() or (dim is not None and not len(dim)):
+        return None
+    kept = dtype or x.dtype
+    wide = x.float() if is_half(kept) else x.to(kept)
+    axes = [*range(x.dim())] if dim is None else list(dim)
+    return torch.sqrt((wide * wide).sum(axes, keepdim)).to(kept)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+from mlirfuse.frontends.torch_decompositions.interpolation import at_places
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,11 @@ def table() -> Table:
         aten.constant_pad_nd.default: _pad,
         aten.pad.default: _pad_by_mode,
         aten._pad_circular.default: _pad_circular,
+        **{
+            getattr(aten, f"{kind}_pad{rank}d").default: _pad_from_inside(kind == "reflection")
+            for kind in ("reflection", "replication")
+            for rank in (1, 2, 3)
+        },
     }
 
 
@@ -150,6 +156,29 @@ def _pad_by_mode(
         return _pad(x, pad, 0 if value is None else value)
     kind = {"reflect": "reflection", "replicate": "replication"}[mode]
     return getattr(torch.ops.aten, f"{kind}_pad{len(pad) // 2}d").default(x, pad)
+
+
+def _pad_from_inside(reflects: bool) -> Callable[..., Any]:
+    """Padding with elements of the image, as a gather at positions that a kernel computes.
+
+    IREE's importer joins flipped slices, one axis after the other.
+    """
+
+    def decomposition(x: torch.Tensor, pad: Sequence[Any]) -> Any:
+        import torch
+
+        sizes = x.shape[x.dim() - len(pad) // 2 :]
+        if not all(isinstance(n, int) for n in (*sizes, *pad)) or 0 in x.shape:
+            return NotImplemented
+        places: list[torch.Tensor] = []
+        for size, low, high in zip(reversed(sizes), pad[::2], pad[1::2], strict=True):
+            place = torch.arange(size + low + high, device=x.device) - low
+            last = size - 1
+            place = last - (last - place.abs()).abs() if reflects else place.clamp(0, last)
+            places.insert(0, place)
+        return at_places(x, places)
+
+    return decomposition
 
 
 def _pad_circular(x: torch.Tensor, pad: Sequence[Any]) -> Any:

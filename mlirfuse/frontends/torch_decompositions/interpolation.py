@@ -26,6 +26,8 @@ def table() -> Table:
         aten.grid_sampler_3d.default: _grid_sampler,
         **{op: _nearest(rank, exact, vec) for op, rank, exact, vec in _nearest_ops()},
         aten._upsample_bilinear2d_aa.default: _bilinear_antialiased,
+        aten.upsample_bilinear2d.default: _bilinear,
+        aten.upsample_bilinear2d.vec: _bilinear_of_factors,
         aten._cdist_forward.default: _cdist,
         aten._pdist_forward.default: _pdist,
     }
@@ -54,7 +56,8 @@ def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
         given = scales[0] if vec else scales
         factors = list(given or ()) or [None] * rank
         counts = output_size or [int(n * f) for n, f in zip(sizes, factors, strict=True)]
-        for axis, (size, count, factor) in enumerate(zip(sizes, counts, factors, strict=True)):
+        places = []
+        for size, count, factor in zip(sizes, counts, factors, strict=True):
             step = fractions.Fraction(size, count)
             if factor:
                 step = (1 / fractions.Fraction(factor)).limit_denominator(1 << 12)
@@ -66,10 +69,21 @@ def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
                 place = place * step.numerator
                 step = fractions.Fraction(1, step.denominator)
             place = torch.div(place, step.denominator, rounding_mode="floor")
-            x = x.index_select(axis - rank, place.clamp(max=size - 1))
-        return x
+            if step * (count - 1) >= size:
+                place = place.clamp(max=size - 1)
+            places.append(place)
+        return at_places(x, places)
 
     return decomposition
+
+
+def at_places(x: torch.Tensor, places: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The elements of the last axes at places along each of them: one gather for all axes."""
+    import torch
+
+    rank = len(places)
+    index = [place.view(-1, *[1] * (rank - 1 - axis)) for axis, place in enumerate(places)]
+    return torch.ops.aten.index.Tensor(x, [*[None] * (x.dim() - rank), *index])
 
 
 def _unnormalized(x: torch.Tensor, size: int, align: bool) -> torch.Tensor:
@@ -184,6 +198,54 @@ def antialiasing(
     distance = (place - center.unsqueeze(-1) + 0.5).abs() / width
     weight = torch.where((place >= low) & (place < high), (1 - distance).clamp(min=0), 0)
     return weight / weight.sum(-1, keepdim=True)
+
+
+def _bilinear_of_factors(
+    x: torch.Tensor,
+    output_size: Sequence[int] | None,
+    align_corners: bool,
+    scale_factors: Sequence[float] | None,
+) -> Any:
+    factors: list[float | None] = [*scale_factors] if scale_factors else [None, None]
+    sizes = output_size or [
+        int(size * (factor or 1)) for size, factor in zip(x.shape[-2:], factors, strict=True)
+    ]
+    return _bilinear(x, sizes, align_corners, *factors)
+
+
+def _bilinear(
+    x: torch.Tensor,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Any:
+    """Gathers elements in their own type; PyTorch casts the image, which four gathers read."""
+    import torch
+
+    if not all(isinstance(n, int) for n in (*x.shape[-2:], *output_size)):
+        return NotImplemented
+    if not x.is_floating_point():
+        return NotImplemented
+    wide = torch.float32 if is_half(x.dtype) else x.dtype
+    lows, highs, weights = [], [], []
+    for size, count, factor in zip(x.shape[-2:], output_size, (scales_h, scales_w), strict=True):
+        place = torch.arange(count, device=x.device).to(wide)
+        if align_corners:
+            place = place * ((size - 1) / (count - 1) if count > 1 else 0.0)
+        else:
+            place = (place + 0.5) * (1 / factor if factor else size / count) - 0.5
+        place = place.clamp(min=0.0)
+        low = place.to(torch.int64).clamp(max=size - 1)
+        lows.append(low)
+        highs.append((low + 1).clamp(max=size - 1))
+        weights.append((place - low).clamp(0.0, 1.0))
+    rows = []
+    for row in (lows[0], highs[0]):
+        left, right = (at_places(x, [row, column]).to(wide) for column in (lows[1], highs[1]))
+        rows.append(left + (right - left) * weights[1])
+    top, bottom = rows
+    return (top + (bottom - top) * weights[0].unsqueeze(-1)).to(x.dtype)
 
 
 def _bilinear_antialiased(

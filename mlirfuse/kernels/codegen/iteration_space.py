@@ -125,13 +125,14 @@ class Space:
 
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
-        given = (self.groups[group] for group in groups)
-        found = []
-        for g in given:
-            if g.mask:
-                sizes = [size for axis, size in enumerate(g.sizes) if g.factor(axis)]
-                found.append(f"{g.mask} = {g.flat} < {product_text(sizes, [g.size] * len(sizes))}")
-        return found
+        given = ((self.groups[group], self.size(group)) for group in groups)
+        return [f"{g.mask} = {g.flat} < {size}" for g, size in given if g.mask]
+
+    def size(self, group: int) -> str:
+        """The number of flat indices of a group."""
+        g = self.groups[group]
+        sizes = [size for axis, size in enumerate(g.sizes) if g.factor(axis)]
+        return product_text(sizes, [g.size] * len(sizes))
 
     def stride(self, shape: Sequence[int | None], axes: Sequence[Axis | None], dim: int) -> str:
         """Elements of a row-major tensor from one index of a dimension to the next.

@@ -47,6 +47,10 @@ SHARED_READ_COST = 1 / 16
 SCALAR_READ_COST = 4
 """Cost of a read without vectorized loads, relative to one with them; an estimate."""
 
+INDEX_COST = 1 / 2
+"""Cost of an index that each element has to divide for, relative to a vectorized read: about eight
+instructions of integers, of which an SM issues 64 a cycle; an estimate."""
+
 AxisIndex = int | None
 """The axis of the result along a dimension of a tensor; None for another index or none."""
 
@@ -104,6 +108,7 @@ class Nest:
       written: value that the kernel computes -> the axis along each of its dimensions; without
         all of them being elementwise, the results alone.
       reads: accesses of tensors from outside.
+      indexed: axes whose own index the kernel computes, for a position or a condition.
       permuted_writes: the access of the largest result, where its memory has the axes in another
         order; empty elsewhere.
       transposed: whether an operand has the axes of a tile in another order than the result.
@@ -135,7 +140,7 @@ class Nest:
         demanded = _Reads(Tiles(space, {}), group)
         for value, found in self.written.items():
             demanded.value(value, tuple((0, axis) for axis in found))
-        self.reads = demanded.reads
+        self.reads, self.indexed = demanded.reads, frozenset(demanded.indexed)
         in_memory = tuple(order.index(loop) for loop in written_in)
         permuted = Read(in_memory, ops.shape(main), (True,) * len(in_memory), "permuted")
         self.permuted_writes = [] if order == written_in else [permuted]
@@ -199,6 +204,7 @@ class Nest:
             if not all(
                 read.collapses(axis - 1, axis) for read in (*self.reads, *self.permuted_writes)
             )
+            or self.indexed & {axis - 1, axis}
         ]
         # Of equals the last: rows whose tiles start where a row starts need no division.
         return min([*reversed(breaks), 0], key=self._access_cost)
@@ -218,6 +224,9 @@ class Nest:
             shared = not in_columns or (split > 0 and not in_rows)
             cost = SHARED_READ_COST if shared else 1.0
             total += cost * (1.0 if vectorized else SCALAR_READ_COST)
+        for axis in self.indexed:
+            shared = split > 0 and (axis < split or axis == last == split)
+            total += SHARED_READ_COST if shared else INDEX_COST
         return total * -(-columns // width) * width / columns
 
 
@@ -250,12 +259,21 @@ class _Reads(Demand):
 
     Attributes:
       reads: the accesses, each once.
+      indexed: axes whose own index the kernel computes.
     """
 
     def __init__(self, tiles: Tiles, members: Sequence[ir.Operation]) -> None:
         super().__init__(tiles, members)
         self.reads: list[Read] = []
+        self.indexed: set[int] = set()
         self._gathered = ""
+
+    def text(self, index: Index) -> str:
+        """Records the axis of an index that is computed."""
+        axis = axis_of(index)
+        if axis is not None:
+            self.indexed.add(axis[1])
+        return super().text(index)
 
     def gather(
         self, extract: ir.Operation, names: Sequence[str], loops: Sequence[Index], guard: Guard

@@ -20,6 +20,7 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     FIRST_UNSIGNED,
     FLOAT,
     INTEGER,
+    POWERS,
     SHORT,
     SHORT_ROUND,
     UNSIGNED,
@@ -75,7 +76,8 @@ def scalar_expression(
         return f"{BITS[op.name].format(unsigned(operands[0], kind, types))}.to({types[kind]})"
     if kind == "i1" and op.name in BOOLEAN:
         return BOOLEAN[op.name].format(*operands)
-    form = bound_expression(op) or FLOAT.get(op.name) or CLASSES.get(op.name)
+    form = bound_expression(op) or _constant_power(op)
+    form = form or FLOAT.get(op.name) or CLASSES.get(op.name)
     if form is None and (kind != "i1" or op.name in _LOGICAL):
         form = INTEGER.get(op.name)
     if form is None:
@@ -148,6 +150,12 @@ def is_folded(op: ir.Operation) -> bool:
             for user in users
         )
     return False
+
+
+def _constant_power(op: ir.Operation) -> str | None:
+    """The form of a power whose exponent is a constant that needs no logarithm."""
+    exponent = ops.constant(op.operands[1]) if op.name == "math.powf" else None
+    return POWERS.get(exponent) if isinstance(exponent, float) else None
 
 
 def bound_expression(op: ir.Operation) -> str | None:

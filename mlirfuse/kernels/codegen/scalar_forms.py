@@ -50,6 +50,17 @@ FLOAT: Mapping[str, str] = {
     },
 }
 
+POWERS: Mapping[float, str] = {
+    -2.0: "1.0 / ({0} * {0})",
+    -1.0: "1.0 / {0}",
+    0.5: "library.half_power({0})",
+    1.0: "{0}",
+    2.0: "{0} * {0}",
+    3.0: "{0} * {0} * {0}",
+    4.0: "({0} * {0}) * ({0} * {0})",
+}
+"""Exponent of `math.powf` -> the power in a few operations; one of any exponent takes hundreds."""
+
 DOUBLE: Mapping[str, str] = {
     "math.roundeven": "library.round_even_f64({0})",
     "math.tanh": "library.tanh_f64({0})",

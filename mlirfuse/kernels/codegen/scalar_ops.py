@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported, literal
+from mlirfuse.kernels.codegen.index_ranges import IndexRanges
 from mlirfuse.kernels.codegen.scalar_expressions import (
     bound_expression,
     constant_divisor,
@@ -49,6 +50,7 @@ class Body:
         self.layout = layout
         # Name of a whole number -> the name before rounding, and its lower and upper bound.
         self._whole: dict[str, tuple[str, float, float]] = {}
+        self._ranges = IndexRanges() if types["index"] == TYPES["i32"] and not layout else None
 
     def name(self, text: str) -> str:
         """Gives the value of an expression a name."""
@@ -102,6 +104,8 @@ class Body:
                 text = loop_index(op.attributes["dim"].value)
                 zero = literal(0, "index", self.types, self.layout)
                 known[op.results[0]] = self.name(f"{text} + {zero}")
+                if self._ranges is not None:
+                    self._ranges.note_index(known[op.results[0]], op)
             elif op.name == "tensor.extract" and gather is not None:
                 indices = [read(v) for v in list(op.operands)[1:]]
                 known[op.results[0]] = self.name(gather(op, indices))
@@ -117,6 +121,12 @@ class Body:
                 known[op.results[0]] = self.name(f"{read(op.operands[0])} * {inverse}")
             else:
                 operands = [read(v) for v in op.operands]
+                if self._ranges is not None:
+                    narrow = self._ranges.computed(op, operands, self.name)
+                    if narrow is not None:
+                        known[op.results[0]] = narrow
+                        continue
+                    operands = self._ranges.widened(op, operands)
                 text = self._byte(op, operands) or scalar_expression(
                     op, operands, self.types, self.short
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from mlirfuse.targets.base import GpuDevice, Target
 
 MAX_WARPS = 4
@@ -25,6 +27,50 @@ UNKNOWN_GPU = GpuDevice(
 def gpu_of(target: Target) -> GpuDevice:
     """The GPU of a target, or `UNKNOWN_GPU`."""
     return target.gpu or UNKNOWN_GPU
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ThreadShape:
+    """Elements of a thread and of a CTA of a memory-bound kernel.
+
+    Attributes:
+      loads: vectorized loads of an operand that a thread has in flight.
+      vector: elements of each.
+      warps: warps of a CTA.
+      tile: elements of a CTA.
+    """
+
+    loads: int
+    vector: int
+    warps: int
+    tile: int
+
+
+def thread_shape(
+    elements: int, target: Target, *, vector: int, least: int = 1, loads: int = MAX_LOADS_PER_THREAD
+) -> ThreadShape:
+    """The elements of a thread that keep all warps of the device busy.
+
+    A problem that does not fill the device takes the latency of one thread: it gets threads of
+    fewer elements, first of fewer loads, then of shorter ones while half of the device's threads
+    have none, then CTAs of fewer warps while an SM has no CTA.
+
+    Args:
+      elements: elements of the result.
+      target: the machine that is compiled for.
+      vector: elements of the widest load.
+      least: elements of the shortest load.
+      loads: loads of a thread where there are enough elements.
+    """
+    gpu = gpu_of(target)
+    threads, warps = gpu.num_sms * gpu.max_threads_per_sm, MAX_WARPS
+    while loads > 1 and elements < threads * vector * loads:
+        loads //= 2
+    while vector > least and elements < threads // 2 * vector:
+        vector //= 2
+    while warps > 1 and elements < gpu.num_sms * gpu.warp_size * warps * vector * loads:
+        warps //= 2
+    return ThreadShape(loads, vector, warps, loads * vector * warps * gpu.warp_size)
 
 
 def loads_and_warps(elements: int, vector: int, target: Target) -> tuple[int, int]:

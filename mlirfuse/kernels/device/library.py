@@ -328,6 +328,12 @@ def power(x, y):
 
 
 @triton.jit
+def half_power(x):
+    """The power of one half: the root, but of zeros +0 and of infinities +inf."""
+    return tl.where(x == float("-inf"), float("inf"), tl.sqrt(x + 0.0))
+
+
+@triton.jit
 def cbrt(x):
     """Cube root: a power of two, and one step of Newton's method; of f32 below 2^-126 scaled."""
     small = tl.abs(x) < 1.1754943508222875e-38

@@ -6,7 +6,7 @@ import itertools
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
+from mlirfuse.kernels.configs.device import gpu_of, thread_shape
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig, PointwiseProblem
 from mlirfuse.targets.base import Target
 
@@ -17,6 +17,9 @@ MIN_TRANSPOSED_SIDE = 32
 """The same for small problems: 64 bytes of f16 are two whole sectors."""
 
 TRANSPOSED_ELEMENTS_PER_THREAD = 16
+
+LINE_BITS = 1024
+"""A line of the caches, 128 bytes: the lanes of a warp that read one of it each use it whole."""
 
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
@@ -29,7 +32,8 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
 
     A thread has one vectorized load of 16 bytes per row of an operand of f16, so that a tensor that
     all rows share needs no other layout of the tile. Rows and columns of a tile are as many as
-    leave each SM a tile.
+    leave each SM a tile, and threads of fewer elements compute few elements: 32 bits at least,
+    with which the loads of a warp are whole lines.
     """
     gpu = gpu_of(target)
     if problem.family == "transpose":
@@ -38,8 +42,9 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
             side = MIN_TRANSPOSED_SIDE
         threads = side * side // TRANSPOSED_ELEMENTS_PER_THREAD
         return PointwiseConfig(side, side, max(1, threads // gpu.warp_size))
-    rows, warps = loads_and_warps(problem.elements, VECTOR, target)
-    return PointwiseConfig(rows, VECTOR * gpu.warp_size * warps, warps)
+    least = max(1, LINE_BITS // gpu.warp_size // problem.result_bits)
+    shape = thread_shape(problem.elements, target, vector=VECTOR, least=least)
+    return PointwiseConfig(shape.loads, shape.vector * gpu.warp_size * shape.warps, shape.warps)
 
 
 def configs(problem: PointwiseProblem, target: Target) -> list[PointwiseConfig]:

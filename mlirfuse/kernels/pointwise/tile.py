@@ -20,7 +20,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     known_product,
     power_of_two,
 )
-from mlirfuse.kernels.codegen.loop_nest import tile_width
+from mlirfuse.kernels.codegen.loop_nest import VECTOR, tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pointwise.analysis import SHARED, PointwiseAnalysis, problem_of
@@ -79,30 +79,47 @@ class _Grid:
         inexact = known_product(self.sizes[group]) % self.blocks[group] != 0
         return group != BATCH and (endless or inexact)
 
+    @property
+    def splits_vectors(self) -> bool:
+        """Whether a mask of adjacent elements may end within a vectorized access.
+
+        Triton then loads and stores single elements, of all tiles.
+        """
+        inside = known_product(self.sizes[COLUMNS])
+        return self.first == COLUMNS and self.is_masked(COLUMNS) and inside % VECTOR != 0
+
+    def space(self, *, masked: bool = True) -> Space:
+        """The iteration space, with the masks that its tiles may need."""
+        return Space(
+            tuple(
+                Group(name, sizes, f"{name}_mask" if masked and self.is_masked(n) else "")
+                for n, (name, sizes) in enumerate(zip(_NAMES, self.sizes, strict=True))
+            )
+        )
+
 
 def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
     grid = _grid(analysis, config)
-    space = Space(
-        tuple(
-            Group(name, sizes, f"{name}_mask" if grid.is_masked(n) else "")
-            for n, (name, sizes) in enumerate(zip(_NAMES, grid.sizes, strict=True))
-        )
-    )
+    space = grid.space()
     tiles = _tiles(analysis, space, wide=grid.wide)
-    tiles.body.writer.write(_indices(grid))
-    tiles.body.writer.write(space.inside(BATCH, ROWS, COLUMNS))
-    demand = Demand(tiles, analysis.group)
-    axes = _axes(analysis)
-    written = {
-        value: tuple(axes[axis] for axis in found) for value, found in analysis.nest.written.items()
-    }
-    for value, index in written.items():
-        tiles.define(value, demand.value(value, index))
-    for number, value in enumerate(analysis.results):
-        tiles.store(f"y{number}", value, written[value])
+    writer = tiles.body.writer
+    writer.write(_indices(grid))
+    if grid.splits_vectors:
+        whole = _tiles(analysis, grid.space(masked=False), wide=grid.wide)
+        whole.operands, whole.axes, whole.body.writer = tiles.operands, tiles.axes, writer
+        # No sum with the first element of a tile, which may be the largest number of 32 bits.
+        last = f"{space.size(COLUMNS)} - {grid.block_columns}"
+        with writer.indented(f"if pid * {grid.block_columns} <= {last}:"):
+            _write(whole, analysis)
+        with writer.indented("else:"):
+            writer.write(space.inside(COLUMNS))
+            _write(tiles, analysis)
+    else:
+        writer.write(space.inside(BATCH, ROWS, COLUMNS))
+        _write(tiles, analysis)
     return tiles.plan(
         ENTRY,
-        tiles.body.writer.lines,
+        writer.lines,
         analysis.results,
         f"Tiles of {grid.block_rows} by {grid.block_columns}.",
         launch=Launch(
@@ -112,6 +129,18 @@ def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
         ),
         problem=problem_of(analysis),
     )
+
+
+def _write(tiles: Tiles, analysis: PointwiseAnalysis) -> None:
+    """Writes the ops and stores of a tile."""
+    demand, axes = Demand(tiles, analysis.group), _axes(analysis)
+    written = {
+        value: tuple(axes[axis] for axis in found) for value, found in analysis.nest.written.items()
+    }
+    for value, index in written.items():
+        tiles.define(value, demand.value(value, index))
+    for number, value in enumerate(analysis.results):
+        tiles.store(f"y{number}", value, written[value])
 
 
 def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig) -> _Grid:

@@ -89,6 +89,11 @@ class PoolingAnalysis:
         sizes = ops.loop_sizes(self.op)
         return tuple(sizes[loop] or 0 for loop in self.pooling.window_loops)
 
+    @property
+    def has_strided_columns(self) -> bool:
+        """Whether adjacent elements of the result are windows that are not adjacent columns."""
+        return self.pooling.image_dims[-1] != ((self.out_loops[-1], 1),)
+
 
 def analyze(region: ir.Operation) -> PoolingAnalysis | NoMatch | None:
     """Reads a region; None for another kind of region, or the reason why there is no kernel."""
@@ -134,7 +139,8 @@ def problem_of(analysis: PoolingAnalysis) -> PoolingProblem:
     """The problem that the configuration is chosen by; dynamic images count as `UNKNOWN_ROWS`."""
     *pixels, columns = analysis.out_sizes
     count = known_product(pixels) * (UNKNOWN_ROWS if None in pixels[:1] else 1)
-    return PoolingProblem(count, columns or 0, "x".join(map(str, analysis.window)))
+    window = "x".join(map(str, analysis.window))
+    return PoolingProblem(count, columns or 0, window, analysis.has_strided_columns)
 
 
 def _analyzed(

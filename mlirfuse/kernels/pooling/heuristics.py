@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
+from mlirfuse.kernels.configs.device import thread_shape
 from mlirfuse.kernels.pooling.problem import PoolingConfig, PoolingProblem
 from mlirfuse.targets.base import Target
 
 MAX_COLUMNS = 128
 """Columns of a tile: the rows of a tile are then neighbours, whose windows overlap."""
+
+MAX_ELEMENTS_PER_THREAD = 4
+"""Elements of a thread that loads them one by one: the loads of so many overlap."""
 
 
 def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
@@ -18,9 +21,17 @@ def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
 
 
 def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
-    """The configuration computed from the problem and the device."""
-    loads, warps = loads_and_warps(problem.pixels * problem.columns, VECTOR, target)
-    return PoolingConfig(VECTOR * loads * gpu_of(target).warp_size * warps, MAX_COLUMNS, warps)
+    """The configuration computed from the problem and the device.
+
+    Where the window moves along the last dimension no load is vectorized, and rows of the result
+    are as short as 4 elements: a tile has adjacent elements, of which a thread has few.
+    """
+    elements = problem.pixels * problem.columns
+    if problem.strided_columns:
+        shape = thread_shape(elements, target, vector=MAX_ELEMENTS_PER_THREAD, loads=1)
+        return PoolingConfig(shape.tile, 0, shape.warps)
+    shape = thread_shape(elements, target, vector=VECTOR, least=2)
+    return PoolingConfig(shape.tile, MAX_COLUMNS, shape.warps)
 
 
 def configs(problem: PoolingProblem, target: Target) -> list[PoolingConfig]:
@@ -30,4 +41,8 @@ def configs(problem: PoolingProblem, target: Target) -> list[PoolingConfig]:
         for elements in (1024, 2048, 4096)
         for warps in (4, 8)
     ]
+    if problem.strided_columns:
+        found = [
+            PoolingConfig(elements, 0, warps) for elements in (128, 256, 512) for warps in (4, 8)
+        ]
     return list(dict.fromkeys([default_config(problem, target), *found]))

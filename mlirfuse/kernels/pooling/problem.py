@@ -16,11 +16,14 @@ class PoolingProblem(Problem):
       pixels: output pixels of all images and outer dimensions.
       columns: size of the result's last dimension.
       window: sizes of the window, `3x3`.
+      strided_columns: whether the window moves along the last dimension, so that a thread loads
+        single elements.
     """
 
     pixels: int
     columns: int
     window: str
+    strided_columns: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "columns")
 
@@ -36,7 +39,8 @@ class PoolingConfig(Record):
 
     Attributes:
       tile_elements: elements of a tile.
-      max_columns: columns of a tile at most.
+      max_columns: columns of a tile at most; 0 for tiles of adjacent elements of the result,
+        whatever its last dimension is.
       num_warps: warps of a CTA.
     """
 

@@ -1,8 +1,10 @@
 """Pooling kernels: one tile of pixels and channels per CTA, with its epilogue in registers.
 
-The rows of a tile are pixels of the result in all images, its columns the result's last dimension.
-A tile is loaded once for each element of the window; outside the image it has the padded value.
-Neighbouring windows overlap, and the caches hold the elements that they share.
+The rows of a tile are pixels of the result in all images, its columns the result's last dimension,
+or adjacent elements of the whole result where the window moves along that dimension.
+A tile is loaded once for each element of the window, at one pointer and a constant distance;
+outside the image it has the padded value, and a side of it is checked only for elements that may be
+beyond. Neighbouring windows overlap, and the caches hold the elements that they share.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.loop_nest import tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.pooling.analysis import PoolingAnalysis, problem_of
+from mlirfuse.kernels.pooling.analysis import Padding, PoolingAnalysis, problem_of
 from mlirfuse.kernels.pooling.problem import PoolingConfig
 from mlirfuse.structured.ir import ops
 
@@ -51,7 +53,7 @@ class _Tile:
       loops: loop of the pooling -> its axis; loops of the window have none.
       rows: rows of the tile.
       columns: columns of the tile.
-      tiles_per_row: tiles along the columns.
+      tiles_per_row: tiles along the columns; 0 where these are all dimensions of the result.
     """
 
     space: Space
@@ -60,6 +62,11 @@ class _Tile:
     rows: int
     columns: int
     tiles_per_row: int
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether its columns are adjacent elements of the whole result."""
+        return not self.tiles_per_row
 
 
 def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
@@ -77,10 +84,11 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
         tiles.elementwise(op)
     for index, value in enumerate(analysis.results):
         tiles.store(f"y{index}", value, tiles.written_axes(value))
-    pixels = analysis.out_sizes[:-1]
-    dynamic = (0,) if None in pixels[:1] else ()
+    dynamic = (0,) if analysis.out_sizes[0] is None else ()
     window = "x".join(map(str, analysis.window))
-    rows = Extent(known_product(pixels), tile.rows, dynamic, tile.tiles_per_row)
+    rows = Extent(known_product(analysis.out_sizes[:-1]), tile.rows, dynamic, tile.tiles_per_row)
+    if tile.is_flat:
+        rows = Extent(known_product(analysis.out_sizes), tile.columns, dynamic)
     return tiles.plan(
         ENTRY,
         tiles.body.writer.lines,
@@ -88,7 +96,7 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
         f"Windows of {window}, tiles of {tile.rows} by {tile.columns}.",
         launch=Launch(
             grid=(rows, Extent(1), Extent(1)),
-            first=(ROWS, 0),
+            first=tile.main[0],
             num_warps=config.num_warps,
         ),
         problem=problem_of(analysis),
@@ -97,6 +105,9 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
 
 def _tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
     """The tile of a configuration."""
+    if not config.max_columns:
+        return _flat_tile(analysis, config)
+    out = analysis.out_loops
     *pixels, columns = analysis.out_sizes
     pixels, columns = pixels or [1], columns or 0
     width = tile_width(columns, config.max_columns)
@@ -111,10 +122,18 @@ def _tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
             Group("column", (columns,), "column_mask" if columns % width else ""),
         )
     )
-    out = analysis.out_loops
     main = (*((ROWS, n) for n in range(len(out) - 1)), (COLUMNS, 0))
     loops = dict(zip(out, main, strict=True))
     return _Tile(space, main, loops, height, width, -(-columns // width))
+
+
+def _flat_tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
+    """The tile of a configuration whose columns are adjacent elements of the result."""
+    sizes, width = analysis.out_sizes, config.tile_elements
+    exact = sizes[0] is not None and known_product(sizes) % width == 0
+    space = Space((Group("", ()), Group("column", sizes, "" if exact else "column_mask")))
+    main = tuple((COLUMNS, n) for n in range(len(sizes)))
+    return _Tile(space, main, dict(zip(analysis.out_loops, main, strict=True)), 1, width, 0)
 
 
 def _tiles(analysis: PoolingAnalysis, tile: _Tile) -> Tiles:
@@ -124,7 +143,7 @@ def _tiles(analysis: PoolingAnalysis, tile: _Tile) -> Tiles:
     named = loop_axes(tile.space, analysis.epilogue, main, written=written)
     # Loops of the window are unrolled and have no axis; their placeholder is never used.
     loops = range(len(ops.loop_sizes(op)))
-    named[op] = [tile.loops.get(loop, (ROWS, 0)) for loop in loops]
+    named[op] = [tile.loops.get(loop, main[0]) for loop in loops]
     tiles = Tiles(tile.space, named, WIDE)
     tiles.axes[analysis.image] = tuple(
         tile.loops.get(dim[0][0]) if len(dim) == 1 else None for dim in analysis.pooling.image_dims
@@ -139,19 +158,23 @@ def _write_indices(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None
     most = max(known_product(ops.shape(value)) for value in tensors)
     dynamic = analysis.out_sizes[0] is None and len(analysis.out_sizes) > 1
     wide = ".to(tl.int64)" if dynamic or most >= MAX_INDEX else ""
-    writer.line(
-        f"row = (tl.program_id(0) // {tile.tiles_per_row}){wide} * {tile.rows}"
-        f" + tl.arange(0, {tile.rows})[:, None]"
-    )
-    writer.line(
-        f"column = tl.program_id(0) % {tile.tiles_per_row} * {tile.columns}"
-        f" + tl.arange(0, {tile.columns})[None, :]"
-    )
+    column = f"tl.program_id(0){wide}"
+    if not tile.is_flat:
+        writer.line(
+            f"row = (tl.program_id(0) // {tile.tiles_per_row}){wide} * {tile.rows}"
+            f" + tl.arange(0, {tile.rows})[:, None]"
+        )
+        column = f"tl.program_id(0) % {tile.tiles_per_row}"
+    writer.line(f"column = {column} * {tile.columns} + tl.arange(0, {tile.columns})[None, :]")
     writer.write(tile.space.inside(ROWS, COLUMNS))
+    shape, terms = ops.shape(analysis.image), []
     for dim, strided in enumerate(analysis.pooling.image_dims):
-        terms = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
+        loops = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
         shift = f" - {low[dim]}" if low is not None and low[dim] else ""
-        writer.line(f"first{dim} = {tile.space.linear_index(terms) or '0'}{shift}")
+        writer.line(f"first{dim} = {tile.space.linear_index(loops) or '0'}{shift}")
+        stride = known_product(shape[dim + 1 :])
+        terms.append(f"first{dim} * {stride}" if stride != 1 else f"first{dim}")
+    writer.line(f"window = {tiles.pointer(analysis.image)} + ({' + '.join(terms)})")
 
 
 def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
@@ -181,18 +204,36 @@ def _load(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile, offsets: dict[in
       offsets: loop of the window -> index in it.
     """
     image, padding = analysis.image, analysis.padding
-    shape, terms, masks = ops.shape(image), [], [tile.space.mask(tile.main)]
+    shape, start, masks = ops.shape(image), 0, [tile.space.mask(tile.main)]
     for dim, strided in enumerate(analysis.pooling.image_dims):
         moved = sum(stride * offsets[loop] for loop, stride in strided if loop in offsets)
-        index = f"(first{dim} + {moved})" if moved else f"first{dim}"
-        stride = known_product(shape[dim + 1 :])
-        terms.append(index if stride == 1 else f"{index} * {stride}")
+        start += moved * known_product(shape[dim + 1 :])
         if padding is not None and padding.padded[dim]:
-            masks.append(f"({index} >= 0) & ({index} < {shape[dim]})")
-    pointer, kind = tiles.pointer(image), ops.element_type(image)
+            masks += _inside(analysis, padding, dim, moved)
+    kind = ops.element_type(image)
     mask = " & ".join(mask for mask in masks if mask)
     other = literal(0.0 if padding is None else padding.value, kind)
     guard = f", mask={mask}, other={other}" if mask else ""
-    text = f"tl.load({pointer} + ({' + '.join(terms)}){guard})"
+    text = f"tl.load(window{f' + {start}' if start else ''}{guard})"
     is_widened = tiles.body.types[kind] != TYPES[kind]
     return f"{text}.to(tl.float32)" if is_widened else text
+
+
+def _inside(analysis: PoolingAnalysis, padding: Padding, dim: int, moved: int) -> list[str]:
+    """The conditions that an element of the window is not in the padding of a dimension.
+
+    Args:
+      analysis: the region.
+      padding: its padding.
+      dim: the dimension of the image.
+      moved: the element's distance from the first one of the window.
+    """
+    size, sizes = ops.shape(analysis.image)[dim], ops.loop_sizes(analysis.op)
+    assert size is not None
+    last = moved - padding.low[dim]
+    for loop, stride in analysis.pooling.image_dims[dim]:
+        if loop not in analysis.pooling.window_loops:
+            last += stride * ((sizes[loop] or 0) - 1)
+    index = f"first{dim} + {moved}" if moved else f"first{dim}"
+    found = [f"({index} >= 0)"] if moved < padding.low[dim] else []
+    return found + ([f"({index} < {size})"] if last >= size else [])

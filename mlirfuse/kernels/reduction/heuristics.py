@@ -24,6 +24,9 @@ from mlirfuse.targets.base import GpuDevice, Target
 ELEMENTS_PER_THREAD = 16
 """Two vectorized loads of 16 bytes of f16."""
 
+MIN_ELEMENTS_PER_THREAD = 4
+"""The same where there are few rows: one load of 16 bytes of f32."""
+
 THREADS_PER_TILE = 128
 """Threads of a CTA whose rows are short."""
 
@@ -91,9 +94,25 @@ def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConf
     gpu, width = gpu_of(target), power_of_two(problem.columns)
     part = _columns_per_cta(problem, gpu)
     held = min(width, part)
-    tile_elements = max(THREADS_PER_TILE * ELEMENTS_PER_THREAD, held)
-    elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
+    elements = _elements_per_thread(problem, held, gpu)
+    tile_elements = max(THREADS_PER_TILE * min(elements, ELEMENTS_PER_THREAD), held)
+    while tile_elements > held and problem.rows * width < gpu.num_sms * tile_elements:
+        tile_elements //= 2
     return ReductionConfig(tile_elements, elements, part)
+
+
+def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -> int:
+    """Elements of a thread: fewer where rows in one CTA leave half of the device's threads idle."""
+    elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
+    idle = gpu.num_sms * gpu.max_threads_per_sm // 2
+    while (
+        elements > MIN_ELEMENTS_PER_THREAD
+        and held >= problem.columns
+        and held < 2 * THREADS_PER_TILE * elements
+        and problem.rows * held < idle * elements
+    ):
+        elements //= 2
+    return elements
 
 
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:

@@ -11,6 +11,7 @@ This module decides about all others:
 from __future__ import annotations
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.reduction.combiners import COMBINERS
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS, max_columns
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
@@ -18,6 +19,9 @@ from mlirfuse.targets.base import GpuDevice
 
 LOOP_ELEMENTS_PER_THREAD = 16
 """Elements of a tensor that a thread loads in one iteration: 32 bytes of f16, 64 of f32."""
+
+MIN_LOOP_ELEMENTS = 4
+"""The same where so few elements leave an SM without a CTA: 16 bytes of f32."""
 
 LOOP_WARPS = 8
 
@@ -29,6 +33,9 @@ MIN_CONTIGUOUS_ROWS = 16
 
 TILE_ELEMENTS_PER_THREAD = 32
 """Elements of a tile with all columns, in a thread."""
+
+TILE_WARPS = 4
+"""Warps of a tile of few columns."""
 
 TILE_ELEMENTS = 16384
 """Elements of such a tile that leave room for the registers of a second CTA."""
@@ -67,25 +74,30 @@ def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
 def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
     """Tiles with all columns and some contiguous rows; None where registers do not hold them."""
     width = power_of_two(problem.columns)
-    height = min(CONTIGUOUS_ROWS, power_of_two(problem.rows))
+    # Of few columns a thread has a vectorized load each.
+    elements = min(TILE_ELEMENTS_PER_THREAD, VECTOR * width)
+    height = max(CONTIGUOUS_ROWS, TILE_WARPS * gpu.warp_size * elements // width)
+    height = min(height, power_of_two(problem.rows))
     least = min(MIN_CONTIGUOUS_ROWS, height)
     while height > least and (
         height * width > TILE_ELEMENTS or problem.rows < height * gpu.num_sms
     ):
         height //= 2
     tile = height * width
-    threads = tile // TILE_ELEMENTS_PER_THREAD
+    threads = tile // elements
     if threads > 1024 or (problem.rows * MIN_ITERATIONS < height * gpu.num_sms and width > 1024):
         return None
     num_warps = max(1, threads // gpu.warp_size)
-    return ReductionConfig(
-        tile, TILE_ELEMENTS_PER_THREAD, MAX_COLUMNS, block_rows=height, num_warps=num_warps
-    )
+    return ReductionConfig(tile, elements, MAX_COLUMNS, block_rows=height, num_warps=num_warps)
 
 
 def _loop(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
     """A loop over tiles, and the CTAs that share the columns of a row."""
-    tile = LOOP_WARPS * gpu.warp_size * LOOP_ELEMENTS_PER_THREAD
+    elements, lanes = LOOP_ELEMENTS_PER_THREAD, LOOP_WARPS * gpu.warp_size
+    total = problem.rows * problem.columns
+    while elements > MIN_LOOP_ELEMENTS and total < gpu.num_sms * MIN_ITERATIONS * lanes * elements:
+        elements //= 2
+    tile = lanes * elements
     if problem.reads > 1:
         tile //= 2
     if problem.contiguous_rows > 1:
@@ -93,10 +105,15 @@ def _loop(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
         height = min(CONTIGUOUS_ROWS, power_of_two(problem.rows))
         height = min(height, max(run, MIN_CONTIGUOUS_ROWS // 2)) if run < height else height
         width = min(tile // height, power_of_two(problem.columns))
+        # Of few columns as many contiguous rows as leave each SM a tile.
+        while (
+            height * width < tile and 2 * height <= run and 2 * height * gpu.num_sms <= problem.rows
+        ):
+            height *= 2
     else:
         width = min(tile, power_of_two(problem.columns))
         height = min(max(1, tile // width), power_of_two(problem.rows))
-    num_warps = height * width // (gpu.warp_size * LOOP_ELEMENTS_PER_THREAD)
+    num_warps = height * width // (gpu.warp_size * elements)
     num_warps = min(LOOP_WARPS, max(1, num_warps))
     num_ctas = -(-problem.rows // height)
     splits = 1
@@ -105,7 +122,7 @@ def _loop(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
         splits = max(1, min(wanted, problem.columns // (MIN_ITERATIONS * width), MAX_SPLITS))
     return ReductionConfig(
         height * width,
-        LOOP_ELEMENTS_PER_THREAD,
+        elements,
         MAX_COLUMNS,
         block_rows=height,
         block_columns=width,

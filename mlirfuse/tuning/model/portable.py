@@ -48,4 +48,4 @@ def restored(given: Mapping[str, Any], path: Path) -> ImportedModel:
 
 def specs(given: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     """The specs of tensors from JSON."""
-    return tuple(TensorSpec(tuple(e["shape"]), e["dtype"], e["name"]) for e in given)
+    return tuple(TensorSpec.from_dict(e) for e in given)
