@@ -12,6 +12,7 @@ from mlirfuse.core import UsageError, nearest, normalized
 from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
 from mlirfuse.tools.completion import complete
 from mlirfuse.tools.diagnostics import Finished, warn
+from mlirfuse.tools.elsewhere import advice
 
 HELP_COLUMNS = 100
 """Widest line of any `--help`."""
@@ -77,7 +78,8 @@ class Parser(argparse.ArgumentParser):
                 continue
             if normalized(head) not in actions:
                 choices = [s for s in self._option_string_actions if s.startswith("--")]
-                raise UsageError(f"unknown switch '{head}'{nearest(head, choices)}")
+                text = advice(head, self.prog) or nearest(head, choices)
+                raise UsageError(f"unknown switch '{head}'{text}")
             name, action = actions[normalized(head)]
             if not equals and action.nargs == "?":
                 equals, value = "=", str(action.const)

@@ -339,6 +339,8 @@ def test_version(tool, capsys):
         (["rms.mlir", "--pipeline=rms_norm_fusion,nosuch"], "'nosuch'"),
         (["rms.mlir", "--pipeline=a{b"], "column 4: expected"),
         (["rms.mlir", "--disable-passes=x"], "did you mean '--disable-pass'?"),
+        (["rms.mlir", "--kernels=json"], "compiles no program; mlirfuse-compile has --kernels"),
+        (["rms.mlir", "--report=a.html"], "mlirfuse-compile has --report"),
         (["rms.mlir", "--explain=xml"], "invalid choice: 'xml'"),
         (["rms.mlir", "--explain=json", "--candidates=json"], "both want stdout"),
         (["rms.mlir", "--why=rms.mlir:9"], "--why takes two locations"),

@@ -1,0 +1,122 @@
+"""Models of tests/helpers/models on the four targets, and what has to hold of their boundaries."""
+
+import mlirfuse
+from helpers.models import records
+from mlirfuse.boundaries import BoundaryReason
+from mlirfuse.core import CompileFailedError, MustFuseError, Reason
+from mlirfuse.final_kernels import IREE
+
+NO_KERNELS = {"cuda": ("kernels",), "rocm": ("kernels",)}
+"""Features that are off: kernels of a GPU take minutes to build, and their boundaries are those of
+the groups that they replace."""
+
+NEVER = frozenset(
+    {
+        BoundaryReason.NOT_TAKEN_TOGETHER,  # no reason: somebody should have considered the two
+        Reason.SINGLE_OP,  # says nothing about a second op
+        Reason.LEFT_TO_PRODUCER,  # says that IREE fuses the two
+        *(Reason.DISABLED, Reason.NEVER_FUSE, Reason.MUST_FUSE, Reason.SKIPPED_OP_KIND),
+        Reason.FUSION_LIMIT,  # nobody asked for these
+    }
+)
+"""Reasons that a program compiled without switches must not have."""
+
+FORCED = frozenset({Reason.NOT_PROFITABLE})
+"""Reasons whose hint is `--must-fuse`."""
+
+
+def program(name, target, **switches):
+    """The program of a model with random weights."""
+    off = switches.pop("disable_feature", ()) + NO_KERNELS.get(target, ())
+    return mlirfuse.compile(
+        records.imported(name)[0],
+        target=records.TARGETS[target],
+        disable_feature=off,
+        **switches,
+    )
+
+
+def untrue(report):
+    """A line for each boundary whose reason does not hold for its two kernels."""
+    return [
+        f"#{b.source} {b.source_name} -> #{b.target} {b.target_name}: {b.reason.code} ({b.detail})"
+        for b in report.boundaries
+        if not _holds(b, report)
+    ]
+
+
+def _holds(boundary, report):
+    if boundary.reason in NEVER or not boundary.hint:
+        return False
+    one, other = report.kernels[boundary.source], report.kernels[boundary.target]
+    written = {(o.shape, o.dtype) for o in one.operands if o.is_result}
+    if (boundary.shape, boundary.dtype) not in written:
+        return False
+    claim = _CLAIMS.get(boundary.reason)
+    return claim is None or claim(boundary, one, other, report)
+
+
+def _several_users(boundary, one, other, report):
+    return len({b.target for b in report.boundaries if b.source == boundary.source}) > 1
+
+
+def _kernel_code(boundary, one, other, report):
+    return {one.code, other.code} != {IREE}
+
+
+def _reshaped(boundary, one, other, report):
+    """Whether the second kernel reads as many bytes in another shape."""
+    read = [o for o in other.operands if not o.is_result]
+    return any(o.bytes == boundary.bytes and o.shape != boundary.shape for o in read)
+
+
+def _different_spaces(boundary, one, other, report):
+    spaces = [{o.shape for o in k.operands if o.is_result} for k in (one, other)]
+    return spaces[0].isdisjoint(spaces[1])
+
+
+def _data_movement(boundary, one, other, report):
+    """Whether one of the two kernels does not compute."""
+    return any(not kernel.flops for kernel in (one, other))
+
+
+def _two_contractions(boundary, one, other, report):
+    """Whether both kernels have more operations than elements, by far more than elementwise ops."""
+    return all(kernel.flops is None or kernel.flops > 0 for kernel in (one, other))
+
+
+_CLAIMS = {
+    BoundaryReason.SEVERAL_USERS: _several_users,
+    BoundaryReason.KERNEL_CODE: _kernel_code,
+    BoundaryReason.RESHAPED: _reshaped,
+    BoundaryReason.DIFFERENT_SPACES: _different_spaces,
+    BoundaryReason.DATA_MOVEMENT: _data_movement,
+    BoundaryReason.TWO_CONTRACTIONS: _two_contractions,
+}
+
+
+def pairs(report):
+    """A boundary and an op of each side, for ops whose location is in one kernel alone."""
+    holders = {}
+    for index, kernel in enumerate(report.kernels):
+        for place in kernel.ops:
+            holders.setdefault(place, set()).add(index)
+    for boundary in report.boundaries:
+        sides = [
+            [p for p in dict.fromkeys(places) if p != "-" and holders[p] == {index}]
+            for places, index in (
+                (boundary.source_ops, boundary.source),
+                (boundary.target_ops, boundary.target),
+            )
+        ]
+        if all(sides):
+            yield boundary, sides[0][-1], sides[1][0]
+
+
+def disproved(name, target, one, other):
+    """Whether `--must-fuse` puts two ops into one kernel."""
+    try:
+        program(name, target, must_fuse=[(one, other)], cache=False)
+    except (MustFuseError, CompileFailedError):
+        return False
+    return True
