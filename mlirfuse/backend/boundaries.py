@@ -122,7 +122,9 @@ def _structural(
         return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
     if any(name in _RESHAPES for name in exchange.through):
         return BoundaryReason.RESHAPED, ""
-    if IREE not in (one.code, other.code) or one.code != other.code:
+    if (group := next(filter(_is_group, (one, other)), None)) is not None:
+        return BoundaryReason.GROUP_ENDS, group.pass_name or ""
+    if {one.code, other.code} != {IREE}:
         ours = one if one.code != IREE else other
         return BoundaryReason.KERNEL_CODE, ours.code
     if first == roles.REDUCTION and second == roles.REDUCTION:
@@ -132,6 +134,11 @@ def _structural(
     if not _same_space(one, other):
         return BoundaryReason.DIFFERENT_SPACES, ""
     return BoundaryReason.NOT_TAKEN_TOGETHER, ""
+
+
+def _is_group(kernel: FinalKernel) -> bool:
+    """Whether a pass formed the kernel of several ops, and did not only give it its code."""
+    return kernel.pass_name not in (None, kernel.code)
 
 
 def _same_space(one: FinalKernel, other: FinalKernel) -> bool:

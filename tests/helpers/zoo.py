@@ -15,13 +15,13 @@ NEVER = frozenset(
         BoundaryReason.NOT_TAKEN_TOGETHER,  # no reason: somebody should have considered the two
         Reason.SINGLE_OP,  # says nothing about a second op
         Reason.LEFT_TO_PRODUCER,  # says that IREE fuses the two
-        *(Reason.DISABLED, Reason.NEVER_FUSE, Reason.MUST_FUSE, Reason.SKIPPED_OP_KIND),
-        Reason.FUSION_LIMIT,  # nobody asked for these
+        *(Reason.NEVER_FUSE, Reason.MUST_FUSE, Reason.SKIPPED_OP_KIND),  # nobody asked for it
+        Reason.FUSION_LIMIT,
     }
 )
 """Reasons that a program compiled without switches must not have."""
 
-FORCED = frozenset({Reason.NOT_PROFITABLE})
+FORCED = frozenset({Reason.NOT_PROFITABLE, BoundaryReason.GROUP_ENDS})
 """Reasons whose hint is `--must-fuse`."""
 
 
@@ -85,7 +85,22 @@ def _two_contractions(boundary, one, other, report):
     return all(kernel.flops is None or kernel.flops > 0 for kernel in (one, other))
 
 
+def _disabled(boundary, one, other, report):
+    """Whether the detail names the feature that is off."""
+    return any(f"--enable-feature={name}" in boundary.detail for name in _off(report))
+
+
+def _off(report):
+    return report.options["disable_feature"]
+
+
+def _group_ends(boundary, one, other, report):
+    return boundary.detail in {one.pass_name, other.pass_name}
+
+
 _CLAIMS = {
+    Reason.DISABLED: _disabled,
+    BoundaryReason.GROUP_ENDS: _group_ends,
     BoundaryReason.SEVERAL_USERS: _several_users,
     BoundaryReason.KERNEL_CODE: _kernel_code,
     BoundaryReason.RESHAPED: _reshaped,

@@ -53,6 +53,9 @@ CHANGED = {
     BoundaryReason.RESHAPED: {"through": frozenset({"flow.tensor.reshape"})},
     BoundaryReason.COPIED_PART: {"through": frozenset({"flow.tensor.slice"})},
     BoundaryReason.LOOP: {"through": frozenset({LOOP})},
+    BoundaryReason.GROUP_ENDS: {
+        "other": dataclasses.replace(OTHER, pass_name="layer_norm_fusion", match=0)
+    },
     BoundaryReason.KERNEL_CODE: {"one": kernel("one", "m.py:1:0", code="row_triton_kernel")},
     BoundaryReason.DIFFERENT_SPACES: {"one": kernel("one", "m.py:1:0", shape=(4, 4))},
 }

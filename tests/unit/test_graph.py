@@ -195,7 +195,7 @@ def test_dot_has_layers_groups_bytes_and_reasons():
     outer = text.index('label="blocks"')
     inner = text.index('label="0"')
     group = text.index(
-        'label="add_rms_norm_fusion match 0\\nsaves 3.0 MiB of traffic, rank 1 of 1 by time"'
+        'label="add_rms_norm_fusion match 0\\nsaves 3.0 MiB of traffic, rank 2 of 2 by time"'
     )
     assert text.index('label="@main"') < outer < inner < group < text.index("op0 [")
     assert 'op0 -> op1 [label="64 B", tooltip="tensor<16xf32>"];' in text
