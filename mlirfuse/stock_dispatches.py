@@ -1,9 +1,9 @@
 """The dispatches that stock IREE makes of some ops, modelled, and what a group saves against them.
 
 Elementwise ops are fused first: into their one user, or into the first of several users where that
-has the same iteration space. Then each other op is the root of a dispatch, and takes the
-elementwise ops that read its result in its own iteration space. Ops around the group are left out
-of account, except as users.
+is elementwise in the same iteration space. Then each other op, from the last one up, is the root of
+a dispatch: it takes the elementwise ops that read its result in its own iteration space, and those
+that only its dispatch reads. Ops around the group are left out of account, except as users.
 
 Source: IREE 3.13, `compiler/DispatchCreation`: ElementwiseOpFusion,
 FuseMultiUseElementwiseProducer and FormDispatchRegions.
@@ -84,21 +84,44 @@ class _Dispatches:
     Attributes:
       members: the ops.
       parent: op -> another op of its dispatch; the representative is its own.
+      edges: producer, user and the operand of the user, for each pair among the ops.
       rooted: representatives of the dispatches that have a root.
     """
 
     def __init__(self, members: list[ir.Operation]) -> None:
         self.members = members
         self.parent = {op: op for op in members}
-        self.rooted: set[ir.Operation] = set()
-        for producer, user, value in self._edges():
+        self.edges = list(self._edges())
+        for producer, user, value in self.edges:
             if ops.is_elementwise(producer) and _fuses_elementwise(producer, user, value):
                 self._join(producer, user)
-        self.rooted = {self._of(op) for op in members if not ops.is_elementwise(op)}
-        for producer, user, value in self._edges():
+        roots = [op for op in members if not ops.is_elementwise(op)]
+        self.rooted = {self._of(op) for op in roots}
+        for root in reversed(roots):
+            self._form(root)
+
+    def _form(self, root: ir.Operation) -> None:
+        """Adds to the dispatch of a root the ops that read it, then those that only it reads."""
+        for producer, user, value in self.edges:
             free = self._of(user) not in self.rooted
-            if self._of(producer) in self.rooted and free and _takes(producer, user, value):
-                self._join(user, producer)
+            if free and self._of(producer) is self._of(root) and _takes(producer, user, value):
+                self._join(user, root)
+        for producer, user, value in reversed(self.edges):
+            free = self._of(producer) not in self.rooted
+            inside = self._of(user) is self._of(root)
+            if free and inside and self._only_read_in(producer, user, value):
+                self._join(producer, root)
+
+    def _only_read_in(self, producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:
+        """Whether an elementwise op is read by one dispatch alone, in its own iteration space."""
+        if ops.is_contraction(user) or neighbors.has_window(user) or not ops.is_generic(user):
+            return False
+        dispatch = self._of(user)
+        return _in_space(user, value) and all(
+            reader in self.parent and self._of(reader) is dispatch
+            for result in producer.results
+            for reader in _readers(result)
+        )
 
     def works(self) -> list[Work]:
         """The work of each dispatch."""
@@ -152,9 +175,13 @@ def _fuses_elementwise(producer: ir.Operation, user: ir.Operation, value: ir.Val
         return False
     if _is_only_reader(producer, user):
         return True
-    read = neighbors.read_map(user, value)
-    whole = neighbors.is_identity(read, len(ops.iterator_types(user)))
-    return whole and _is_first_reader(producer, user)
+    elementwise = ops.is_elementwise(user) and _in_space(user, value)
+    return elementwise and _is_first_reader(producer, user)
+
+
+def _in_space(user: ir.Operation, value: ir.Value) -> bool:
+    """Whether the op reads the value at the indices of its own loops."""
+    return neighbors.is_identity(neighbors.read_map(user, value), len(ops.iterator_types(user)))
 
 
 def _takes(producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:

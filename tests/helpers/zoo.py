@@ -1,5 +1,7 @@
 """Models of tests/helpers/models on the four targets, and what has to hold of their boundaries."""
 
+import math
+
 import mlirfuse
 from helpers.models import records
 from mlirfuse.boundaries import BoundaryReason
@@ -65,9 +67,18 @@ def _kernel_code(boundary, one, other, report):
 
 
 def _reshaped(boundary, one, other, report):
-    """Whether the second kernel reads as many bytes in another shape."""
-    read = [o for o in other.operands if not o.is_result]
-    return any(o.bytes == boundary.bytes and o.shape != boundary.shape for o in read)
+    """Whether the second kernel reads as many bytes in a shape that cuts them at other places."""
+    read = [o.shape for o in other.operands if not o.is_result and o.bytes == boundary.bytes]
+    return (
+        bool(read)
+        and not any(_cuts(boundary.shape) <= _cuts(s) for s in read)
+        and not any(_cuts(s) <= _cuts(boundary.shape) for s in read)
+    )
+
+
+def _cuts(shape):
+    """The numbers of trailing elements at which a dimension begins."""
+    return {math.prod(shape[i:]) for i in range(len(shape))}
 
 
 def _different_spaces(boundary, one, other, report):
@@ -111,27 +122,21 @@ _CLAIMS = {
 
 
 def pairs(report):
-    """A boundary and an op of each side, for ops whose location is in one kernel alone."""
+    """A boundary and the ops of each side, where none has its location in another kernel."""
     holders = {}
     for index, kernel in enumerate(report.kernels):
         for place in kernel.ops:
             holders.setdefault(place, set()).add(index)
     for boundary in report.boundaries:
-        sides = [
-            [p for p in dict.fromkeys(places) if p != "-" and holders[p] == {index}]
-            for places, index in (
-                (boundary.source_ops, boundary.source),
-                (boundary.target_ops, boundary.target),
-            )
-        ]
-        if all(sides):
-            yield boundary, sides[0][-1], sides[1][0]
+        sides = (boundary.source, boundary.source_ops), (boundary.target, boundary.target_ops)
+        if all(holders.get(place) == {i} and place != "-" for i, ops in sides for place in ops):
+            yield boundary, boundary.source_ops, boundary.target_ops
 
 
-def disproved(name, target, one, other):
-    """Whether `--must-fuse` puts two ops into one kernel."""
+def disproved(name, target, places):
+    """Whether `--must-fuse` puts all ops of two kernels into one."""
     try:
-        program(name, target, must_fuse=[(one, other)], cache=False)
+        program(name, target, must_fuse=[places], cache=False)
     except (MustFuseError, CompileFailedError):
         return False
     return True

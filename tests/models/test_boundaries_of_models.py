@@ -30,9 +30,9 @@ def test_no_boundary_without_a_true_reason(name, target):
 def test_why_are_these_two_layers_two_kernels(name, target):
     """The answer for ops of both sides names the reason and what would change it."""
     report = zoo.program(name, target).report
-    for boundary, one, other in zoo.pairs(report):
-        answer = explain.why(report, one, other)
-        assert answer.startswith("no: "), (boundary, one, other)
+    for boundary, sources, users in zoo.pairs(report):
+        answer = explain.why(report, sources[-1], users[0])
+        assert answer.startswith("no: "), boundary
         assert f"{boundary.reason.code}: {boundary.reason.text}" in answer
         assert boundary.hint in answer
 
@@ -43,8 +43,8 @@ def test_must_fuse_disproves_no_reason(name, target):
     """One boundary of each reason; those whose hint is `--must-fuse` are left out."""
     report = zoo.program(name, target).report
     asked = {}
-    for boundary, one, other in zoo.pairs(report):
+    for boundary, sources, users in zoo.pairs(report):
         if boundary.reason not in zoo.FORCED:
-            asked.setdefault(boundary.reason, (one, other))
-    wrong = {r.code: p for r, p in asked.items() if zoo.disproved(name, target, *p)}
+            asked.setdefault(boundary.reason, (*sources, *users))
+    wrong = {r.code: p for r, p in asked.items() if zoo.disproved(name, target, p)}
     assert wrong == {}

@@ -50,7 +50,10 @@ PAIRS = {
 
 CHANGED = {
     BoundaryReason.SEVERAL_USERS: {"users": 2},
-    BoundaryReason.RESHAPED: {"through": frozenset({"flow.tensor.reshape"})},
+    BoundaryReason.RESHAPED: {
+        "through": frozenset({"flow.tensor.reshape"}),
+        "other": dataclasses.replace(OTHER, operands=(Operand((16, 4), "f32", 256),)),
+    },
     BoundaryReason.COPIED_PART: {"through": frozenset({"flow.tensor.slice"})},
     BoundaryReason.LOOP: {"through": frozenset({LOOP})},
     BoundaryReason.GROUP_ENDS: {
