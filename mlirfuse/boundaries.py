@@ -65,6 +65,12 @@ class BoundaryReason(enum.Enum):
         "a part of the tensor is read or written in place, between the two kernels",
         "avoid the slice or the concat, or put it before the first op",
     )
+    COMPUTED_INDICES = (
+        "computed_indices",
+        "the second kernel reads elements at computed indices, as a gather does, and any of them"
+        " may be needed first",
+        "compute the elements after the gather, or gather them before",
+    )
     OWN_KERNEL = (
         "own_kernel",
         "an op of one of the kernels has a code generator of its own, which takes no other ops:"

@@ -119,6 +119,8 @@ def _structural(
         return BoundaryReason.ROWS_OF_TILES, ""
     if any(name in _PARTS for name in exchange.through):
         return BoundaryReason.COPIED_PART, ""
+    if second == roles.GATHER:
+        return BoundaryReason.COMPUTED_INDICES, ""
     if exchange.users > 1:
         return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
     if any(name in _RESHAPES for name in exchange.through) and _cuts_differently(exchange, other):

@@ -44,6 +44,7 @@ PAIRS = {
     BoundaryReason.REDUCTION_FIRST: (roles.REDUCTION, roles.ELEMENTWISE),
     BoundaryReason.NEXT_REDUCTION: (roles.REDUCTION, roles.REDUCTION),
     BoundaryReason.DATA_MOVEMENT: (roles.ELEMENTWISE, roles.MOVEMENT),
+    BoundaryReason.COMPUTED_INDICES: (roles.ELEMENTWISE, roles.GATHER),
     BoundaryReason.OWN_KERNEL: (roles.ELEMENTWISE, roles.OPAQUE),
     BoundaryReason.NOT_TAKEN_TOGETHER: (roles.ELEMENTWISE, roles.ELEMENTWISE),
 }
