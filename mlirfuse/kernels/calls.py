@@ -15,17 +15,20 @@ from mlirfuse import cost
 from mlirfuse.structured.ir import kernel_roles, marks, ops
 
 
-def describe(calls: Sequence[ir.Operation], region: ir.Operation) -> None:
+def describe(
+    calls: Sequence[ir.Operation], region: ir.Operation, operations: int | None = None
+) -> None:
     """Writes on calls of kernels the ops of the region that they replace, and its group.
 
     Args:
       calls: in the order in which they run; arithmetic and unread bytes count at the first.
       region: a `flow.dispatch.region`.
+      operations: those that the kernels compute; None for those of the ops in the region.
     """
     members = [view.operation for view in ops.body(region).operations]
     computing = [op for op in members if op.name != ops.RETURN and cost.does_work(op)]
     location = marks.named_ops(computing)
-    count = cost.operations(computing)
+    count = cost.operations(computing) if operations is None else operations
     unread = cost.unread_bytes(computing)
     role = ir.StringAttr.get(kernel_roles.role_of(computing), region.context)
     kind = ir.IntegerType.get_signless(64, region.context)

@@ -27,6 +27,7 @@ _NAMES = (
     "conv_vector_kernel",
     "convolution_fusion",
     "data_tiling_rewrite",
+    "counted_loop_rewrite",
     "decided_condition_rewrite",
     "dequant_fusion",
     "dequant_matmul_fusion",
@@ -47,6 +48,7 @@ _NAMES = (
     "lone_elementwise_fusion",
     "lone_scan_fusion",
     "lone_softmax_rewrite",
+    "loop_unrolling_rewrite",
     "matmul_elem_add_fusion",
     "matmul_elem_biasadd_fusion",
     "matmul_elem_gelu_fusion",
@@ -81,6 +83,7 @@ _NAMES = (
     "split_concat_fusion",
     "transpose_matmul_fusion",
     "weight_packing_rewrite",
+    "winograd_vector_kernel",
 )
 """The passes in alphabetical order: `NAME` is `PASS` of the module `mlirfuse.patterns.NAME`."""
 

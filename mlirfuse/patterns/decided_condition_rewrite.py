@@ -9,7 +9,8 @@
 
 `jnp.var` guards its divisor like this: each call computes the comparison in a dispatch, and the
 host waits for it before it starts the next. Root: a `tensor.extract` of a rank-0 i1 that one
-comparison of two constants of f16, bf16, f32 or f64 computes, without a cast in between.
+comparison of two constants computes, floating-point ones or signed integers, without a cast in
+between.
 Numerics: exact.
 Source: jax.numpy.var, which returns NaN where the degrees of freedom are not positive.
 """
@@ -31,7 +32,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if ops.shape(source) or ops.element_type(source) != "i1":
         return None
     found = define(start(source))
-    if not isinstance(found, Apply) or found.op != "arith.cmpf":
+    if not isinstance(found, Apply) or found.op not in ("arith.cmpf", "arith.cmpi"):
         return None
     # A cast would round: the compared value is then not the constant.
     decided = literal(found) if all(isinstance(define(a), Const) for a in found.args) else None

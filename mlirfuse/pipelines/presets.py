@@ -22,6 +22,8 @@ _NORMS = (
 DEFAULT: tuple[str, ...] = (
     # Before anything groups an op that waits for the condition.
     "decided_condition_rewrite",
+    "counted_loop_rewrite",
+    "loop_unrolling_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",
     # Before patterns that stop at a reshape to sizes in a tensor.
@@ -102,6 +104,7 @@ DEFAULT: tuple[str, ...] = (
     "horizontal_fusion",
     # Before a padding of its result joins the group.
     "conv_triton_kernel",
+    "winograd_vector_kernel",
     "conv_vector_kernel",
     "matmul_vector_kernel",
     "pool_triton_kernel",

@@ -13,6 +13,14 @@ THREADS_VARIABLE = "MLIRFUSE_THREADS"
 """Environment variable with the number of threads of `local-task`. Without it IREE starts one for
 each physical core, up to 64."""
 
+SPIN_VARIABLE = "MLIRFUSE_SPIN_US"
+"""Environment variable with the microseconds that threads of `local-task` wait for the next kernel
+before they sleep."""
+
+SPIN_US = 20
+"""Microseconds that they wait without it: a thread that sleeps takes several to wake, and a model
+has a kernel every 10 to 1000 microseconds."""
+
 _DRIVERS_WITH_POOL = ("local-task", "local-sync", "cuda")
 """Drivers that keep freed buffers in a pool for the next call. Without a pool a call that returns
 32 MiB on the CPU spends 80 % of its time on page faults, and one that returns 134 MB on an H100
@@ -45,7 +53,11 @@ def open_device(uri: str, threads: int | None = None, *, recorded: bool = False)
     driver = uri.partition(":")[0]
     with _lock:
         if driver == "local-task":
-            _choose_threads(threads, running=any(u.startswith(driver) for u, _ in _devices))
+            running = any(u.startswith(driver) for u, _ in _devices)
+            if not running:
+                spin = _number_of_environment(SPIN_VARIABLE, "a number of microseconds", least=0)
+                rt.flags.parse_flags(f"--task_worker_spin_us={SPIN_US if spin is None else spin}")
+            _choose_threads(threads, running=running)
         if (uri, recorded) in _devices:
             return _devices[uri, recorded]
         # Results that live until the process ends are not leaks.
@@ -80,9 +92,13 @@ def chosen_threads(uri: str) -> int | None:
 
 
 def _threads_of_environment() -> int | None:
-    text = os.environ.get(THREADS_VARIABLE, "").strip()
-    if text and (not text.isdecimal() or int(text) == 0):
-        raise UsageError(f"{THREADS_VARIABLE}: '{text}' is not a number of threads from 1")
+    return _number_of_environment(THREADS_VARIABLE, "a number of threads from 1", least=1)
+
+
+def _number_of_environment(variable: str, meaning: str, *, least: int) -> int | None:
+    text = os.environ.get(variable, "").strip()
+    if text and (not text.isdecimal() or int(text) < least):
+        raise UsageError(f"{variable}: '{text}' is not {meaning}")
     return int(text) if text else None
 
 

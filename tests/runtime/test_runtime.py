@@ -602,6 +602,31 @@ def test_a_bad_number_of_threads(monkeypatch, text):
         devices._choose_threads(None, running=False)
 
 
+@pytest.mark.parametrize(("text", "chosen"), [(None, str(devices.SPIN_US)), ("0", "0")])
+def test_microseconds_before_a_thread_sleeps(add, tmp_path, monkeypatch, text, chosen):
+    monkeypatch.delenv(devices.SPIN_VARIABLE, raising=False)
+    if text:
+        monkeypatch.setenv(devices.SPIN_VARIABLE, text)
+    add.save(tmp_path / "add.vmfb")
+    code = """
+    import sys
+    import iree.runtime as rt, mlirfuse, numpy as np
+    real = rt.flags.parse_flags
+    rt.flags.parse_flags = lambda *flags: (print(*flags), real(*flags))
+    x = np.ones((512, 512), np.float32)
+    mlirfuse.load(sys.argv[1])(x, x)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), tmp_path / "add.vmfb"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert made.splitlines() == [f"--task_worker_spin_us={chosen}"]
+
+
+def test_a_bad_number_of_microseconds(monkeypatch):
+    monkeypatch.setenv(devices.SPIN_VARIABLE, "soon")
+    with pytest.raises(UsageError, match="MLIRFUSE_SPIN_US: 'soon' is not a number of microsec"):
+        devices._number_of_environment(devices.SPIN_VARIABLE, "a number of microseconds", least=0)
+
+
 def test_calls_from_many_threads(add):
     wrong = []
 

@@ -83,6 +83,22 @@ def plan(
       device: the CPU.
       classify: classifies the loops of the ops that are taken as convolutions.
     """
+    found = analyzed(region, device, classify)
+    if not isinstance(found, Analysis):
+        return found
+    return attempted(lambda: _plan(found, device), "channels")
+
+
+def analyzed(
+    region: ir.Operation, device: CpuDevice, classify: Classify = classify_convolution
+) -> Analysis | NoMatch | None:
+    """The convolution of a region, if kernels can compute it; None for a region without one.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      device: the CPU.
+      classify: classifies the loops of the ops that are taken as convolutions.
+    """
     found = analyze(region, classify, is_product_of_bytes)
     if not isinstance(found, Analysis):
         return found
@@ -93,7 +109,7 @@ def plan(
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
     if obstacle:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")
-    return attempted(lambda: _plan(found, device), "channels")
+    return found
 
 
 def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
@@ -151,7 +167,12 @@ def _windows(op: ir.Operation, loops: ConvolutionLoops, image: Image) -> tuple[W
     return windows(op, image, loops.image_dims, _axes(loops), loops.tap_loops, x)
 
 
-def _plan(found: Analysis, device: CpuDevice) -> Plan:
+def windowed_image(found: Analysis) -> tuple[Tiled, Image]:
+    """A convolution as a computation on the windows of its image.
+
+    Raises:
+      Unsupported: an index, an order of taps or a result that kernels do not have.
+    """
     sizes, loops = ops.loop_sizes(found.op), found.loops
     axes = _axes(loops)
     image = Image.of(found.image, found.surrounds)
@@ -164,8 +185,13 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan:
         axes=result_axes(found.op, found.epilogue, found.results, axes),
         windows=_windows(found.op, loops, image),
     )
+    return tiled, image
+
+
+def _plan(found: Analysis, device: CpuDevice) -> Plan:
+    tiled, image = windowed_image(found)
     with found.op.location:
-        if _is_depthwise(loops):
+        if _is_depthwise(found.loops):
             return Plan(found, None, None, _depthwise(found, tiled, device))
         return _dense(found, tiled, image, device)
 
@@ -180,7 +206,7 @@ def _depthwise(found: Analysis, tiled: Tiled, device: CpuDevice) -> VectorKernel
 def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Plan:
     grouped = bool(found.groups)
     pixels = tiled.extents[: max(1, len(found.loops.m_loops))]
-    channel_step = _step(found.loops.channel_loop, found, image)
+    channel_step = channel_distance(found, image)
     kinds = operands_of(found.op, found.loops.image, found.loops.filter)
     product = products.choose(kinds, device, contiguous=channel_step == 1 and not grouped)
     group = 1 if product is None else product.group
@@ -219,6 +245,11 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     return Plan(found, columns, product, write(flat=False))
 
 
+def channel_distance(found: Analysis, image: Image) -> int:
+    """The distance in the image of adjacent input channels."""
+    return _step(found.loops.channel_loop, found, image)
+
+
 def _step(loop: int | None, found: Analysis, image: Image) -> int:
     """The distance in the image of the elements of adjacent indices of a loop over channels."""
     return image.steps[found.loops.image_dims.index(((loop or 0, 1),))]
@@ -231,20 +262,20 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
         group, shift = plan.product.group, plan.product.shift
     with ir.InsertionPoint(region), plan.found.op.location:
         made = {
-            PACKED: _made(
+            PACKED: from_filter(
                 plan.found,
                 lambda held: packing.packed(held, plan.found, plan.columns, group),
                 "packed_filter",
             )
         }
         if shift:
-            made[SUMS] = _made(
+            made[SUMS] = from_filter(
                 plan.found, lambda held: packing.sums(held, plan.found, shift), "filter_sums"
             )
     return executable.replace(region, plan.kernel, made)
 
 
-def _made(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
+def from_filter(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
     """A tensor from the filter: made when the program is loaded, or in each call."""
     constant = constant_root(found.filter)
     if constant is None:

@@ -37,6 +37,8 @@ class VectorKernel:
       kinds: their types.
       results: types of the tensors that it writes.
       grid: numbers of workgroups along x and y.
+      scratch: types of tensors behind the results, in which it keeps values of its own.
+      operations: operations that it computes, where these are not those of the region's ops.
     """
 
     entry: str
@@ -45,6 +47,8 @@ class VectorKernel:
     kinds: tuple[ir.Type, ...]
     results: tuple[ir.Type, ...]
     grid: tuple[int, int]
+    scratch: tuple[ir.Type, ...] = ()
+    operations: int | None = None
 
 
 def memref(kind: ir.Type) -> str:
@@ -75,7 +79,8 @@ def replace(
     module = region
     while module.name != "builtin.module":
         module = module.parent.operation
-    parts = [kernel.grid, *kernel.kinds, "results", *kernel.results, *kernel.lines]
+    parts = [kernel.grid, *kernel.kinds, "results", *kernel.results, *kernel.scratch]
+    parts += kernel.lines
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
     # IREE links all kernels of a program together: functions have names of their own, too.
     symbol, entry = f"{NAME}_{digest}", f"{kernel.entry}_{digest}"
@@ -91,22 +96,22 @@ def replace(
     with ir.InsertionPoint(region), region.location:
         call = ir.Operation.create(
             "flow.dispatch",
-            results=list(kernel.results),
+            results=[*kernel.results, *kernel.scratch],
             operands=[made[v] if isinstance(v, str) else v for v in kernel.operands],
             attributes={
                 "entry_points": ir.Attribute.parse(f"[@{symbol}::@{entry}]"),
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(kernel.operands), 0, 0]),
             },
         )
-    for old, new in zip(region.results, call.results, strict=True):
+    for old, new in zip(region.results, call.results[: len(kernel.results)], strict=True):
         old.replace_all_uses_with(new)
-    calls.describe([call], region)
+    calls.describe([call], region, kernel.operations)
     region.erase()
     return call
 
 
 def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:
-    kinds = [*kernel.kinds, *kernel.results]
+    kinds = [*kernel.kinds, *kernel.results, *kernel.scratch]
     reads = len(kernel.operands)
     bindings = ", ".join(
         "#hal.pipeline.binding<storage_buffer" + (", ReadOnly>" if n < reads else ">")

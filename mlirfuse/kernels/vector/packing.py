@@ -32,7 +32,7 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> 
     value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
     if columns is not None:
         value = _padded(value, len(wanted) - 2, group)
-        value = _split(value, len(loops.group_loops), columns)
+        value = split(value, len(loops.group_loops), columns)
         value = _grouped(value, group)
     return builders.collapse(value, [list(range(len(ops.shape(value))))])
 
@@ -78,7 +78,7 @@ def _padded(value: ir.Value, axis: int, unit: int) -> ir.Value:
     return insert(value, zeros, [0] * len(sizes)).results[0]
 
 
-def _split(value: ir.Value, outer: int, columns: int) -> ir.Value:
+def split(value: ir.Value, outer: int, columns: int) -> ir.Value:
     """A tensor with tiles of its last dimension behind its first `outer` ones, zeros at the end."""
     rank = len(ops.shape(value))
     value = _padded(value, rank - 1, columns)

@@ -80,13 +80,18 @@ class Pointwise:
         return self.operands.setdefault(key, f"%x{len(self.operands)}")
 
     def kernel(
-        self, entry: str, results: Sequence[ir.Value], workgroups: tuple[int, int]
+        self,
+        entry: str,
+        results: Sequence[ir.Value],
+        workgroups: tuple[int, int],
+        scratch: tuple[ir.Type, ...] = (),
     ) -> VectorKernel:
         """The kernel of the lines that are written, for these results."""
         made = (self._made[v] if isinstance(v, str) else v.type for v in self.operands)
         kinds = tuple(value.type for value in results)
         text = tuple(self.writer.text())
-        return VectorKernel(entry, text, tuple(self.operands), tuple(made), kinds, workgroups)
+        operands = tuple(self.operands)
+        return VectorKernel(entry, text, operands, tuple(made), kinds, workgroups, scratch)
 
     def define(self, value: ir.Value, axes: Axes, position: Position, name: str) -> None:
         """Sets the vector of a value that the kernel has computed."""

@@ -21,14 +21,12 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector import residues
-from mlirfuse.kernels.vector.executable import VectorKernel, memref
-from mlirfuse.kernels.vector.lane_math import LaneMath
+from mlirfuse.kernels.vector.channel_kernel import ChannelKernel
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
-from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE
 
@@ -82,11 +80,10 @@ class _Flat(Pointwise):
         return super().offset(value_type, axes, index)
 
 
-class TileKernel(abc.ABC):
+class TileKernel(ChannelKernel, abc.ABC):
     """Writes one kernel.
 
     Attributes:
-      problem: the computation.
       tile: the register tile.
       flat: whether all pixels are one axis.
       residue: x of a tile's pixels modulo `problem.spread`; tiles count the pixels of one residue.
@@ -95,23 +92,14 @@ class TileKernel(abc.ABC):
     def __init__(
         self, problem: Tiled, tile: RegisterTile, device: CpuDevice, *, flat: bool
     ) -> None:
-        self.problem, self.tile, self.device, self.flat = problem, tile, device, flat
-        self.writer = Writer()
-        self.lanes = device.lanes
-        self.body = (
-            _Flat(self.writer, self.lanes, problem) if flat else Pointwise(self.writer, self.lanes)
-        )
-        self.math = LaneMath(self.body, device)
-        self.accumulator = ops.element_type(problem.value)
-        self.kind = self.body.vector_type(self.accumulator)
+        lanes = device.lanes
+        body = _Flat(Writer(), lanes, problem) if flat else Pointwise(Writer(), lanes)
+        super().__init__(problem, tile.vectors, device, body)
+        self.tile, self.flat = tile, flat
         sizes, x = problem.extents, problem.x
         self.width = math.prod(sizes[: x + 1]) if flat else sizes[x]
         self.rows = 1 if flat else math.prod(sizes[:x])
-        self.tiles = -(-problem.columns // (self.tile.vectors * self.lanes))
-        self.image = self.body.buffer(problem.image)
         self.group: tuple[Linear, ...] = ()
-        self.column = Linear()
-        self.mask = ""
         self.index: list[Linear] = []
         self.residue = 0
 
@@ -144,41 +132,11 @@ class TileKernel(abc.ABC):
             return
 
         def row(number: str, _: list[str]) -> list[str]:
-            self.index = self._row_index(number)
+            self.index = self._split(number, self.problem.extents[: self.problem.x])
             self._write_row()
             return []
 
         self.writer.loop(first, last, 1, [], [], row)
-
-    def _kernel(self, entry: str, grid: tuple[int, int]) -> VectorKernel:
-        """The kernel, when all is written."""
-        return self.body.kernel(entry, self.problem.results, grid)
-
-    def _contiguous(self, result: ir.Value) -> bool:
-        """Whether the channels of a result are its last dimension."""
-        return self.problem.axes[result][-1] == len(self.problem.extents) - 1
-
-    def _write_mask(self) -> None:
-        """Writes the mask of the last vector of a tile, where it may be beyond the last channel."""
-        rest = self.problem.columns % (self.tile.vectors * self.lanes)
-        self.mask = ""
-        if rest:
-            start = self.column + (self.tile.vectors - 1) * self.lanes
-            left = self.writer.value(
-                f"arith.subi {self.writer.index(self.problem.columns)},"
-                f" {self.writer.index(start)} : index"
-            )
-            lanes = self.body.vector_type("i1")
-            self.mask = self.writer.value(f"vector.create_mask {left} : {lanes}")
-
-    def _row_index(self, number: str) -> list[Linear]:
-        """The indices of the axes before x."""
-        sizes, rest = self.problem.extents[: self.problem.x], number
-        found: list[Linear] = []
-        for size in reversed(sizes[1:]):
-            found.append(linear(self.writer.binary("remui", rest, size)) if size > 1 else Linear())
-            rest = self.writer.binary("divui", rest, size) if size > 1 else rest
-        return [*([linear(rest)] if sizes else []), *reversed(found)]
 
     def _write_pixels(self, first: Linear, last: Linear) -> None:
         """Writes the tiles of a block of pixels that are one axis."""
@@ -402,42 +360,3 @@ class TileKernel(abc.ABC):
 
         self.writer.loop(0, rows, 1, [], [], step)
         self.body.forget()
-
-    def _finish(self, sums: Sequence[str], positions: Sequence[Position]) -> None:
-        """Writes the epilogue of one row of a tile."""
-        problem = self.problem
-        for name, position in zip(sums, positions, strict=True):
-            self.body.define(problem.value, problem.axes[problem.value], position, name)
-            for number, result in enumerate(problem.results):
-                made = self.body.vector(result, problem.axes[result], position)
-                self._store(number, made, position)
-
-    def _store(self, number: int, vector: str, position: Position) -> None:
-        result = self.problem.results[number]
-        axes, kind = self.problem.axes[result], result.type
-        at = self.body.offset(kind, axes, position.index)
-        if self._contiguous(result):
-            self.body.store(f"%y{number}", kind, vector, at, position.mask)
-            return
-        element = ops.element_type(result)
-        row = f"memref<{self.lanes}x{element}>"
-        stack = self.writer.hoisted(f"memref.alloca() : {row}")
-        held = self.body.vector_type(element)
-        self.writer.line(f"vector.store {vector}, {stack}[%zero] : {row}, {held}")
-        step = self.body.offset(kind, axes, self._unit()).constant
-        left = Linear(constant=self.problem.columns) + position.index[-1] * -1
-
-        def lane(channel: str, _: list[str]) -> list[str]:
-            value = self.writer.value(f"memref.load {stack}[{channel}] : {row}")
-            place = self.writer.index(at + linear(channel) * step)
-            self.writer.line(f"memref.store {value}, %y{number}[{place}] : {memref(kind)}")
-            return []
-
-        end: Linear | str = Linear(constant=self.lanes)
-        if position.mask:
-            end = self.writer.binary("minsi", left, self.lanes)
-        self.writer.loop(0, end, 1, [], [], lane)
-
-    def _unit(self) -> list[Linear]:
-        """The index of the second channel of the first pixel."""
-        return [Linear()] * (len(self.problem.extents) - 1) + [Linear(constant=1)]

@@ -148,7 +148,11 @@ def type_of(expr: Expr) -> str:
     return "index" if isinstance(expr, IndexOf) else ""
 
 
-_COMPARISONS = {predicates.OEQ: operator.eq, **predicates.ORDERED_INEQUALITIES}
+_COMPARISONS = {
+    "arith.cmpf": {predicates.OEQ: operator.eq, **predicates.ORDERED_INEQUALITIES},
+    "arith.cmpi": predicates.SIGNED,
+}
+"""Name of a comparison -> its predicates, as functions of numbers."""
 
 
 def literal(expr: Expr) -> Const | None:
@@ -159,10 +163,11 @@ def literal(expr: Expr) -> Const | None:
     if isinstance(expr, Apply) and expr.op in ("arith.sitofp", "arith.uitofp"):
         inner = literal(expr.args[0])
         return None if inner is None else Const(inner.number, expr.type)
-    if isinstance(expr, Apply) and expr.op == "arith.cmpf" and expr.predicate in _COMPARISONS:
+    if isinstance(expr, Apply) and expr.predicate in _COMPARISONS.get(expr.op, {}):
         left, right = (literal(arg) for arg in expr.args)
         if left is not None and right is not None:
-            return Const(_COMPARISONS[expr.predicate](left.number, right.number), expr.type)
+            compare = _COMPARISONS[expr.op][expr.predicate]
+            return Const(compare(left.number, right.number), expr.type)
     return None
 
 

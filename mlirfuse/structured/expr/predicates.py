@@ -24,6 +24,15 @@ ORDERED_INEQUALITIES: Mapping[str, Comparison] = {
     OLE: operator.le,
 }
 
+SIGNED: Mapping[str, Comparison] = {
+    EQ: operator.eq,
+    NE: operator.ne,
+    SLT: operator.lt,
+    SLE: operator.le,
+    SGT: operator.gt,
+    SGE: operator.ge,
+}
+
 UNORDERED_INEQUALITIES: Mapping[str, Comparison] = {
     UGT: operator.gt,
     UGE: operator.ge,

@@ -18,6 +18,9 @@ norms of a loop."""
 
 ID_ATTRIBUTE = "mlirfuse.id"
 
+UNROLLED_ATTRIBUTE = "mlirfuse.unrolled"
+"""Marks a loop whose iterations do the work of several."""
+
 PASS_ATTRIBUTE = "mlirfuse.pass"
 """On a group: the pass that formed it."""
 

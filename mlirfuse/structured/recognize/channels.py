@@ -45,7 +45,8 @@ def channel_op(op: ir.Operation, value: ir.Value, axis: int | None) -> tuple[int
         return None
     name = _applied(op)
     left, right, out = ops.plain_maps(op)
-    if name is None or out != tuple(range(len(out))):
+    # With channels alone, an op of two vectors is any elementwise one.
+    if name is None or len(out) < 2 or out != tuple(range(len(out))):
         return None
     reads = [v == value for v in ops.inputs(op)]
     if reads == [False, True] and name in ("arith.addf", "arith.mulf"):

@@ -1,0 +1,1 @@
+"""Convolutions with fewer multiplications: minimal filtering, by Winograd."""

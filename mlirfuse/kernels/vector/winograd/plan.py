@@ -1,0 +1,186 @@
+"""Convolutions that minimal filtering computes with fewer cycles, and how."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.tile_writer import attempted
+from mlirfuse.kernels.convolution.analysis import Analysis
+from mlirfuse.kernels.vector import convolution, executable, products, register_tiles
+from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.tiled import PACKED, Tiled
+from mlirfuse.kernels.vector.tiles import BLOCKS_PER_CORE
+from mlirfuse.kernels.vector.winograd import filters, model
+from mlirfuse.kernels.vector.winograd.kernel import WinogradKernel
+from mlirfuse.kernels.vector.winograd.model import Blocking
+from mlirfuse.kernels.vector.winograd.problem import Side, Winograd
+from mlirfuse.kernels.vector.winograd.transforms import WINDOWS, Filtering
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.convolutions import constant_root
+from mlirfuse.targets.base import CpuDevice
+
+MARGIN = 1.15
+"""How many times as fast as the direct kernel it has to be by the model."""
+
+MAX_PRODUCTS = 64
+"""Products of a window: the transform of one keeps as many vectors."""
+
+MAX_BLOCK_TILES = 4
+"""Register tiles of windows that are transformed together, and read each product's filter once."""
+
+MAX_SCRATCH_BYTES = 32 << 20
+"""Bytes of the transformed windows of all workgroups, beyond which there is one for each core."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The kernel of a convolution by minimal filtering.
+
+    Attributes:
+      found: the convolution.
+      problem: the computation.
+      kernel: the kernel.
+    """
+
+    found: Analysis
+    problem: Winograd
+    kernel: VectorKernel
+
+
+def plan(region: ir.Operation, device: CpuDevice) -> Plan | NoMatch | None:
+    """Plans the kernel of a region with a convolution; None for a region without one.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      device: the CPU.
+    """
+    found = convolution.analyzed(region, device)
+    if not isinstance(found, Analysis):
+        return found
+    return attempted(lambda: _plan(found, device), "channels")
+
+
+def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
+    loops = found.loops
+    if found.groups or loops.n_loop is None or loops.channel_loop is None:
+        return None
+    tiled, image = convolution.windowed_image(found)
+    kinds = products.operands_of(found.op, loops.image, loops.filter)
+    if convolution.channel_distance(found, image) != 1 or kinds.accumulator != "f32":
+        return None
+    if products.choose(kinds, device, contiguous=True) is not None:
+        return NoMatch(Reason.NOT_PROFITABLE, "instructions multiply pairs of these elements")
+    if constant_root(found.filter) is None:
+        return NoMatch(Reason.NOT_PROFITABLE, "the filter is no constant: each call transforms it")
+    best, fewest = None, math.inf
+    for sides in _candidates(tiled, len(loops.tap_loops)):
+        windows = _windows(tiled, sides)
+        for how in _blockings(sides, windows, found, device):
+            cycles = model.filtering_cycles(
+                sides, windows, found.in_channels, found.out_channels, how, device
+            )
+            if cycles < fewest:
+                best, fewest = (sides, how), cycles
+    if best is None:
+        return None
+    tile = register_tiles.choose(
+        tiled.class_width,
+        -(-found.out_channels // device.lanes),
+        tiled.taps * found.in_channels,
+        device,
+        row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
+    )
+    filter_bytes = ops.num_elements(found.filter) * ops.element_bits(found.filter) // 8
+    direct = model.direct_cycles(tiled, found.in_channels, tile, filter_bytes, device)
+    if direct < MARGIN * fewest:
+        return NoMatch(
+            Reason.NOT_PROFITABLE,
+            f"sums over taps take {direct / fewest:.2f} times as long; {MARGIN} is the least",
+        )
+    with found.op.location:
+        return _planned(found, tiled, *best, device)
+
+
+def _candidates(tiled: Tiled, tap_loops: int) -> Iterator[tuple[Side, ...]]:
+    """Ways to divide the dimensions with taps into windows."""
+    taps = [window for window in tiled.windows if window.taps > 1]
+    others = [window for window in tiled.windows if window.taps == 1]
+    extents = tiled.extents
+    if len(taps) != tap_loops or not all(
+        w.always_inside(1 if w.axis is None else extents[w.axis]) for w in others
+    ):
+        return
+    if any(w.axis is None or (w.stride, w.dilation, w.spread) != (1, 1, 1) for w in taps):
+        return
+    sizes = [[n for n in WINDOWS if n - w.taps + 1 >= 2] for w in taps]
+    for chosen in itertools.product(*sizes):
+        if taps and math.prod(chosen) <= MAX_PRODUCTS:
+            yield tuple(
+                Side(w, Filtering(n - w.taps + 1, w.taps), extents[w.axis or 0])
+                for w, n in zip(taps, chosen, strict=True)
+            )
+
+
+def _windows(tiled: Tiled, sides: Sequence[Side]) -> int:
+    covered = {side.window.axis: side.tiles for side in sides}
+    return math.prod(covered.get(axis, size) for axis, size in enumerate(tiled.extents[:-1]))
+
+
+def _blockings(
+    sides: Sequence[Side], windows: int, found: Analysis, device: CpuDevice
+) -> Iterator[Blocking]:
+    """Ways to divide the work."""
+    vectors = -(-found.out_channels // device.lanes)
+    tile = register_tiles.choose(windows, vectors, found.in_channels, device)
+    tiles = vectors // tile.vectors
+    wanted = BLOCKS_PER_CORE * device.cores
+    per_window = math.prod(side.filtering.window for side in sides) * 4 * found.in_channels
+    for many in range(1, MAX_BLOCK_TILES + 1):
+        blocks = -(-windows // (many * tile.rows))
+        block = -(-windows // blocks)
+        rows = -(-block // many)
+        most = max(device.cores, min(wanted, MAX_SCRATCH_BYTES // (per_window * block)))
+        for parts in range(1, min(tiles, most) + 1):
+            shares = min(blocks, max(1, most // parts))
+            yield Blocking(RegisterTile(rows, tile.vectors), block, parts, shares)
+
+
+def _planned(
+    found: Analysis, tiled: Tiled, sides: tuple[Side, ...], how: Blocking, device: CpuDevice
+) -> Plan:
+    columns = how.tile.vectors * device.lanes
+    tiles = -(-found.out_channels // columns)
+    size = math.prod(s.filtering.window for s in sides) * found.in_channels * tiles * columns
+    problem = Winograd(
+        **tiled.fields(),
+        sides=sides,
+        channels=found.in_channels,
+        rows=how.tile.rows,
+        vectors=how.tile.vectors,
+        block=how.block,
+        lanes=device.lanes,
+        packed=builders.tensor_type([size], "f32"),
+    )
+    kernel = WinogradKernel(problem, device).write("winograd", (how.parts, how.shares))
+    return Plan(found, problem, kernel)
+
+
+def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
+    """Replaces a region by a call of its kernel; returns the call."""
+    problem = plan.problem
+    columns = problem.vectors * problem.lanes
+    with ir.InsertionPoint(region), plan.found.op.location:
+        made = convolution.from_filter(
+            plan.found,
+            lambda held: filters.transformed(held, plan.found, problem.sides, columns),
+            "transformed_filter",
+        )
+    return executable.replace(region, plan.kernel, {PACKED: made})
