@@ -43,8 +43,8 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser with LLVM's habits: `--explain IN` does not take IN as the value of `--explain`.
 
-    Names of switches are matched without regard to case, `-` and `_`; wrong usage raises
-    `UsageError`.
+    Names of switches are matched without regard to case, `-` and `_`, and long ones may have one
+    dash; wrong usage raises `UsageError`.
     """
 
     def __init__(self, usage: str, description: str, examples: Sequence[str]) -> None:
@@ -73,7 +73,8 @@ class Parser(argparse.ArgumentParser):
                 words.extend(argv[index:])
                 break
             head, equals, value = word.partition("=")
-            if not head.startswith("--"):
+            single = head.startswith("-") and len(head) > 2 and normalized(head) in actions
+            if not head.startswith("--") and not single:
                 words.append(word)
                 continue
             if normalized(head) not in actions:

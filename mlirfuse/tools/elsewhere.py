@@ -1,4 +1,4 @@
-"""Switches that a command lacks and another one of ours has."""
+"""Switches that a command lacks: those of another command of ours, and names of passes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,28 @@ _ABOUT = {
 
 
 def advice(switch: str, command: str) -> str:
-    """The end of the message about a switch that another command has; empty where none has it."""
-    others = (name for name in map(_name, COMMANDS) if name != command)
-    found = next((name for name in others if _has(name, switch)), None)
+    """The end of the message about an unknown switch; empty where nothing is known of it.
+
+    Args:
+      switch: the switch with its dashes; `mlir-opt` has one for each pass, as `--cse`.
+      command: name of the command.
+    """
+    name = switch.lstrip("-")
+    if _has(command, "--pipeline") and _is_pass(name):
+        return f": it is a pass; give --pipeline={name}"
+    others = (other for other in map(_name, COMMANDS) if other != command)
+    found = next((other for other in others if _has(other, switch)), None)
     if found is None:
         return ""
     because = f"{_ABOUT[command]}; " if command in _ABOUT else ""
     return f": {because}{found} has {switch}"
+
+
+def _is_pass(name: str) -> bool:
+    from mlirfuse.pipelines import mlir_passes
+    from mlirfuse.plugins import registry
+
+    return registry.find_pass(name) is not None or mlir_passes.is_registered(name)
 
 
 def _name(module: str) -> str:
