@@ -8,9 +8,8 @@ from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import CompileFailedError, MustFuseError, Reason
 from mlirfuse.final_kernels import IREE
 
-NO_KERNELS = {"cuda": ("kernels",), "rocm": ("kernels",)}
-"""Features that are off: kernels of a GPU take minutes to build, and their boundaries are those of
-the groups that they replace."""
+GPUS_WITH_KERNELS = ("cuda", "rocm")
+"""Targets whose kernels take minutes to build: they are off unless a test asks for them."""
 
 NEVER = frozenset(
     {
@@ -27,9 +26,9 @@ FORCED = frozenset({Reason.NOT_PROFITABLE, BoundaryReason.GROUP_ENDS})
 """Reasons whose hint is `--must-fuse`."""
 
 
-def program(name, target, **switches):
-    """The program of a model with random weights."""
-    off = switches.pop("disable_feature", ()) + NO_KERNELS.get(target, ())
+def program(name, target, *, kernels=False, **switches):
+    """The program of a model with random weights; with kernels of ours on a GPU if asked for."""
+    off = () if kernels or target not in GPUS_WITH_KERNELS else ("kernels",)
     return mlirfuse.compile(
         records.imported(name)[0],
         target=records.TARGETS[target],

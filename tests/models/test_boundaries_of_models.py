@@ -38,6 +38,16 @@ def test_why_are_these_two_layers_two_kernels(name, target):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "target"), [*itertools.product(records.MODELS, zoo.GPUS_WITH_KERNELS)]
+)
+def test_kernels_of_ours_have_true_reasons_too(name, target):
+    report = zoo.program(name, target, kernels=True).report
+    assert report.dispatches["kernels"] > 0
+    assert zoo.untrue(report) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), [*itertools.product(records.MODELS, records.TARGETS)])
 def test_must_fuse_disproves_no_reason(name, target):
     """One boundary of each reason; those whose hint is `--must-fuse` are left out."""

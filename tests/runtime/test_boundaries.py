@@ -81,6 +81,13 @@ def test_reason_of_one_property(expected):
     assert reason(roles.ELEMENTWISE, roles.ELEMENTWISE, **CHANGED[expected]) is expected
 
 
+def test_a_reshape_that_only_splits_or_collapses_is_no_reason():
+    through = CHANGED[BoundaryReason.RESHAPED]["through"]
+    flat = dataclasses.replace(OTHER, operands=(Operand((64,), "f32", 256),))
+    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, through=through, other=flat)
+    assert found is BoundaryReason.DIFFERENT_SPACES
+
+
 def refused(why, *ops, **changes):
     names = ("linalg.generic",) * len(ops)
     return decision(reason=why, ops=ops, op_names=names, **changes)
