@@ -130,12 +130,17 @@ def map_attribute(index_map: ops.IndexMap, loops: int) -> ir.AffineMapAttr:
     return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, exprs))
 
 
-def body_of(op: ir.Operation) -> Body:
-    """The scalar body of a structured op, to be built again in another op."""
+def body_of(op: ir.Operation, captured: Mapping[ir.Value, ir.Value] | None = None) -> Body:
+    """The scalar body of a structured op, to be built again in another op.
+
+    Args:
+      op: the op.
+      captured: for values from outside that the body uses, those to use in their place.
+    """
 
     def build(arguments: list[ir.Value]) -> list[ir.Value]:
         block = ops.body(op)
-        copies = dict(zip(block.arguments, arguments, strict=True))
+        copies = {**(captured or {}), **dict(zip(block.arguments, arguments, strict=True))}
         *computed, terminator = [o.operation for o in block.operations]
         for old in computed:
             new = old.clone(ir.InsertionPoint.current).operation

@@ -34,6 +34,7 @@ _NAMES = (
     "elementwise_fusion",
     "elementwise_triton_kernel",
     "expand_dims_hoist_rewrite",
+    "extracted_scalar_rewrite",
     "filter_layout_rewrite",
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",

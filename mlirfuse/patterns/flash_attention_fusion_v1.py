@@ -8,7 +8,8 @@
 Root: the contraction with v. The mask is added, or selected with -inf or a large negative number,
 or computed from indices (causal, sliding window): the region computes it, so only the tensors that
 it is made of are read. Fully masked rows keep the graph's values: NaN after -inf, the mean of v
-after finite numbers, zero after PyTorch's select. Shapes and element types as in
+after finite numbers, zero after PyTorch's select, or that of its ONNX export where the weights are
+NaN: there a row whose scores have a NaN stays NaN. Shapes and element types as in
 flash_attention_fusion_v2.
 Numerics: reassociating (online softmax).
 Source: MindSpore FlashAttentionFusionV1.

@@ -23,6 +23,7 @@ DEFAULT: tuple[str, ...] = (
     # Before anything groups an op that waits for the condition.
     "decided_condition_rewrite",
     "counted_loop_rewrite",
+    "extracted_scalar_rewrite",
     "loop_unrolling_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",

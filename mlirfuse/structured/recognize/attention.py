@@ -36,7 +36,12 @@ from mlirfuse.structured.recognize.scores import (
     find_contraction,
     find_scores,
 )
-from mlirfuse.structured.recognize.softmax import Softmax, find_softmax, tests_fully_masked
+from mlirfuse.structured.recognize.softmax import (
+    Softmax,
+    find_softmax,
+    tests_fully_masked,
+    tests_nan,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,7 +235,8 @@ def _attention(
         )
     masked: Expr | None = None
     if softmax.zero_if is not None:
-        if not tests_fully_masked(softmax.zero_if, softmax.scores, key):
+        tested = (softmax.zero_if, softmax.scores, key)
+        if not tests_fully_masked(*tested) and not tests_nan(*tested):
             other = NoMatch(
                 Reason.STRUCTURE, "the softmax is zeroed on other rows than those of -inf"
             )

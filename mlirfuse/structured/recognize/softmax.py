@@ -131,6 +131,21 @@ def tests_fully_masked(condition: Expr, scores: Expr, key: Index) -> bool:
     )
 
 
+def tests_nan(condition: Expr, scores: Expr, key: Index) -> bool:
+    """Whether the i1 expression tests that the softmax of the scores is NaN.
+
+    It is NaN in a row whose scores are all -inf, or one of which is NaN or inf.
+    """
+    test = uncast(condition)
+    if not isinstance(test, Apply) or test.op != "arith.cmpf" or not isinstance(key, Loop):
+        return False
+    if test.predicate not in (predicates.UNO, predicates.UNE) or not same(*test.args, {}):
+        return False
+    weights = test.args[0]
+    found = find_softmax(weights, key) if isinstance(weights, Element) else None
+    return found is not None and found.zero_if is None and same(found.scores, scores, {})
+
+
 def _without_not(condition: Expr) -> tuple[Expr, bool]:
     """The i1 expression under its negations, and whether there is an odd number of them."""
     node, odd = uncast(condition), False
