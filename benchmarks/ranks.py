@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import json
 import logging
-import math
 import statistics
 import subprocess
 import sys
@@ -24,10 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import results, tables
+from benchmarks import model_error, results, tables
 from mlirfuse.core import MlirfuseError
 from mlirfuse.targets import model_errors
-from mlirfuse.targets.model_errors import ModelError
 
 if TYPE_CHECKING:
     from mlirfuse.targets.base import Target
@@ -378,38 +376,10 @@ def correlation(groups: Iterable[Group]) -> float:
     return spearman([(g.modelled_us, g.measured_us) for g in groups if g.measured_us is not None])
 
 
-def model_error(groups: Sequence[Group], device: str) -> ModelError:
-    """The error of the model: of savings, or of times where stock's were not measured."""
-    savings = [
-        (g.stock_modelled_us - g.modelled_us, g.stock_measured_us - g.measured_us)
-        for g in groups
-        if g.measured_us is not None
-        and g.stock_modelled_us is not None
-        and g.stock_measured_us is not None
-    ]
-    times = [(g.modelled_us, g.measured_us) for g in groups if g.measured_us is not None]
-    pairs = savings or times
-    scale = statistics.median([m / p for p, m in pairs if p > 0])
-    errors = sorted(_error(scale * p, m) for p, m in pairs)
-    return ModelError(
-        device=device,
-        of=model_errors.SAVING if savings else model_errors.TIME,
-        groups=len(pairs),
-        scale=round(scale, 4),
-        median=round(statistics.median(errors), 4),
-        p90=round(errors[math.ceil(0.9 * len(errors)) - 1], 4),
-    )
-
-
-def _error(modelled: float, measured: float) -> float:
-    larger = max(abs(modelled), abs(measured))
-    return abs(modelled - measured) / larger if larger else 0.0
-
-
 def error_table(path: Path = RESULTS) -> str:
     """The errors of all targets as JSON."""
     kept = {d: groups_of(e) for d, e in json.loads(path.read_text(encoding="utf-8")).items()}
-    found = {g[0].spelling: dataclasses.asdict(model_error(g, d)) for d, g in kept.items()}
+    found = {g[0].spelling: dataclasses.asdict(model_error.measured(g, d)) for d, g in kept.items()}
     return f"{json.dumps(found, indent=1, sort_keys=True)}\n"
 
 
@@ -438,7 +408,7 @@ def page(path: Path = RESULTS) -> str:
         "The difference over the larger of the modelled and the measured value; of times where the"
         " record has none of stock IREE's.",
         ["device", "of", "factor", "median", "90th percentile"],
-        [_error_row(model_error(g, d)) for d, g in kept.items()],
+        [model_error.row(model_error.measured(g, d)) for d, g in kept.items()],
         2,
     )
     return "\n".join(
@@ -449,16 +419,6 @@ def page(path: Path = RESULTS) -> str:
             *(table(g, d).markdown() for d, g in kept.items()),
         ]
     )
-
-
-def _error_row(found: ModelError) -> list[str]:
-    return [
-        found.device,
-        found.of,
-        f"{found.scale:.2f}",
-        f"{found.median:.0%}",
-        f"{found.p90:.0%}",
-    ]
 
 
 if __name__ == "__main__":

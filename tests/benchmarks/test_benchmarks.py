@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import models, page, profile, ranks, results, systems, tables, timing
+from benchmarks import model_error, models, page, profile, ranks, results, systems, tables, timing
 from benchmarks.suites import SUITES, compile_time
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
@@ -416,10 +416,10 @@ def test_errors_are_those_of_savings_where_stock_was_measured():
 
     # Modelled savings are 1, 2 and 4, half of the measured ones, of which the last is off.
     groups = [group(1, 11, 2, 13), group(1, 11, 3, 15), group(1, 11, 5, 15)]
-    found = ranks.model_error(groups, "a card")
+    found = model_error.measured(groups, "a card")
     assert (found.of, found.groups, found.scale) == (model_errors.SAVING, 3, 2.0)
     assert (found.median, found.p90) == (0.0, 0.5)
-    of_times = ranks.model_error([group(1, 2), group(1, 4), group(3, 12)], "a card")
+    of_times = model_error.measured([group(1, 2), group(1, 4), group(3, 12)], "a card")
     assert (of_times.of, of_times.scale, of_times.median) == (model_errors.TIME, 4.0, 0.0)
 
 
