@@ -276,7 +276,7 @@ class _Trial:
             if any(d.taken and _is_of(d, self.name) for d in grouped.report.decisions):
                 break
         unfused = self.folder / "input.mlirbc"
-        before = self.compiler.count(unfused, self.folder)
+        before = self.compiler.count(unfused, self.folder).dispatches
         made = self.compiler.generate(
             grouped.path, self.folder / "out.vmfb", fused=True, data_tiling=grouped.hinted
         )

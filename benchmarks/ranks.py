@@ -1,12 +1,12 @@
-"""Rank correlation of the cost model's times of groups with measured times.
+"""The cost model's times of groups, and their savings against stock IREE, beside measured ones.
 
     python -m benchmarks.ranks                          groups of the CPU, measured here
     python -m benchmarks.ranks --target=cuda:sm_90 --save=FOLDER    compiled only
     python -m benchmarks.ranks --measure=FOLDER         measured on a machine with such a device
-    python -m benchmarks.ranks --docs                   writes docs/cost-model.md
+    python -m benchmarks.ranks --docs         writes docs/cost-model.md and the table of errors
 
-Each rewrite that forms a group is outlined, compiled and timed with `iree-benchmark-module`; a
-machine that measures needs only iree-base-runtime of IREE.
+Each rewrite that forms a group is outlined, compiled and timed with `iree-benchmark-module`, and so
+are its ops as stock IREE compiles them; a machine that measures needs only iree-base-runtime.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import results, tables
+from benchmarks import model_error, results, tables
 from mlirfuse.core import MlirfuseError
+from mlirfuse.targets import model_errors
 
 if TYPE_CHECKING:
     from mlirfuse.targets.base import Target
@@ -33,6 +34,9 @@ RESULTS = results.FOLDER / "ranks.json"
 """The last measurement of each device."""
 
 PAGE = results.FOLDER.parents[1] / "docs" / "cost-model.md"
+
+ERRORS = Path(model_errors.__file__).with_name(model_errors.FILE)
+"""The errors that `--explain` reads, one entry a target."""
 
 RECORD = "groups.json"
 """File of a saved folder that names its programs."""
@@ -52,7 +56,13 @@ _PAGE = """\
 The engine orders candidates by [modelled time](engine.md#decisions): a launch, and the longer of
 moving the bytes and computing at the target's rates. Only the order matters. Here each group of
 some models and layers is a separate program, timed alone; f32 on CPUs, f16 on GPUs. A measured time
-includes the cost of the call, 20 to 100 us, which the model leaves out.
+includes the cost of the call, 20 to 100 us, which the model leaves out; a saving, the difference of
+two calls, does not.
+
+`--explain`, the graph and the report show what a group saves against stock IREE's dispatches of the
+same ops, [modelled after its rules](engine.md#decisions). They show microseconds where the median
+error of savings is at most 30 % on the target, and a rank elsewhere: so on targets where none was
+measured.
 """
 
 _log = logging.getLogger("benchmarks")
@@ -71,6 +81,10 @@ class Group:
       inputs: arguments in the syntax of IREE's tools.
       modelled_us: time in the cost model.
       measured_us: time of a call; None before it is measured.
+      target: spelling of the target; empty in records of the version before.
+      stock_program: file name of the same ops as stock IREE compiles them; empty without one.
+      stock_modelled_us: time of stock IREE's dispatches of the ops in the cost model.
+      stock_measured_us: time of a call of `stock_program`; None before it is measured.
     """
 
     work: str
@@ -81,6 +95,19 @@ class Group:
     inputs: tuple[str, ...]
     modelled_us: float
     measured_us: float | None = None
+    target: str = ""
+    stock_program: str = ""
+    stock_modelled_us: float | None = None
+    stock_measured_us: float | None = None
+
+    @property
+    def spelling(self) -> str:
+        """The target that the group was compiled for."""
+        return self.target or _OLD_TARGETS[self.device]
+
+
+_OLD_TARGETS = {"local-task": "cpu", "cuda": "cuda:sm_90"}
+"""Device of a record of the version before -> the target of its programs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,12 +121,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="workloads with it in the name")
     parser.add_argument("--save", type=Path, metavar="FOLDER", help="only compile into it")
     parser.add_argument("--measure", type=Path, metavar="FOLDER", help="measure the programs in it")
-    parser.add_argument("--docs", action="store_true", help="only write the page")
+    parser.add_argument("--docs", action="store_true", help="only write the page and the table")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if given.docs:
             PAGE.write_text(page(), encoding="utf-8")
+            ERRORS.write_text(error_table(), encoding="utf-8")
             return 0
         if given.measure is not None:
             entries = json.loads((given.measure / RECORD).read_text(encoding="utf-8"))
@@ -146,7 +174,7 @@ def _groups_of(
 ) -> list[Group]:
     from iree.compiler import ir
 
-    from mlirfuse import cost
+    from mlirfuse import cost, stock_dispatches
     from mlirfuse.backend.compiler import Compiler
     from mlirfuse.debug.outline import Outliner
     from mlirfuse.frontends import import_model
@@ -157,14 +185,19 @@ def _groups_of(
     compiler = Compiler(target, options)
     imported = import_model(*make())
     assert imported.workdir is not None
-    times: dict[tuple[str, int], float] = {}
+    times: dict[tuple[str, int], tuple[float, float]] = {}
     outliner = Outliner(lambda fusion, match: fusion.groups)
 
     def observe(fusion, match, ordinal):  # type: ignore[no-untyped-def]
-        times[fusion.name, ordinal] = cost.work(list(match.ops)).microseconds(target)
+        members = list(match.ops)
+        stock = stock_dispatches.dispatches(members)
+        times[fusion.name, ordinal] = (
+            cost.work(members).microseconds(target),
+            sum(made.microseconds(target) for made in stock),
+        )
         return outliner(fusion, match, ordinal)
 
-    groups = []
+    groups: list[Group] = []
     with imported.workdir as workdir:
         normalized = Path(workdir, "normalized.mlirbc")
         compiler.normalize(imported.path, normalized, input_type=imported.input_type)
@@ -177,11 +210,13 @@ def _groups_of(
             if not outlined.after or outlined.key in seen or bits:
                 continue
             seen.add(outlined.key)
-            source = Path(workdir, "outlined.mlir")
-            source.write_text(outlined.after, encoding="utf-8")
-            name = f"{first + len(groups)}.vmfb"
+            number = first + len(groups)
+            programs = {True: f"{number}.vmfb", False: f"{number}_stock.vmfb"}
             try:
-                compiler.generate(source, folder / name, fused=True)
+                for fused, text in ((True, outlined.after), (False, outlined.before)):
+                    source = Path(workdir, "outlined.mlir")
+                    source.write_text(text, encoding="utf-8")
+                    compiler.generate(source, folder / programs[fused], fused=fused)
             except MlirfuseError as error:
                 _log.info("  %s left out: %s", outlined.pass_name, error)
                 continue
@@ -189,16 +224,19 @@ def _groups_of(
                 f"{'x'.join([*map(str, spec.shape), spec.dtype])}=1"
                 for spec in outlined.signature.inputs
             )
-            modelled = times[outlined.pass_name, outlined.match]
+            modelled, stock = times[outlined.pass_name, outlined.match]
             groups.append(
                 Group(
                     work,
                     outlined.pass_name,
-                    name,
+                    programs[True],
                     outlined.signature.function,
                     target.device,
                     inputs,
                     modelled,
+                    target=str(target),
+                    stock_program=programs[False],
+                    stock_modelled_us=stock,
                 )
             )
     return groups
@@ -264,17 +302,19 @@ def measured(groups: Iterable[Group], folder: Path) -> list[Group]:
     done = []
     for group in groups:
         _log.info("%s: %s", group.work, group.pass_name)
-        done.append(dataclasses.replace(group, measured_us=_microseconds(group, folder)))
+        fused = _microseconds(group, folder / group.program)
+        stock = _microseconds(group, folder / group.stock_program) if group.stock_program else None
+        done.append(dataclasses.replace(group, measured_us=fused, stock_measured_us=stock))
     return done
 
 
-def _microseconds(group: Group, folder: Path) -> float:
+def _microseconds(group: Group, program: Path) -> float:
     import iree.runtime
 
     tool = Path(iree.runtime.__file__).parents[1] / "_runtime_libs" / "iree-benchmark-module"
     command = [
         str(tool),
-        f"--module={folder / group.program}",
+        f"--module={program}",
         f"--function={group.function}",
         f"--device={group.device}",
         *(["--task_topology_group_count=2"] if group.device == "local-task" else []),
@@ -285,7 +325,7 @@ def _microseconds(group: Group, folder: Path) -> float:
     ]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
-        raise MlirfuseError(f"{group.program}: {made.stderr.strip().splitlines()[-1]}")
+        raise MlirfuseError(f"{program.name}: {made.stderr.strip().splitlines()[-1]}")
     runs = json.loads(made.stdout)["benchmarks"]
     scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3}
     return min(r["real_time"] * scale[r["time_unit"]] for r in runs if r["run_type"] == "iteration")
@@ -336,6 +376,13 @@ def correlation(groups: Iterable[Group]) -> float:
     return spearman([(g.modelled_us, g.measured_us) for g in groups if g.measured_us is not None])
 
 
+def error_table(path: Path = RESULTS) -> str:
+    """The errors of all targets as JSON."""
+    kept = {d: groups_of(e) for d, e in json.loads(path.read_text(encoding="utf-8")).items()}
+    found = {g[0].spelling: dataclasses.asdict(model_error.measured(g, d)) for d, g in kept.items()}
+    return f"{json.dumps(found, indent=1, sort_keys=True)}\n"
+
+
 def table(groups: Sequence[Group], device: str) -> tables.Table:
     """The groups of a device by modelled time, the longest last."""
     rows = [
@@ -353,11 +400,24 @@ def page(path: Path = RESULTS) -> str:
         "Rank correlation",
         "Spearman's, between the modelled time of each group and the fastest measured call.",
         ["device", "target", "groups", "correlation"],
-        [[d, g[0].device, str(len(g)), f"{correlation(g):.2f}"] for d, g in kept.items()],
+        [[d, g[0].spelling, str(len(g)), f"{correlation(g):.2f}"] for d, g in kept.items()],
+        2,
+    )
+    errors = tables.Table(
+        "Error",
+        "The difference over the larger of the modelled and the measured value; of times where the"
+        " record has none of stock IREE's.",
+        ["device", "of", "factor", "median", "90th percentile"],
+        [model_error.row(model_error.measured(g, d)) for d, g in kept.items()],
         2,
     )
     return "\n".join(
-        [_PAGE, summary.markdown(), *(table(g, d).markdown() for d, g in kept.items())]
+        [
+            _PAGE,
+            summary.markdown(),
+            errors.markdown(),
+            *(table(g, d).markdown() for d, g in kept.items()),
+        ]
     )
 
 

@@ -201,7 +201,7 @@ def candidates(
     Arguments and errors are those of `fuse`. For a model that is to be imported the report of
     `mlirfuse.compile` has them.
     """
-    from mlirfuse.explain.plain import ranked
+    from mlirfuse.explain.ranking import ranked
 
     return ranked(fuse(module, target=target, options=options, **switches)[1])
 

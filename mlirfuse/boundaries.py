@@ -65,6 +65,12 @@ class BoundaryReason(enum.Enum):
         "a part of the tensor is read or written in place, between the two kernels",
         "avoid the slice or the concat, or put it before the first op",
     )
+    COMPUTED_INDICES = (
+        "computed_indices",
+        "the second kernel reads elements at computed indices, as a gather does, and any of them"
+        " may be needed first",
+        "compute the elements after the gather, or gather them before",
+    )
     OWN_KERNEL = (
         "own_kernel",
         "an op of one of the kernels has a code generator of its own, which takes no other ops:"
@@ -75,6 +81,12 @@ class BoundaryReason(enum.Enum):
         "loop",
         "a loop or branch is between the kernels",
         "move the op out of the loop or branch, or unroll it",
+    )
+    GROUP_ENDS = (
+        "group_ends",
+        "one of the kernels is a group of a pass, whose pattern ends there, and IREE adds no op to"
+        " a group",
+        "ask for the pair with --must-fuse, or switch the pass off, which leaves its ops to IREE",
     )
     KERNEL_CODE = (
         "kernel_code",

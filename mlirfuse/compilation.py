@@ -324,7 +324,9 @@ class Compilation:
         return report
 
     def _count_stock(self, report: Report) -> None:
-        report.dispatches["stock"] = self.compiler.count(self.normalized, self.folder)
+        from mlirfuse.backend import stock_program
+
+        stock_program.count(report, self.compiler, self.normalized, self.folder)
 
     def cached(self, store: Cache) -> tuple[Image, Report]:
         """Finds the program in the cache, or builds it and puts it there."""
@@ -353,7 +355,7 @@ class Compilation:
                     store.store(key, self.program, {"report": found[1].to_dict()})
                     return found
         image, report = found
-        if self.count_stock and report.dispatches["stock"] is None:
+        if self.count_stock and not report.stock_kernels:
             self._count_stock(report)
             store.store(key, image.path, {"report": report.to_dict()})
         return image, report

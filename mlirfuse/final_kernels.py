@@ -76,6 +76,11 @@ class FinalKernel:
     calls: int | None = 1
     layers: tuple[str, ...] = ()
 
+    @property
+    def model_function(self) -> str:
+        """The function of the model that the kernel belongs to."""
+        return self.function.removesuffix("$async")
+
     def to_dict(self) -> dict[str, Any]:
         """The kernel in the shape of the decisions schema."""
         return {

@@ -33,8 +33,10 @@ class Decision:
       taken: whether the rewrite was applied.
       reason: the reason of a refusal; None when taken.
       detail: the op, value or size that decided.
-      bytes_saved: memory traffic that the fusion avoids, bytes a call.
-      gain_us: modelled microseconds gained a call on the target.
+      bytes_saved: memory traffic that the fusion avoids against stock IREE's dispatches of the ops,
+        bytes a call; modelled after IREE's rules.
+      gain_us: modelled microseconds gained a call against the same; see
+        `mlirfuse.explain.savings` for how far it can be trusted.
       forms_group: whether the pass forms groups; None: every `kind` but REWRITE does.
     """
 
@@ -148,6 +150,8 @@ class Report:
         them; None when no program was compiled.
       kernels: the dispatches of the final program, in order; empty when none was compiled.
       boundaries: the tensors that they exchange, each with the reason why it exists.
+      stock_kernels: the dispatches of stock IREE's program; empty when it was not compiled.
+      rates: where the rates of the modelled times come from, and of which machine they are.
       profile: the settings of a profile of `mlirfuse-tune`, and which of them apply; None without.
     """
 
@@ -164,6 +168,8 @@ class Report:
     left: list[str] = dataclasses.field(default_factory=list)
     kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     boundaries: list[Boundary] = dataclasses.field(default_factory=list)
+    stock_kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
+    rates: str = ""
     profile: dict[str, Any] | None = None
 
     @property
@@ -210,6 +216,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The versioned dictionary that `--decisions=FILE.json` writes."""
+        stock = self.stock_kernels
         return {
             "schema": SCHEMA_VERSION,
             "target": self.target,
@@ -223,6 +230,8 @@ class Report:
             **({"left_to_iree": list(self.left)} if self.left else {}),
             **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
             **({"boundaries": [b.to_dict() for b in self.boundaries]} if self.boundaries else {}),
+            **({"stock_kernels": [k.to_dict() for k in stock]} if stock else {}),
+            **({"rates": self.rates} if self.rates else {}),
             **({"profile": self.profile} if self.profile else {}),
         }
 
@@ -249,5 +258,7 @@ class Report:
             left=list(entry.get("left_to_iree", ())),
             kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
             boundaries=[Boundary.from_dict(b) for b in entry.get("boundaries", ())],
+            stock_kernels=[FinalKernel.from_dict(k) for k in entry.get("stock_kernels", ())],
+            rates=entry.get("rates", ""),
             profile=entry.get("profile"),
         )

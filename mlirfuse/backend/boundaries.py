@@ -15,6 +15,7 @@ from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Decision, Kind, Reason, Report
 from mlirfuse.final_kernels import IREE, FinalKernel
 from mlirfuse.structured.ir import kernel_roles as roles
+from mlirfuse.structured.ir.fusable_neighbors import nests
 
 Why = tuple[Reason | BoundaryReason, str]
 """A reason and its detail."""
@@ -118,11 +119,15 @@ def _structural(
         return BoundaryReason.ROWS_OF_TILES, ""
     if any(name in _PARTS for name in exchange.through):
         return BoundaryReason.COPIED_PART, ""
+    if second == roles.GATHER:
+        return BoundaryReason.COMPUTED_INDICES, ""
     if exchange.users > 1:
         return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
-    if any(name in _RESHAPES for name in exchange.through):
+    if any(name in _RESHAPES for name in exchange.through) and _cuts_differently(exchange, other):
         return BoundaryReason.RESHAPED, ""
-    if IREE not in (one.code, other.code) or one.code != other.code:
+    if (group := next(filter(_is_group, (one, other)), None)) is not None:
+        return BoundaryReason.GROUP_ENDS, group.pass_name or ""
+    if {one.code, other.code} != {IREE}:
         ours = one if one.code != IREE else other
         return BoundaryReason.KERNEL_CODE, ours.code
     if first == roles.REDUCTION and second == roles.REDUCTION:
@@ -132,6 +137,17 @@ def _structural(
     if not _same_space(one, other):
         return BoundaryReason.DIFFERENT_SPACES, ""
     return BoundaryReason.NOT_TAKEN_TOGETHER, ""
+
+
+def _cuts_differently(exchange: Exchange, reader: FinalKernel) -> bool:
+    """Whether no tensor that the kernel reads splits or collapses dimensions of the one written."""
+    same = [o.shape for o in reader.operands if not o.is_result and o.bytes == exchange.bytes]
+    return not any(nests(exchange.shape, shape) for shape in same)
+
+
+def _is_group(kernel: FinalKernel) -> bool:
+    """Whether a pass formed the kernel of several ops, and did not only give it its code."""
+    return kernel.pass_name not in (None, kernel.code)
 
 
 def _same_space(one: FinalKernel, other: FinalKernel) -> bool:

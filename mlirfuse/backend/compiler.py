@@ -225,12 +225,13 @@ class Compiler:
             return source
         return output
 
-    def count(self, source: Path, workdir: Path) -> int:
-        """Counts the dispatches of a call without generating code, in a third of the time.
+    def count(self, source: Path, workdir: Path, *, phases: Path | None = None) -> Statistics:
+        """The dispatches of a call without generating code, in a third of the time.
 
         Args:
           source: bytecode at global-optimization level.
           workdir: an existing directory for temporary files.
+          phases: as for `generate`; there are none after scheduling.
 
         Raises:
           CompileFailedError: as for `normalize`.
@@ -245,8 +246,9 @@ class Compiler:
             "--emit-mlir-bytecode",
             *statistics.flags(counted),
             *self.flags(fused=False),
+            *(() if phases is None else final_program.flags(phases)),
         )
-        return statistics.read(counted).dispatches
+        return statistics.read(counted)
 
     def _run(self, stage: str, source: Path, output: Path, *arguments: str) -> None:
         run_tool(

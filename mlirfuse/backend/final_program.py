@@ -61,18 +61,27 @@ class FinalProgram:
     exchanges: tuple[Exchange, ...]
 
 
-def read(folder: Path, counted: Statistics, groups: Sequence[tuple[str, int]] = ()) -> FinalProgram:
+def read(
+    folder: Path,
+    counted: Statistics,
+    groups: Sequence[tuple[str, int]] = (),
+    *,
+    generated: bool = True,
+) -> FinalProgram:
     """The dispatches of a call of the program, and the tensors between them.
 
     Args:
       folder: the folder of `flags`.
       counted: the statistics of the same compilation.
       groups: pass and match of each group, in the order of the groups' marks.
+      generated: whether the compilation went on to code; without it workgroups are not known.
 
     Raises:
       MlirfuseError: a phase is missing, or IREE's own text is not valid MLIR.
     """
-    workgroups = _workgroups(_phase(folder, "executable-targets").read_text(encoding="utf-8"))
+    workgroups = {}
+    if generated:
+        workgroups = _workgroups(_phase(folder, "executable-targets").read_text(encoding="utf-8"))
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         formed, final = (_parsed(_phase(folder, name)) for name in ("dispatch-creation", "flow"))

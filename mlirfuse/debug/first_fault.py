@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import CompileFailedError
 from mlirfuse.debug import traced_call
+from mlirfuse.explain.printing import printable
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime.inputs import Array, random_inputs
 from mlirfuse.support.subprocess import run_tool
 
@@ -33,20 +35,23 @@ class Fault:
       ordinal: its ordinal among the dispatches of the call, from 0.
       kind: `nan`, `inf` or `failed`.
       detail: the elements of the result, or the message of the failure.
+      where: layers and source line of the kernel's ops; empty where they are not known.
     """
 
     kernel: str | None
     ordinal: int
     kind: str
     detail: str
+    where: str = ""
 
     def text(self) -> str:
         """One line."""
+        place = f"; it computes {self.where}" if self.where else ""
         if self.kernel is None:
             return f"dispatch {self.ordinal} reads {self.detail}, which no kernel computed"
         if self.kind == "failed":
-            return f"{self.kernel} (dispatch {self.ordinal}) failed: {self.detail}"
-        return f"{self.kernel} (dispatch {self.ordinal}) is the first to give {self.detail}"
+            return f"{self.kernel} (dispatch {self.ordinal}) failed: {self.detail}{place}"
+        return f"{self.kernel} (dispatch {self.ordinal}) is the first to give {self.detail}{place}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,8 +113,9 @@ def find(
         entries = _entries(lines)
         if not entries:
             raise
-        return _judged(entries, error)
-    return _judged(_entries(lines), None)
+        return _placed(_judged(entries, error), entries, report.kernels)
+    entries = _entries(lines)
+    return _placed(_judged(entries, None), entries, report.kernels)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
@@ -131,6 +137,31 @@ def _judged(entries: Sequence[Mapping[str, Any]], failure: CompileFailedError | 
     if fault is None and any(_elements(entry, "inf") for entry in results):
         fault, infinite = infinite, None
     return Finding(count, fault, infinite)
+
+
+def _placed(
+    found: Finding, entries: Sequence[Mapping[str, Any]], kernels: Sequence[FinalKernel]
+) -> Finding:
+    """The finding with the places of the kernels in the model."""
+    ran = [entry["kernel"] for entry in entries if entry["side"] == "inputs"]
+
+    def placed(fault: Fault | None) -> Fault | None:
+        if fault is None or fault.kernel is None:
+            return fault
+        same = [kernel for kernel in kernels if kernel.name == fault.kernel]
+        place = ran[: fault.ordinal].count(fault.kernel)  # equal kernels are called in their order
+        kernel = same[min(place, len(same) - 1)] if same else None
+        return fault if kernel is None else dataclasses.replace(fault, where=_where(kernel))
+
+    return dataclasses.replace(found, fault=placed(found.fault), infinite=placed(found.infinite))
+
+
+def _where(kernel: FinalKernel) -> str:
+    """The layers of a kernel and its last source line."""
+    layers = ", ".join(dict.fromkeys(name.replace("/", ".") for name in kernel.layers if name))
+    places = [place for place in kernel.ops if place != "-"]
+    line = f"at {places[-1]}" if places else ""
+    return printable(" ".join(filter(None, (layers, line))))
 
 
 def _first(entries: Sequence[Mapping[str, Any]], kind: str) -> Fault | None:

@@ -13,6 +13,7 @@ from mlirfuse.explain import graph as graphs
 from mlirfuse.explain.graph import Graph, Refused
 from mlirfuse.explain.plain import decision_of, refusal
 from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.explain.savings import Savings
 
 _HUE_STRIDE = 0.618034
 """Distance of the hues of two consecutive passes, in turns of the color wheel."""
@@ -44,6 +45,7 @@ class _Writer:
         self.report = report
         self.graph = graph
         self.members = graph.members()
+        self.savings = Savings(report)
         self.clusters = 0
         names = dict.fromkeys(group.pass_name for group in graph.groups)
         self.colors = {name: _color(index * _HUE_STRIDE) for index, name in enumerate(names)}
@@ -84,8 +86,8 @@ class _Writer:
         group = self.graph.groups[index]
         decision = decision_of(self.report, group.function, group.pass_name, group.match)
         label = final_groups.title(group, self.report)
-        if decision is not None and decision.bytes_saved:
-            label += f"\nsaves {byte_size(decision.bytes_saved)}"
+        if decision is not None and (worth := self.savings.text(decision)):
+            label += f"\n{worth}"
         fill, border = self.colors[group.pass_name]
         settings = ("style=filled", f'fillcolor="{fill}"', f'color="{border}"')
         yield from self.cluster(label, self.nodes(self.members[index]), *settings)

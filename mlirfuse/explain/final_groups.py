@@ -35,7 +35,7 @@ def by_kernels(drawn: Graph, kernels: Sequence[FinalKernel]) -> Graph:
     kernel would be a guess stays in no group.
     """
     formed = {
-        (_function(kernel), kernel.pass_name, kernel.match): index
+        (kernel.model_function, kernel.pass_name, kernel.match): index
         for index, kernel in enumerate(kernels)
         if kernel.pass_name is not None
     }
@@ -63,7 +63,7 @@ def _members(drawn: Graph, kernels: Mapping[int, FinalKernel]) -> dict[int, list
     for index, kernel in kernels.items():
         layers = kernel.layers or ("",) * len(kernel.ops)
         places = zip(kernel.ops, layers, strict=True)
-        for origin in dict.fromkeys((_function(kernel), *place) for place in places):
+        for origin in dict.fromkeys((kernel.model_function, *place) for place in places):
             holders[origin].append(index)
     same: dict[_Origin, list[int]] = collections.defaultdict(list)
     for index, op in enumerate(drawn.ops):
@@ -77,7 +77,3 @@ def _members(drawn: Graph, kernels: Mapping[int, FinalKernel]) -> dict[int, list
             for holder, member in zip(at, members, strict=True):
                 found[holder].append(member)
     return {holder: sorted(members) for holder, members in sorted(found.items())}
-
-
-def _function(kernel: FinalKernel) -> str:
-    return kernel.function.removesuffix("$async")

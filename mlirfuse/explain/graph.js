@@ -201,7 +201,7 @@
       const b = cell.node;
       const d = b.kind === "group" ? decisionOf(b.group) : null;
       const time = b.kind === "group" ? kernelOf(b.group)?.measured : undefined;
-      const under = b.kind === "group" ? [plural(d?.ops.length ?? b.ops.length, "op"), time ? `${micro(time.median_us)}, ${percent(time.share)}` : d?.bytes_saved && `saves ${bytes(d.bytes_saved)}`].filter(Boolean).join(" · ")
+      const under = b.kind === "group" ? [plural(d?.ops.length ?? b.ops.length, "op"), time ? `${micro(time.median_us)}, ${percent(time.share)}` : d?.saving.bytes && `saves ${bytes(d.saving.bytes)}`].filter(Boolean).join(" · ")
         : b.kind === "op" ? shownLocation(ops[b.op].location).split("/").pop()
           : contents(b);
       const pick = () => select(b.key);
@@ -351,7 +351,7 @@
       const kernel = b.kind === "group" ? kernelOf(b.group) : undefined;
       return [h("h3", {}, b.title), crumbs(b.path), h("div", { class: "dim" }, `in @${b.function}`),
         kernel && kernelSide(kernel),
-        d && h("div", {}, `saves ${bytes(d.bytes_saved)}, gains ${micro(d.gain_us)} (modelled)`),
+        d && h("div", {}, `against stock IREE: saves ${bytes(d.saving.bytes)}${d.saving.time && `, ${d.saving.time}`} (modelled)`),
         d && explanation(d), h("h4", {}, "Ops"), runs(names, locations).map(opLine),
         others.length > 0 && [h("h4", {}, `Refused candidates from the same source lines (${others.length})`), refusals(others)]];
     }

@@ -97,7 +97,7 @@
       `${plural(sum(groups.map((d) => d.ops.length)), "op")}, by ${fired} ${fired === 1 ? "pass" : "passes"}`));
     cards.push(card(refused.length, "candidates refused",
       `for ${plural(new Set(refused.map((d) => d.reason)).size, "reason")}`));
-    cards.push(card(bytes(sum(groups.map((d) => d.bytes_saved ?? 0))), "memory traffic saved a call", "modelled"));
+    cards.push(card(bytes(report.savings.bytes), "memory traffic saved a call", "against stock IREE"));
     const chips = report.options.map((o) =>
       h("span", { class: "chip", title: `${report.switches[o.name] ?? o.name}\ndefault: ${JSON.stringify(o.default)}` },
         `${o.name} = ${JSON.stringify(o.value)}`));
@@ -140,7 +140,7 @@
       return h("tr", { class: p.enabled ? "" : "off" }, h("td", { class: "mono" }, p.name),
         h("td", {}, p.enabled ? "on" : "off"), cell(p.rewrites),
         cell(of.filter((d) => !d.taken).length),
-        h("td", { class: "n" }, ours ? bytes(sum(groups.filter((d) => d.pass === p.name).map((d) => d.bytes_saved ?? 0)) || null) : "–"),
+        h("td", { class: "n" }, ours ? bytes(sum(groups.filter((d) => d.pass === p.name).map((d) => d.saving.bytes ?? 0)) || null) : "–"),
         h("td", {}, h("span", { class: "meterlet", style: `width:${(90 * p.seconds / slowest).toFixed(1)}px` }),
           `${(p.seconds * 1e3).toFixed(1)} ms`));
     });
@@ -203,7 +203,7 @@
       h("td", {}, h("span", { class: d.taken ? "pill yes" : "pill no" }, d.taken ? "taken" : d.reason ?? "refused")),
       h("td", { class: "mono" }, d.pass, d.match !== null && h("span", { class: "dim" }, ` #${d.match}`)),
       h("td", {}, d.kind), opsCell(d),
-      h("td", { class: "n" }, bytes(d.bytes_saved || null)), h("td", { class: "n" }, micro(d.gain_us || null)));
+      h("td", { class: "n" }, bytes(d.saving.bytes || null)), h("td", { class: "n" }, d.saving.time || "–"));
     const toggle = () => {
       if (opened) {
         opened.remove();
@@ -267,10 +267,11 @@
     count.id = "found";
     body.id = "decision-rows";
     at("decisions").append(h("h2", {}, "Decisions ", h("small", {}, "every fusion considered; click one for the reason")),
+      report.savings.notes.map((line) => h("p", { class: "dim" }, line)),
       h("div", { class: "card scroll" },
         h("div", { class: "filters" }, fields.q, fields.outcome, fields.pass, fields.reason),
         h("table", {}, h("thead", {}, h("tr", {}, ["outcome", "pass", "kind", "ops"].map((n) => h("th", {}, n)),
-          sortable("bytes_saved", "saved"), sortable("gain_us", "gain"))), body),
+          sortable("bytes_saved", "traffic saved"), sortable("gain_us", "time saved"))), body),
         h("div", { class: "pager" }, back, forth, count)));
     addEventListener("hashchange", () => {
       if (location.hash.includes("=")) {

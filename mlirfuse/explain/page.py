@@ -17,6 +17,7 @@ from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Reason, Report
 from mlirfuse.explain import final_groups, graph
 from mlirfuse.explain.page_kernels import kernel_rows
+from mlirfuse.explain.savings import Savings
 from mlirfuse.options import FusionOptions, switches
 from mlirfuse.support.atomic_file import replacing
 
@@ -69,6 +70,7 @@ def html(
     """
     drawn = graph.of_report(report) if after is None else graph.of_text(after)
     drawn = final_groups.by_kernels(drawn, report.kernels)
+    savings = Savings(report)
     data = {
         "title": title,
         "version": version("mlirfuse"),
@@ -78,7 +80,8 @@ def html(
         "switches": {switch.name: switch.plain_summary for switch in switches()},
         "dispatches": report.dispatches,
         "passes": [dataclasses.asdict(p) for p in report.passes],
-        "decisions": [d.to_dict() for d in report.decisions],
+        "decisions": [d.to_dict() | {"saving": savings.entry(d)} for d in report.decisions],
+        "savings": {"bytes": savings.total(), "notes": list(savings.notes())},
         "reasons": {
             r.code: {"text": r.text, "hint": r.hint}
             for kind in (Reason, BoundaryReason)

@@ -6,13 +6,15 @@ import collections
 import io
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from mlirfuse.core import Candidate, Decision, Reason, Report
 from mlirfuse.explain.kernels import kernel_lines
 from mlirfuse.explain.printing import byte_size, printable
 from mlirfuse.explain.profile_lines import profile_lines
+from mlirfuse.explain.ranking import ranked
+from mlirfuse.explain.savings import Savings
 from mlirfuse.fusion_pass import forms_group
 
 _MAX_OPS_SHOWN = 4
@@ -35,15 +37,6 @@ def match_name(decision: Decision) -> str:
     if decision.match is None:
         return printable(decision.pass_name)
     return f"{printable(decision.pass_name)} match {decision.match}"
-
-
-def _worth(decision: Decision) -> str:
-    parts = []
-    if decision.bytes_saved is not None:
-        parts.append(f"saves {byte_size(decision.bytes_saved)}")
-    if decision.gain_us is not None:
-        parts.append(f"gains {_microseconds(decision.gain_us)}")
-    return f"; estimate against separate ops: {', '.join(parts)}" if parts else ""
 
 
 def ops_of(decision: Decision) -> list[tuple[str, str]]:
@@ -71,10 +64,11 @@ def op_chain(decision: Decision, limit: int = _MAX_OPS_SHOWN) -> str:
     return " + ".join(shown)
 
 
-def _group_lines(decisions: Iterable[Decision]) -> Iterator[str]:
+def _group_lines(decisions: Iterable[Decision], savings: Savings) -> Iterator[str]:
     for decision in decisions:
         head = f"{match_name(decision)}: {_plural(len(decision.ops), 'op')}"
-        yield f"    {head}{_worth(decision)}"
+        worth = savings.text(decision)
+        yield f"    {head}; {worth}" if worth else f"    {head}"
         for line in op_runs(decision):
             yield f"      {line}"
 
@@ -168,6 +162,8 @@ def text(report: Report) -> str:
     """
     lines = [f"target {printable(report.target)}, IREE {printable(report.iree)}"]
     lines.extend(profile_lines(report.profile))
+    savings = Savings(report)
+    lines.extend(savings.notes())
     functions = dict.fromkeys(k.function for k in report.kernels if k.function)
     functions |= dict.fromkeys(d.function for d in report.decisions)
     missed = not_fused(report)
@@ -179,7 +175,7 @@ def text(report: Report) -> str:
         lines.append(f"function @{printable(function)}" if function else "the whole module")
         lines.extend(kernel_lines(report, function))
         lines.append(f"  groups ({len(taken)})")
-        lines.extend(_group_lines(taken))
+        lines.extend(_group_lines(taken, savings))
         lines.append(f"  not fused ({len(refused)})")
         lines.extend(_refused_lines(refused))
         if rewrites:
@@ -194,55 +190,31 @@ def text(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ranked(report: Report) -> list[Candidate]:
-    """All candidates by modelled gain, the largest first; those without a model last.
-
-    The ranking does not depend on the order in which the engine considered them.
-    """
-
-    def key(decision: Decision) -> tuple[float, int, str, str, tuple[str, ...], int]:
-        gain, saved = decision.gain_us, decision.bytes_saved
-        return (
-            float("inf") if gain is None else -gain,
-            0 if saved is None else -saved,
-            decision.function,
-            decision.pass_name,
-            decision.ops,
-            -1 if decision.match is None else decision.match,
-        )
-
-    found = sorted(report.decisions, key=key)
-    return [
-        Candidate(decision, rank, _margin(decision, following))
-        for rank, (decision, following) in enumerate(
-            itertools.zip_longest(found, found[1:]), start=1
-        )
-    ]
-
-
-def _margin(decision: Decision, following: Decision | None) -> float | None:
-    if following is None or decision.gain_us is None or following.gain_us is None:
-        return None
-    return round(decision.gain_us - following.gain_us, 3)
-
-
 _COLUMNS = ("rank", "kind", "pass", "saved", "gain", "margin", "taken", "ops")
 _RIGHT_ALIGNED = frozenset({"rank", "saved", "gain", "margin"})
+_TIMES = frozenset({"gain", "margin"})
+"""Columns that are left out where times are shown as ranks."""
 
 
-def _candidate_row(candidate: Candidate) -> tuple[str, ...]:
+def _candidate_row(candidate: Candidate, savings: Savings) -> dict[str, str]:
     decision = candidate.decision
-    refused = decision.reason.code if decision.reason else "no"
-    return (
+    scale = 1.0 if savings.error is None else savings.error.scale
+    margin = None if candidate.margin_us is None else scale * candidate.margin_us
+    cells = (
         str(candidate.rank),
         str(decision.kind),
         match_name(decision),
-        byte_size(decision.bytes_saved),
-        _microseconds(decision.gain_us),
-        _microseconds(candidate.margin_us),
-        "yes" if decision.taken else refused,
+        byte_size(savings.size(decision)),
+        _microseconds(savings.microseconds(decision)),
+        _microseconds(margin),
+        "yes" if decision.taken else decision.reason.code if decision.reason else "no",
         op_chain(decision),
     )
+    return {
+        name: cell
+        for name, cell in zip(_COLUMNS, cells, strict=True)
+        if savings.in_time or name not in _TIMES
+    }
 
 
 def candidates_text(report: Report, *, color: bool = False) -> str:
@@ -253,36 +225,40 @@ def candidates_text(report: Report, *, color: bool = False) -> str:
       color: whether to use ANSI styles and fold the ops to the terminal's width; otherwise plain
         text with one line for each candidate.
     """
-    rows = [_candidate_row(candidate) for candidate in ranked(report)]
-    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    savings = Savings(report)
+    rows = [_candidate_row(candidate, savings) for candidate in ranked(report)]
+    columns = [name for name in _COLUMNS if savings.in_time or name not in _TIMES]
+    widths = {name: max(map(len, (name, *(row[name] for row in rows)))) for name in columns}
+    notes = "".join(f"{note}\n" for note in savings.notes())
     if color:
-        return _styled(rows, widths)
+        return _styled(rows, widths) + notes
     lines = []
-    for row in (_COLUMNS, *rows):
+    for row in ({name: name for name in columns}, *rows):
         cells = (
-            cell.rjust(width) if name in _RIGHT_ALIGNED else cell.ljust(width)
-            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+            row[name].rjust(width) if name in _RIGHT_ALIGNED else row[name].ljust(width)
+            for name, width in widths.items()
         )
         lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n{notes}"
 
 
-def _styled(rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> str:
+def _styled(rows: Sequence[Mapping[str, str]], widths: Mapping[str, int]) -> str:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name, width in zip(_COLUMNS[:-1], widths, strict=False):
+    *others, last = widths
+    for name in others:
         justify: Literal["left", "right"] = "right" if name in _RIGHT_ALIGNED else "left"
-        table.add_column(name, justify=justify, no_wrap=True, min_width=width)
-    table.add_column(_COLUMNS[-1], overflow="fold", min_width=min(widths[-1], _MIN_OPS_WIDTH))
+        table.add_column(name, justify=justify, no_wrap=True, min_width=widths[name])
+    narrowest = min(widths[last], _MIN_OPS_WIDTH)
+    table.add_column(last, overflow="fold", min_width=narrowest)
     for row in rows:
-        outcome = "green" if row[-2] == "yes" else "yellow"
-        styles = (*("" for _ in row[:-2]), outcome, "dim")
-        table.add_row(*(Text(cell, style=s) for cell, s in zip(row, styles, strict=True)))
-    fixed = sum(widths[:-1]) + 2 * len(widths)
-    width = max(fixed + min(widths[-1], _MIN_OPS_WIDTH), shutil.get_terminal_size().columns)
+        styles = {"taken": "green" if row["taken"] == "yes" else "yellow", last: "dim"}
+        table.add_row(*(Text(cell, style=styles.get(name, "")) for name, cell in row.items()))
+    fixed = sum(widths[name] for name in others) + 2 * len(widths)
+    width = max(fixed + narrowest, shutil.get_terminal_size().columns)
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=True, highlight=False).print(table)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())

@@ -47,6 +47,7 @@ from mlirfuse.pipelines.spec import PipelineItem
 from mlirfuse.plugins import registry
 from mlirfuse.structured.ir import analysis_cache, marks, ops
 from mlirfuse.support.dense_elements import make_readable
+from mlirfuse.targets import rates
 from mlirfuse.targets.base import Target
 
 Listener = Callable[[PassRun], None]
@@ -349,7 +350,8 @@ def _is_valid(op: ir.Operation) -> bool:
 
 def _report(target: Target, options: FusionOptions) -> Report:
     iree = version("iree-base-compiler")
-    return Report(target=str(target), iree=iree, options=options.to_dict())
+    described = rates.described(target)
+    return Report(target=str(target), iree=iree, options=options.to_dict(), rates=described)
 
 
 def untouched(

@@ -33,6 +33,16 @@ def run(item: PipelineItem, module: ir.Module) -> None:
         ) from error
 
 
+def is_registered(name: str) -> bool:
+    """Whether MLIR or IREE has a pass of that name."""
+    with ir.Context() as context:
+        try:
+            passmanager.PassManager.parse(f"any({name})", context)
+        except ValueError:
+            return False
+    return True
+
+
 def _manager(item: PipelineItem, module: ir.Module) -> passmanager.PassManager:
     kinds = {f.name for f in ops.functions(module)} or {"util.func"}
     nested = ",".join(f"{kind}({item})" for kind in sorted(kinds))

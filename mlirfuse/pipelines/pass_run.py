@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from mlirfuse import builders, cost
+from mlirfuse import builders, stock_dispatches
 from mlirfuse.core import (
     Decision,
     FusionPass,
@@ -314,7 +314,7 @@ class PassRunner:
         if faults is not None and verdict is not None and verdict.reason is Reason.FELL_BACK:
             faults.log(f"pass '{self._fusion.name}' left to IREE: {verdict.detail}")
         shown = [op for op in group if not slices.is_clonable(op)]
-        gain = cost.gain(group, self._run.target)
+        gain = stock_dispatches.gain(group, self._run.target)
         places = tuple(op.location for op in shown)
         decision = Decision(
             pass_name=self._fusion.name,

@@ -6,6 +6,7 @@ import dataclasses
 
 from mlirfuse.profiling.measured import Comparison, MatchedSet
 from mlirfuse.profiling.result import Profile
+from mlirfuse.support.components import components
 
 
 def compare(ours: Profile, stock: Profile) -> Profile:
@@ -26,29 +27,14 @@ def compare(ours: Profile, stock: Profile) -> Profile:
 
 
 def _sets(ours: Profile, stock: Profile) -> tuple[MatchedSet, ...]:
-    """The components of the graph whose edges join kernels that share an op of one layer."""
+    """The kernels that share an op of one layer."""
     if not any(k.origins for k in ours.kernels) or not any(k.origins for k in stock.kernels):
         return ()
-    kernels = [*ours.kernels, *stock.kernels]
-    parent = list(range(len(kernels)))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            index = parent[index]
-        return index
-
-    holder: dict[tuple[str, str], int] = {}
-    for index, kernel in enumerate(kernels):
-        for origin in kernel.origins:
-            parent[root(index)] = root(holder.setdefault(origin, index))
-    members: dict[int, list[int]] = {}
-    for index in range(len(kernels)):
-        members.setdefault(root(index), []).append(index)
-    first = len(ours.kernels)
+    origins = [[kernel.origins for kernel in side.kernels] for side in (ours, stock)]
     return tuple(
         MatchedSet(
-            tuple(kernels[index] for index in found if index < first),
-            tuple(kernels[index] for index in found if index >= first),
+            tuple(ours.kernels[index] for index in first),
+            tuple(stock.kernels[index] for index in second),
         )
-        for found in members.values()
+        for first, second in components(*origins)
     )

@@ -71,7 +71,7 @@ def profile(
 
 
 def _is_of(kernel: FinalKernel, function: str) -> bool:
-    return kernel.function.removesuffix("$async") == function
+    return kernel.model_function == function
 
 
 Key = tuple[str, int]

@@ -202,6 +202,7 @@ class Target:
       gpu: resources of the GPU; None for a CPU, and where they are not known.
       cpu: resources of the CPU; None for a GPU.
       source: where the rates come from.
+      calibrated: whether the rates were measured on this machine.
       measured: kernel configurations that the user measured on this machine.
       contracts: whether kernels contract a multiply and an add into one rounding.
       float32_matmul_precision: precision of f32 contractions in kernels, a value of the switch of
@@ -241,6 +242,7 @@ class Target:
     gpu: GpuDevice | None = None
     cpu: CpuDevice | None = None
     source: str = ""
+    calibrated: bool = False
     measured: tuple[MeasuredConfig, ...] = ()
     contracts: bool = True
     float32_matmul_precision: str = "highest"

@@ -42,7 +42,7 @@ def calibrated(target: Target) -> Target:
 
 
 def with_rates(target: Target, rates: Mapping[str, float], source: str) -> Target:
-    """The target with other rates.
+    """The target with rates that were measured on this machine.
 
     Args:
       target: the target.
@@ -56,8 +56,21 @@ def with_rates(target: Target, rates: Mapping[str, float], source: str) -> Targe
         if name.startswith(MATMUL_RATE_PREFIX)
     }
     return dataclasses.replace(
-        target, **fields, matmul_rate={**target.matmul_rate, **matmul_rates}, source=source
+        target,
+        **fields,
+        matmul_rate={**target.matmul_rate, **matmul_rates},
+        source=source,
+        calibrated=True,
     )
+
+
+def described(target: Target) -> str:
+    """Where the rates of a target come from, and whether they are this machine's."""
+    if target.calibrated:
+        return f"measured on this machine ({target.source})"
+    if target.name == "cpu" and target.arch in ("", "host"):
+        return f"of this machine, {target.source}"
+    return f"of another machine: {target.source}; mlirfuse-tune --calibrate measures this one's"
 
 
 def store(target: Target, rates: Mapping[str, float]) -> Path:

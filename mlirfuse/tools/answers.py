@@ -63,7 +63,7 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
       UsageError: `--why` names a location that is in no candidate.
     """
     from mlirfuse import explain
-    from mlirfuse.explain.plain import ranked
+    from mlirfuse.explain.ranking import ranked
 
     for report in reports:
         if arguments.explain == "text":

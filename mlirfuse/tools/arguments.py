@@ -12,6 +12,7 @@ from mlirfuse.core import UsageError, nearest, normalized
 from mlirfuse.options import ON_OFF, FusionOptions, switch_names, switches
 from mlirfuse.tools.completion import complete
 from mlirfuse.tools.diagnostics import Finished, warn
+from mlirfuse.tools.elsewhere import advice
 
 HELP_COLUMNS = 100
 """Widest line of any `--help`."""
@@ -42,8 +43,8 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser with LLVM's habits: `--explain IN` does not take IN as the value of `--explain`.
 
-    Names of switches are matched without regard to case, `-` and `_`; wrong usage raises
-    `UsageError`.
+    Names of switches are matched without regard to case, `-` and `_`, and long ones may have one
+    dash; wrong usage raises `UsageError`.
     """
 
     def __init__(self, usage: str, description: str, examples: Sequence[str]) -> None:
@@ -72,12 +73,14 @@ class Parser(argparse.ArgumentParser):
                 words.extend(argv[index:])
                 break
             head, equals, value = word.partition("=")
-            if not head.startswith("--"):
+            single = head.startswith("-") and len(head) > 2 and normalized(head) in actions
+            if not head.startswith("--") and not single:
                 words.append(word)
                 continue
             if normalized(head) not in actions:
                 choices = [s for s in self._option_string_actions if s.startswith("--")]
-                raise UsageError(f"unknown switch '{head}'{nearest(head, choices)}")
+                text = advice(head, self.prog) or nearest(head, choices)
+                raise UsageError(f"unknown switch '{head}'{text}")
             name, action = actions[normalized(head)]
             if not equals and action.nargs == "?":
                 equals, value = "=", str(action.const)

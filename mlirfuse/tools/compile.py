@@ -56,7 +56,7 @@ def parser() -> arguments.Parser:
     group.add_argument(
         "--count-stock",
         action="store_true",
-        help="count the dispatches of the program without fusion of ours, too",
+        help="count and list the dispatches of the program without fusion of ours, too",
     )
     group.add_argument(
         "--no-cache", action="store_true", help="neither read nor write the compile cache"

@@ -129,7 +129,7 @@ def build(
       UsageError: the compilation is one without our passes.
       CompileFailedError: as `mlirfuse.compile`, or a program failed when it was called.
     """
-    from mlirfuse.backend import boundaries, final_program
+    from mlirfuse.backend import boundaries, final_program, stock_program
     from mlirfuse.backend.fallback import Fallback
     from mlirfuse.runtime.image import Image
 
@@ -142,7 +142,7 @@ def build(
     stock = compilation.folder / "measured.vmfb"
     phases = compilation.folder / "measured_phases"
     made = compiler.generate(compilation.normalized, stock, fused=False, phases=phases)
-    report.dispatches["stock"] = made.dispatches
+    stock_program.record(report, compiler, made, phases)
     measured = {}
     for name, signature in _fused(compilation, report).items():
         given = inputs if name == compilation.imported.function else None
@@ -151,9 +151,9 @@ def build(
     slower = _slower(report, measured)
     if slower:
         fused.leave_unfused(slower)
-        dispatches = report.dispatches["stock"]
+        dispatches, kernels = report.dispatches["stock"], report.stock_kernels
         report = fused.build(compilation.program)
-        report.dispatches["stock"] = dispatches
+        report.dispatches["stock"], report.stock_kernels = dispatches, kernels
         if not any(d.taken for d in report.decisions):
             stock.replace(compilation.program)
             report.dispatches["fused"] = dispatches

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import models, page, profile, ranks, results, systems, tables, timing
+from benchmarks import model_error, models, page, profile, ranks, results, systems, tables, timing
 from benchmarks.suites import SUITES, compile_time
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.benchmarking.timing import TURN_SECONDS, Ratio, Samples
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
+from mlirfuse.targets import model_errors
 
 ROOT = Path(__file__).parents[2]
 
@@ -402,6 +403,26 @@ def test_ranks_are_kept_for_each_device(tmp_path, monkeypatch):
     ranks.keep([group(1, 10), group(2, 20), group(3, 15)], path)
     ranks.keep([group(1, 20), group(2, 10)], path)
     page = ranks.page(path)
-    assert "| one | local-task | 2 | -1.00 |" in page
-    assert "| other | local-task | 3 | 0.50 |" in page
+    assert "| one | cpu | 2 | -1.00 |" in page
+    assert "| other | cpu | 3 | 0.50 |" in page
+    assert "| other | time |" in page
     assert "| layer | softmax_fusion | 3.0 | 15.0 |" in page
+
+
+def test_errors_are_those_of_savings_where_stock_was_measured():
+    def group(modelled, measured, *stock):
+        names = ("layer", "softmax_fusion", "0.vmfb", "piece", "cuda", ("4xf32=1",))
+        return ranks.Group(*names, modelled, measured, "cuda:sm_90", "0_stock.vmfb", *stock)
+
+    # Modelled savings are 1, 2 and 4, half of the measured ones, of which the last is off.
+    groups = [group(1, 11, 2, 13), group(1, 11, 3, 15), group(1, 11, 5, 15)]
+    found = model_error.measured(groups, "a card")
+    assert (found.of, found.groups, found.scale) == (model_errors.SAVING, 3, 2.0)
+    assert (found.median, found.p90) == (0.0, 0.5)
+    of_times = model_error.measured([group(1, 2), group(1, 4), group(3, 12)], "a card")
+    assert (of_times.of, of_times.scale, of_times.median) == (model_errors.TIME, 4.0, 0.0)
+
+
+def test_the_table_of_errors_is_that_of_the_record():
+    assert ranks.ERRORS.read_text() == ranks.error_table()
+    assert model_errors.known("rocm:gfx942") is None

@@ -44,15 +44,22 @@ PAIRS = {
     BoundaryReason.REDUCTION_FIRST: (roles.REDUCTION, roles.ELEMENTWISE),
     BoundaryReason.NEXT_REDUCTION: (roles.REDUCTION, roles.REDUCTION),
     BoundaryReason.DATA_MOVEMENT: (roles.ELEMENTWISE, roles.MOVEMENT),
+    BoundaryReason.COMPUTED_INDICES: (roles.ELEMENTWISE, roles.GATHER),
     BoundaryReason.OWN_KERNEL: (roles.ELEMENTWISE, roles.OPAQUE),
     BoundaryReason.NOT_TAKEN_TOGETHER: (roles.ELEMENTWISE, roles.ELEMENTWISE),
 }
 
 CHANGED = {
     BoundaryReason.SEVERAL_USERS: {"users": 2},
-    BoundaryReason.RESHAPED: {"through": frozenset({"flow.tensor.reshape"})},
+    BoundaryReason.RESHAPED: {
+        "through": frozenset({"flow.tensor.reshape"}),
+        "other": dataclasses.replace(OTHER, operands=(Operand((16, 4), "f32", 256),)),
+    },
     BoundaryReason.COPIED_PART: {"through": frozenset({"flow.tensor.slice"})},
     BoundaryReason.LOOP: {"through": frozenset({LOOP})},
+    BoundaryReason.GROUP_ENDS: {
+        "other": dataclasses.replace(OTHER, pass_name="layer_norm_fusion", match=0)
+    },
     BoundaryReason.KERNEL_CODE: {"one": kernel("one", "m.py:1:0", code="row_triton_kernel")},
     BoundaryReason.DIFFERENT_SPACES: {"one": kernel("one", "m.py:1:0", shape=(4, 4))},
 }
@@ -72,6 +79,13 @@ def test_reason_of_two_kinds_of_kernel(expected):
 @pytest.mark.parametrize("expected", CHANGED, ids=lambda r: r.code)
 def test_reason_of_one_property(expected):
     assert reason(roles.ELEMENTWISE, roles.ELEMENTWISE, **CHANGED[expected]) is expected
+
+
+def test_a_reshape_that_only_splits_or_collapses_is_no_reason():
+    through = CHANGED[BoundaryReason.RESHAPED]["through"]
+    flat = dataclasses.replace(OTHER, operands=(Operand((64,), "f32", 256),))
+    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, through=through, other=flat)
+    assert found is BoundaryReason.DIFFERENT_SPACES
 
 
 def refused(why, *ops, **changes):

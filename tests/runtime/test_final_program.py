@@ -305,3 +305,26 @@ def test_a_table_with_other_readers_is_read_whole():
         assert cost.unread_bytes([few]) == 4 * (500 - 5)
         assert cost.unread_bytes([few, whole]) == 0
         assert cost.unread_bytes([whole]) == 0
+
+
+def test_counting_stock_lists_its_kernels(monkeypatch):
+    """Of a program from the cache too; explanations then count its bytes."""
+    report = compiled("mlp", count_stock=True).report
+    stock = compiled("mlp", stock=True).kernels
+    assert [k.name for k in report.stock_kernels] == [k.name for k in stock]
+    assert [k.bytes for k in report.stock_kernels] == [k.bytes for k in stock]
+    assert {k.workgroups for k in report.stock_kernels} == {None}
+    shown = explain.text(report)
+    assert "savings: against stock IREE by its program" in shown
+    assert "of stock IREE: " in shown
+    again = compiled("mlp", count_stock=True).report
+    assert again.stock_kernels == report.stock_kernels
+
+    def fail(*_, **__):
+        raise ValueError("planted")
+
+    monkeypatch.setattr(final_program, "read", fail)
+    lost = compiled("mlp", count_stock=True, disable_feature=(), cache=False).report
+    assert lost.dispatches["stock"] == len(stock)
+    assert lost.stock_kernels == []
+    assert any("kernels of stock IREE are not listed: ValueError" in n for n in lost.notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = ("opt", "compile", "run", "bench", "bisect", "tune", "plan")
+TOOLS = ("opt", "compile", "run", "profile", "bench", "bisect", "tune", "plan")
 
 
 @pytest.fixture

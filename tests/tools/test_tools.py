@@ -245,6 +245,14 @@ def test_switch_names_are_matched_loosely_and_a_bare_one_takes_no_argument(capsy
     assert "flow.dispatch.region" not in capsys.readouterr().out
 
 
+def test_long_switches_may_have_one_dash(capsys):
+    """LLVM's tools take both."""
+    assert opt(["-pass-pipeline=builtin.module(cse)", "rms.mlir", "-mlir-timing", "-o", "-"]) == 0
+    captured = capsys.readouterr()
+    assert "util.func" in captured.out
+    assert "  cse\n" in captured.err
+
+
 def test_numerics_bounds_the_class_of_passes(capsys, monkeypatch):
     name = "rms_norm_fusion"
     for kind, limit, fused in (
@@ -339,6 +347,10 @@ def test_version(tool, capsys):
         (["rms.mlir", "--pipeline=rms_norm_fusion,nosuch"], "'nosuch'"),
         (["rms.mlir", "--pipeline=a{b"], "column 4: expected"),
         (["rms.mlir", "--disable-passes=x"], "did you mean '--disable-pass'?"),
+        (["rms.mlir", "--cse"], "it is a pass; give --pipeline=cse"),
+        (["rms.mlir", "--rms-norm-fusion"], "it is a pass; give --pipeline=rms-norm-fusion"),
+        (["rms.mlir", "--kernels=json"], "compiles no program; mlirfuse-compile has --kernels"),
+        (["rms.mlir", "--report=a.html"], "mlirfuse-compile has --report"),
         (["rms.mlir", "--explain=xml"], "invalid choice: 'xml'"),
         (["rms.mlir", "--explain=json", "--candidates=json"], "both want stdout"),
         (["rms.mlir", "--why=rms.mlir:9"], "--why takes two locations"),

@@ -12,7 +12,10 @@ from mlirfuse import explain
 from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
 from mlirfuse.explain import locations, page, plain
+from mlirfuse.explain.savings import Savings
 from mlirfuse.options import FusionOptions, switches
+from mlirfuse.targets import model_errors
+from mlirfuse.targets.model_errors import SAVING, ModelError
 
 # --- text --------------------------------------------------------------------------------------
 
@@ -23,15 +26,16 @@ def test_text_shows_groups_refusals_and_summary():
         PassRun("cse", True, None, 0.1),
         PassRun("softmax_fusion", False, 0, 0.0),
     ]
-    shown = explain.text(
-        report(decision(), REFUSED, passes=passes, dispatches={"stock": 9, "fused": 7})
-    )
+    entry = report(decision(), REFUSED, passes=passes, dispatches={"stock": 9, "fused": 7})
+    notes = "".join(f"{line}\n" for line in Savings(entry).notes())
+    shown = explain.text(entry)
     assert shown == (
         "target cpu, IREE 3.13.0\n"
+        f"{notes}"
         "function @main\n"
         "  groups (1)\n"
-        "    add_rms_norm_fusion match 0: 3 ops; estimate against separate ops:"
-        " saves 3.0 MiB, gains 42.0 us\n"
+        "    add_rms_norm_fusion match 0: 3 ops;"
+        " saves 3.0 MiB of traffic, rank 2 of 2 by time\n"
         "      linalg.generic at net/model.py:10:3\n"
         "      linalg.generic at net/model.py:12:5 (x2)\n"
         "  not fused (1)\n"
@@ -109,7 +113,9 @@ def test_byte_size(count, shown):
 # --- candidates --------------------------------------------------------------------------------
 
 
-def test_candidates_are_ranked_by_gain_and_unpriced_ones_are_last():
+def test_candidates_are_ranked_by_gain_and_unpriced_ones_are_last(monkeypatch):
+    small = ModelError(device="a card", of=SAVING, groups=9, scale=1.0, median=0.1, p90=0.2)
+    monkeypatch.setattr(model_errors, "known", lambda target: small)
     unpriced = decision(gain_us=None, bytes_saved=None, reason=Reason.SINGLE_OP)
     lines = explain.candidates_text(report(unpriced, decision(), REFUSED)).splitlines()
     assert lines[0].split() == [
@@ -159,7 +165,8 @@ def test_five_thousand_decisions_are_quick():
         )
     )
     began = time.process_time()
-    assert len(explain.candidates_text(many).splitlines()) == 5001
+    notes = list(Savings(many).notes())
+    assert len(explain.candidates_text(many).splitlines()) == 5001 + len(notes)
     assert explain.text(many).count("match ") == 1667
     assert "match 4998" in explain.why(many, "m.py:4998", "m.py:4998:1")
     assert time.process_time() - began < 10  # a quadratic step takes minutes
@@ -248,7 +255,10 @@ def test_page_has_the_whole_report(tmp_path):
     assert found["title"] == "net"
     assert found["options"] == [{"name": "numerics", "value": "any", "default": "reassociating"}]
     assert found["switches"] == {switch.name: switch.plain_summary for switch in switches()}
+    savings = [d.pop("saving") for d in found["decisions"]]
+    assert savings[0] == {"bytes": 3 << 20, "time": "rank 2 of 2"}
     assert found["decisions"] == entry.to_dict()["decisions"]
+    assert found["savings"] == {"bytes": 3 << 20, "notes": list(Savings(entry).notes())}
     assert found["timings"] == {"stock": 2.0, "fused": 1.0}
     assert found["speedups"] == {"stock": 1.0, "fused": 2.0}
     assert set(found["reasons"]) == {r.code for kind in (Reason, BoundaryReason) for r in kind}

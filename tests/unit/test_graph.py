@@ -194,7 +194,9 @@ def test_dot_has_layers_groups_bytes_and_reasons():
     text = dot.text(drawn_report())
     outer = text.index('label="blocks"')
     inner = text.index('label="0"')
-    group = text.index('label="add_rms_norm_fusion match 0\\nsaves 3.0 MiB"')
+    group = text.index(
+        'label="add_rms_norm_fusion match 0\\nsaves 3.0 MiB of traffic, rank 2 of 2 by time"'
+    )
     assert text.index('label="@main"') < outer < inner < group < text.index("op0 [")
     assert 'op0 -> op1 [label="64 B", tooltip="tensor<16xf32>"];' in text
     (kept,) = re.findall(r"op1 -> op2 \[(.*)\];", text)

@@ -24,6 +24,7 @@ LAYERS = (
     "structured.expr",
     "structured.recognize",
     "cost",
+    "stock_dispatches",
     "builders",
     "kernels.problem",
     "kernels.plan",

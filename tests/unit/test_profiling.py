@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers import trace_events
 from mlirfuse import targets
 from mlirfuse.final_kernels import FinalKernel, Operand
 from mlirfuse.profiling import against, copy_rate, cuda_capture, rates, summary
@@ -220,8 +221,8 @@ def test_overlapping_launches_have_lanes_of_their_own_in_a_trace():
     made = profile(
         capture((20_000, [("a", 0, 10_000), ("b", 5_000, 12_000), ("c", 11_000, 12_000)]))
     )
+    trace_events.check(made.trace())
     events = json.loads(json.dumps(made.trace()))["traceEvents"]
-    assert all({"ph", "ts", "dur", "pid", "tid", "name"} <= event.keys() for event in events)
     drawn = {e["name"]: (e["tid"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
     assert drawn == {
         "call 0": (0, 0, 12),
@@ -233,11 +234,35 @@ def test_overlapping_launches_have_lanes_of_their_own_in_a_trace():
 
 def test_the_trace_has_stock_as_a_process_of_its_own():
     ours = profile(capture((10_000, [("a", 0, 2_000)])))
-    events = against.compare(ours, ours).trace()["traceEvents"]
+    made = against.compare(ours, ours).trace()
+    trace_events.check(made)
+    events = made["traceEvents"]
     assert {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"} == {
         "m.mlir": 1,
         "m.mlir, stock IREE": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ts": -1.0},
+        {"dur": None},
+        {"ph": "Z"},
+        {"tid": "kernels"},
+        {"args": None},
+        {"dur": float("nan")},
+        {"dur": 11.0},
+    ],
+    ids=str,
+)
+def test_a_trace_that_perfetto_would_not_show_is_found(change):
+    """The last one ends inside the next kernel of its lane."""
+    made = profile(capture((20_000, [("a", 0, 10_000), ("b", 10_000, 12_000)]))).trace()
+    (event,) = (e for e in made["traceEvents"] if e["name"] == "a")
+    event |= change
+    with pytest.raises((AssertionError, KeyError, ValueError)):
+        trace_events.check(made)
 
 
 def test_top_shows_the_slowest_and_counts_the_rest():

@@ -77,13 +77,13 @@ def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
         producer, shape = ops.defining_op(ops.strip_views(value, ops.RESHAPES)), ops.shape(value)
         if producer is None or slices.is_clonable(producer) or not _keeps_space(producer, user):
             continue
-        if not any(_nests(ops.shape(result), shape) for result in producer.results):
+        if not any(nests(ops.shape(result), shape) for result in producer.results):
             continue
         if producer.name not in ("linalg.softmax", "linalg.transpose", "linalg.broadcast"):
             yield producer
 
 
-def _nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> bool:
+def nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> bool:
     """Whether each dimension of one shape is split or collapsed to dimensions of the other.
 
     The shapes have the same number of elements; with a dynamic size the answer is yes.

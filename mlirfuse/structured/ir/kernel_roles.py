@@ -11,10 +11,11 @@ from mlirfuse.structured.ir import ops
 CONTRACTION = "contraction"
 OPAQUE = "opaque"
 REDUCTION = "reduction"
+GATHER = "gather"
 ELEMENTWISE = "elementwise"
 MOVEMENT = "movement"
 
-_ORDER = (CONTRACTION, OPAQUE, REDUCTION, ELEMENTWISE, MOVEMENT)
+_ORDER = (CONTRACTION, OPAQUE, REDUCTION, GATHER, ELEMENTWISE, MOVEMENT)
 """The role of a kernel with several ops is the first one that an op of it has."""
 
 _REDUCTIONS = ("linalg.softmax", "linalg.reduce", "linalg.pooling_")
@@ -42,5 +43,8 @@ def _role(op: ir.Operation) -> str:
         if "reduction" in ops.iterator_types(op):
             factors = set(ops.inputs(op))  # a sum of squares is none
             return CONTRACTION if len(factors) > 1 and ops.multiplies_and_adds(op) else REDUCTION
-        return ELEMENTWISE if set(ops.scalar_names(op)) - _FREE else MOVEMENT
+        names = set(ops.scalar_names(op))
+        if "tensor.extract" in names:
+            return GATHER
+        return ELEMENTWISE if names - _FREE else MOVEMENT
     return ELEMENTWISE

@@ -114,7 +114,7 @@ def counted(path, target):
         grouped = Path(work.folder, "grouped.mlirbc")
         with grouped.open("wb") as file:
             module.operation.write_bytecode(file)
-        return report.counts(), work.compiler.count(grouped, work.folder)
+        return report.counts(), work.compiler.count(grouped, work.folder).dispatches
 
 
 def fired(name):

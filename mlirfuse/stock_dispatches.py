@@ -1,0 +1,214 @@
+"""The dispatches that stock IREE makes of some ops, modelled, and what a group saves against them.
+
+Elementwise ops are fused first: into their one user, or into the first of several users where that
+is elementwise in the same iteration space. Then each other op, from the last one up, is the root of
+a dispatch: it takes the elementwise ops that read its result in its own iteration space, and those
+that only its dispatch reads. Ops around the group are left out of account, except as users.
+
+Source: IREE 3.13, `compiler/DispatchCreation`: ElementwiseOpFusion,
+FuseMultiUseElementwiseProducer and FormDispatchRegions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from iree.compiler import ir
+
+from mlirfuse import cost
+from mlirfuse.cost import Gain, Work
+from mlirfuse.structured.ir import fusable_neighbors as neighbors
+from mlirfuse.structured.ir import ops, slices
+from mlirfuse.targets.base import Target
+
+_CASTS = frozenset(
+    {f"arith.{name}" for name in ("extf", "extsi", "extui", "sitofp", "uitofp")} | {"linalg.yield"}
+)
+"""Bodies of the ops that IREE computes again in each contraction that reads them."""
+
+
+def gain(group: list[ir.Operation], target: Target) -> Gain:
+    """The modelled gain of the group as one dispatch over stock IREE's dispatches of its ops."""
+    found = dispatches(group)
+    if len(found) < 2:
+        return Gain(0, 0.0)
+    together = cost.work(group)
+    before = sum(made.microseconds(target) for made in found)
+    saved = sum(made.bytes for made in found) - together.bytes
+    return Gain(max(0, saved), before - together.microseconds(target))
+
+
+def dispatches(group: Iterable[ir.Operation]) -> list[Work]:
+    """The work of each dispatch that stock IREE makes of the ops."""
+    return _Dispatches(list(_members(group))).works()
+
+
+def _members(group: Iterable[ir.Operation]) -> Iterator[ir.Operation]:
+    """The ops that compute, those of dispatch regions too, each once."""
+    for op in dict.fromkeys(group):
+        if op.name == ops.REGION:
+            yield from _members(view.operation for view in op.regions[0].blocks[0].operations)
+        elif op.name != ops.RETURN and cost.does_work(op):
+            yield op
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """The value before reshapes and dispatch regions."""
+    while True:
+        inner = ops.yielded_value(ops.strip_views(value, ops.RESHAPES))
+        if inner == value:
+            return value
+        value = inner
+
+
+def _readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops that read a value, behind reshapes and dispatch regions, each once."""
+    seen: dict[ir.Operation, None] = {}
+    work = [value]
+    while work:
+        current = work.pop()
+        for user in ops.users(current):
+            if user.name in ops.RESHAPES:
+                work.append(user.results[0])
+            elif user.name == ops.RETURN and user.parent is not None:
+                place = list(user.operands).index(current)
+                work.append(user.parent.operation.results[place])
+            else:
+                seen[user] = None
+    return iter(seen)
+
+
+class _Dispatches:
+    """Sets of ops, one for each dispatch.
+
+    Attributes:
+      members: the ops.
+      parent: op -> another op of its dispatch; the representative is its own.
+      edges: producer, user and the operand of the user, for each pair among the ops.
+      rooted: representatives of the dispatches that have a root.
+    """
+
+    def __init__(self, members: list[ir.Operation]) -> None:
+        self.members = members
+        self.parent = {op: op for op in members}
+        self.edges = list(self._edges())
+        for producer, user, value in self.edges:
+            if ops.is_elementwise(producer) and _fuses_elementwise(producer, user, value):
+                self._join(producer, user)
+        roots = [op for op in members if not ops.is_elementwise(op)]
+        self.rooted = {self._of(op) for op in roots}
+        for root in reversed(roots):
+            self._form(root)
+
+    def _form(self, root: ir.Operation) -> None:
+        """Adds to the dispatch of a root the ops that read it, then those that only it reads."""
+        for producer, user, value in self.edges:
+            free = self._of(user) not in self.rooted
+            if free and self._of(producer) is self._of(root) and _takes(producer, user, value):
+                self._join(user, root)
+        for producer, user, value in reversed(self.edges):
+            free = self._of(producer) not in self.rooted
+            inside = self._of(user) is self._of(root)
+            if free and inside and self._only_read_in(producer, user, value):
+                self._join(producer, root)
+
+    def _only_read_in(self, producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:
+        """Whether an elementwise op is read by one dispatch alone, in its own iteration space."""
+        if ops.is_contraction(user) or neighbors.has_window(user) or not ops.is_generic(user):
+            return False
+        dispatch = self._of(user)
+        return _in_space(user, value) and all(
+            reader in self.parent and self._of(reader) is dispatch
+            for result in producer.results
+            for reader in _readers(result)
+        )
+
+    def works(self) -> list[Work]:
+        """The work of each dispatch."""
+        parts: dict[ir.Operation, list[ir.Operation]] = {}
+        for op in self.members:
+            parts.setdefault(self._of(op), []).append(op)
+        return [
+            cost.combined(map(cost.computation, part), self._traffic(part))
+            for part in parts.values()
+        ]
+
+    def _edges(self) -> Iterator[tuple[ir.Operation, ir.Operation, ir.Value]]:
+        """Producer, user and the operand of the user, for each pair among the ops."""
+        for user in self.members:
+            for value in dict.fromkeys(user.operands):
+                producer = ops.defining_op(_source(value))
+                if producer is not None and producer in self.parent:
+                    yield producer, user, value
+
+    def _traffic(self, part: list[ir.Operation]) -> int:
+        inside = set(part)
+        read = {
+            source
+            for op in part
+            for source in map(_source, slices.operands_of([op]))
+            if ops.defining_op(source) not in inside and not cost.is_cheap_value(source)
+        }
+        written = [
+            value for op in part for value in op.results if not inside.issuperset(_readers(value))
+        ]
+        return cost.num_bytes([*read, *written])
+
+    def _of(self, op: ir.Operation) -> ir.Operation:
+        while self.parent[op] is not op:
+            op = self.parent[op]
+        return op
+
+    def _join(self, op: ir.Operation, other: ir.Operation) -> None:
+        first, second = self._of(op), self._of(other)
+        if first is not second:
+            self.parent[first] = second
+
+
+def _fuses_elementwise(producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:
+    """Whether an elementwise op is computed where it is read."""
+    if not ops.is_generic(user):
+        return False
+    if ops.is_contraction(user) or neighbors.has_window(user):
+        return set(ops.scalar_names(producer)) <= _CASTS and _is_only_reader(producer, user)
+    if not neighbors.nests(ops.shape(_source(value)), ops.shape(value)):
+        return False
+    if _is_only_reader(producer, user):
+        return True
+    elementwise = ops.is_elementwise(user) and _in_space(user, value)
+    return elementwise and _is_first_reader(producer, user)
+
+
+def _in_space(user: ir.Operation, value: ir.Value) -> bool:
+    """Whether the op reads the value at the indices of its own loops."""
+    return neighbors.is_identity(neighbors.read_map(user, value), len(ops.iterator_types(user)))
+
+
+def _takes(producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:
+    """Whether a root's dispatch computes an elementwise op that reads its result.
+
+    The op has the root's parallel loops, or all loops of a reduction, whose result it broadcasts.
+    """
+    if not producer.name.startswith("linalg.") and not producer.name.endswith(".attention"):
+        return False
+    read = neighbors.read_map(user, value)
+    loops = len(ops.iterator_types(user))
+    if read is None or not neighbors.is_identity(read, len(read)):
+        return False
+    if len(read) < loops and ops.loop_sizes(producer) != ops.loop_sizes(user):
+        return False
+    same_space = neighbors.nests(ops.shape(_source(value)), ops.shape(value))
+    return same_space and _is_first_reader(producer, user)
+
+
+def _is_only_reader(producer: ir.Operation, user: ir.Operation) -> bool:
+    return {reader for value in producer.results for reader in _readers(value)} == {user}
+
+
+def _is_first_reader(producer: ir.Operation, user: ir.Operation) -> bool:
+    """Whether no other reader comes before the user, which would need the value first."""
+    readers = {reader for value in producer.results for reader in _readers(value)}
+    return all(
+        reader == user or reader.block != user.block or user.is_before_in_block(reader)
+        for reader in readers
+    )
