@@ -34,7 +34,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
             tensor = source.operands[0]
             if not ops.shape(tensor) and ops.constant(tensor) is None:
                 found[value] = tensor
-    if not found or ops.in_region(root):
+    if not found or ops.in_region(root) or None in ops.indexing_maps(root):
         return None
     unused = [
         source
@@ -47,7 +47,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the op with the tensors as operands."""
     op, captured = match.root, match.data
-    inputs, maps = ops.inputs(op), ops.indexing_maps(op)
+    inputs, maps = ops.inputs(op), ops.plain_maps(op)
     own = len(inputs)
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:

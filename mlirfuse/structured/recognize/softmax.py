@@ -139,11 +139,11 @@ def tests_nan(condition: Expr, scores: Expr, key: Index) -> bool:
     test = uncast(condition)
     if not isinstance(test, Apply) or test.op != "arith.cmpf" or not isinstance(key, Loop):
         return False
-    if test.predicate not in (predicates.UNO, predicates.UNE) or not same(*test.args, {}):
+    weights, other = test.args
+    if test.predicate not in (predicates.UNO, predicates.UNE) or not same(weights, other):
         return False
-    weights = test.args[0]
     found = find_softmax(weights, key) if isinstance(weights, Element) else None
-    return found is not None and found.zero_if is None and same(found.scores, scores, {})
+    return found is not None and found.zero_if is None and same(found.scores, scores)
 
 
 def _without_not(condition: Expr) -> tuple[Expr, bool]:
