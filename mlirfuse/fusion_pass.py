@@ -155,6 +155,8 @@ class FusionPass:
         that the engine checks, marks and counts as a group. None: every `kind` but REWRITE does.
       contained: whether a rewrite changes only the ops of its match and their users; forming a
         group always does.
+      inner_first: whether nested blocks are visited before the ones around them: a rewrite that
+        erases blocks must be the last to look into them.
       takes_single_op: whether groups of one op are allowed.
       for_kernel: whether its groups have been planned as kernels: limits of IREE's code generation
         do not count.
@@ -182,6 +184,7 @@ class FusionPass:
     kind: Kind = Kind.PRODUCER_CONSUMER
     forms_group: bool | None = None
     contained: bool = False
+    inner_first: bool = False
     takes_single_op: bool = False
     for_kernel: bool = False
     computes_on_demand: bool = False

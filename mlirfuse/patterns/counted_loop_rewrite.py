@@ -46,5 +46,6 @@ PASS = FusionPass(
     match=match,
     rewrite=lambda match, ctx: loop_builder.host_counted(match.data),
     kind=Kind.REWRITE,
+    inner_first=True,
     source="mlirfuse",
 )

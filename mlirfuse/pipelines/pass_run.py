@@ -113,7 +113,7 @@ class PassRunner:
             single_op_groups=self._run.options.single_op_groups,
             contains=faults is not None,
         )
-        for known in function.blocks:
+        for known in reversed(function.blocks) if self._fusion.inner_first else function.blocks:
             # A wrapper of an op that a rewrite in another block has erased dangles.
             if self.rewrites:
                 known.refresh()
