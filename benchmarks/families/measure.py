@@ -25,6 +25,7 @@ from benchmarks.families.prepare import MODES, in_half, program_path
 from benchmarks.families.zoo import BY_NAME, Family
 from benchmarks.gpu import timer
 from benchmarks.gpu.worker import BROKEN, Broken, check_device, one_line, versions
+from mlirfuse.final_kernels import IREE
 
 ROUNDS = 15
 
@@ -66,8 +67,9 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
         calls[system] = torch.compile(module, dynamic=False, mode=mode)
     found: dict[str, Any] = {"peak": {}}
     path = program_path(folder, family)
-    if path.exists():
-        calls["ours"] = mlirfuse.load(path)
+    program = mlirfuse.load(path) if path.exists() else None
+    if program is not None:
+        calls["ours"] = program
     for system in [*calls]:
         try:
             for _ in range(3):  # The third call of a mode with graphs replays one.
@@ -87,8 +89,8 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
     found["ms"] = {system: 1e3 * statistics.median(seconds) for system, seconds in times.items()}
     busy = timer.kernels(run, rounds=PROFILED, copies=1)
     found["kernels_ms"] = {name: 1e3 * statistics.median(s) for name, s in busy.items()}
-    if "ours" in run:
-        found["kernel_share"] = _share(run["ours"])
+    if program is not None and "ours" in run:
+        found["kernel_share"] = _share(run["ours"], program)
         found["host_ms"] = _host_ms(calls["ours"], tensors)
     return found
 
@@ -125,12 +127,13 @@ def _host_ms(call: Call, tensors: tuple[torch.Tensor, ...]) -> float:
     return 1e3 * statistics.median(found)
 
 
-def _share(run: Callable[[int], None]) -> float:
+def _share(run: Callable[[int], None], program: mlirfuse.FusedModule) -> float:
     """Part of the device's time in a call that is not spent in code of IREE."""
+    code = {kernel.name: kernel.code for kernel in program.kernels}
     events = timer.events(lambda: run(0))
     total = sum(event.duration for event in events)
-    of_iree = sum(event.duration for event in events if "_dispatch_" in event.name)
-    return 1 - of_iree / total if total else 0.0
+    ours = sum(e.duration for e in events if code.get(e.name, IREE) != IREE)
+    return ours / total if total else 0.0
 
 
 if __name__ == "__main__":
