@@ -58,8 +58,8 @@ def main() -> int:
 def measure(family: Family, folder: Path) -> dict[str, Any]:
     """Error of our result; milliseconds of a call and peak memory of each system.
 
-    Memory, in bytes, is PyTorch's without the model and what other systems keep: intermediate values,
-    results, and pools of graphs.
+    Memory, in bytes, is PyTorch's without the model and what other systems keep: intermediate
+    values, results, and pools of graphs.
     """
     module, inputs = in_half(*family.made())
     module, tensors = module.cuda(), tuple(x.cuda() for x in inputs)

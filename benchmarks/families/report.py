@@ -19,7 +19,16 @@ GOAL, MIN_RATIO = 1.1, 0.9
 
 Fields = Mapping[str, Any]
 
-_HEAD = ("model", "kind", "ours ms", *PEERS.values(), "best over ours", "kernels", "of the time", "MiB")
+_HEAD = (
+    "model",
+    "kind",
+    "ours ms",
+    *PEERS.values(),
+    "best over ours",
+    "kernels",
+    "of the time",
+    "MiB",
+)
 
 
 def ratio(fields: Fields) -> float | None:
@@ -72,8 +81,8 @@ def markdown(record: Fields) -> str:
         "Models of transformers with the sizes of their configuration classes, two layers and",
         "random weights, f16, batch 1 with 512 tokens (Mamba 64) or 8 images: milliseconds of a",
         "synchronous call, with the default flags; `python -m benchmarks models`. Kernels are",
-        "dispatches whose code is ours, and their part of the device's time. MiB is the memory of a",
-        "call without the model's, ours / that of reduce-overhead.",
+        "dispatches whose code is ours, and their part of the device's time. MiB is the memory of",
+        "a call without the model's, ours / that of reduce-overhead.",
         "",
         f"| {' | '.join(_HEAD)} |",
         "| --- | --- |" + " ---: |" * (len(_HEAD) - 2),
