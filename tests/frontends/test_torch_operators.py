@@ -373,6 +373,28 @@ def test_bytes_are_unsigned():
     check(model, torch.tensor([0, 1, 200, 255, 128], dtype=torch.uint8))
 
 
+@pytest.mark.parametrize(
+    ("batch", "size", "kernel", "settings"),
+    [
+        ((2,), (10, 12), (3, 3), {}),
+        ((2,), (11, 9), (3, 2), {"stride": 2, "padding": 1}),
+        ((1,), (9, 13), (2, 3), {"dilation": 2, "stride": (1, 3), "padding": (0, 2)}),
+        ((), (6, 6), (2, 2), {"stride": 2}),
+    ],
+)
+def test_windows_are_folded(batch, size, kernel, settings):
+    image = torch.randn(*batch, 3, *size, generator=torch.Generator().manual_seed(0))
+    columns = F.unfold(image, kernel, **settings)
+    check(lambda x: F.fold(x, size, kernel, **settings), columns + 1)
+
+
+def test_euclidean_distances_of_many_rows():
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 30, 16), torch.randn(2, 40, 16)
+    program = mlirfuse.compile(lambda a, b: torch.cdist(a, b), (a, b))
+    torch.testing.assert_close(program(a, b), torch.cdist(a, b), rtol=1e-4, atol=1e-4)
+
+
 def test_circular_padding():
     """PyTorch copies slices of the result into it, which IREE 3.13 does not compile for CUDA."""
 

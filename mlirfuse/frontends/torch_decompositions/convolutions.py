@@ -22,7 +22,7 @@ def table(default: Table) -> Table:
     import torch
 
     op = torch.ops.aten.convolution.default
-    return {op: _convolution(default.get(op))}
+    return {op: _convolution(default.get(op)), torch.ops.aten.col2im.default: _col2im}
 
 
 def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -64,6 +64,69 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
         return otherwise(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
 
     return decomposition
+
+
+def _col2im(
+    columns: torch.Tensor,
+    output_size: Sequence[int],
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> torch.Tensor:
+    """Sums of the windows at their places, along one axis after the other.
+
+    Args:
+      columns: (batch, channels * kernel, windows), or without the batch.
+      output_size: height and width of the image.
+      kernel_size: of a window.
+      dilation: distance of the elements of a window.
+      padding: rows and columns around the image that are dropped.
+      stride: distance of windows.
+    """
+    counts = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip(output_size, kernel_size, dilation, padding, stride, strict=True)
+    ]
+    *batch, rows, _ = columns.shape
+    channels = rows // (kernel_size[0] * kernel_size[1])
+    windows = columns.reshape(-1, channels, *kernel_size, *counts)
+    lines = _summed_windows(
+        windows.permute(0, 1, 2, 4, 3, 5), output_size[1], dilation[1], padding[1], stride[1]
+    )  # (batch, channels, kernel's rows, rows of windows, width)
+    image = _summed_windows(
+        lines.permute(0, 1, 4, 2, 3), output_size[0], dilation[0], padding[0], stride[0]
+    )  # (batch, channels, width, height)
+    return image.mT.reshape(*batch, channels, *output_size)
+
+
+def _summed_windows(
+    x: torch.Tensor, size: int, dilation: int, padding: int, stride: int
+) -> torch.Tensor:
+    """Sums of windows at their places along an axis.
+
+    Args:
+      x: (..., elements of a window, windows).
+      size: of the axis, without the padding.
+      dilation: distance of the elements of a window.
+      padding: elements before and after the axis that are dropped.
+      stride: distance of windows.
+    """
+    import torch
+
+    elements, count = x.shape[-2:]
+    spread = (count - 1) * stride + 1
+    total = None
+    for element in range(elements):
+        part = x[..., element, :]
+        if stride > 1:
+            part = torch.constant_pad_nd(part.unsqueeze(-1), [0, stride - 1])
+            part = part.flatten(-2).narrow(-1, 0, spread)
+        before = element * dilation - padding
+        part = torch.constant_pad_nd(part, [before, size - before - spread])
+        total = part if total is None else total + part
+    assert total is not None
+    return total
 
 
 def _with_zeros_between(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:

@@ -29,6 +29,7 @@ def table() -> Table:
         aten.upsample_bilinear2d.default: _bilinear,
         aten.upsample_bilinear2d.vec: _bilinear_of_factors,
         aten._cdist_forward.default: _cdist,
+        aten._euclidean_dist.default: _euclidean_distances,
         aten._pdist_forward.default: _pdist,
     }
 
@@ -278,6 +279,13 @@ def _cdist(
     if p == 2:
         return torch.sqrt((difference * difference).sum(-1))
     return difference.pow(p).sum(-1).pow(1 / p)
+
+
+def _euclidean_distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The Euclidean norms of all differences between rows, by one matmul with an epilogue."""
+    of_a = (a * a).sum(-1, keepdim=True)
+    of_b = (b * b).sum(-1).unsqueeze(-2)
+    return (of_a + of_b - 2 * (a @ b.mT)).clamp_min(0).sqrt()
 
 
 def _pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
