@@ -395,6 +395,22 @@ def test_euclidean_distances_of_many_rows():
     torch.testing.assert_close(program(a, b), torch.cdist(a, b), rtol=1e-4, atol=1e-4)
 
 
+def test_primitives_that_decompositions_leave():
+    torch.manual_seed(0)
+    turned = torch.randn(4, 5, 6, 3).permute(3, 0, 1, 2)
+    check(lambda a, b: torch.lerp(a, b, 0.3).clamp(-1, 1), torch.randn(3, 4, 5, 6), turned)
+    prims = torch.ops.prims
+    check(
+        lambda x: (
+            prims.rev(x, [0]),
+            prims.exp(prims.neg(x)),
+            prims.copy_strided(x, [1, 3]),
+            prims.where(prims.gt(x, x + 1), x, prims.mul(x, x)),
+        ),
+        torch.randn(3, 4),
+    )
+
+
 def test_circular_padding():
     """PyTorch copies slices of the result into it, which IREE 3.13 does not compile for CUDA."""
 
