@@ -9,7 +9,7 @@ A program has no strides, so that a copy to others is a copy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 
@@ -25,7 +25,7 @@ def table() -> Table:
     context = ir.Context()
     found: Table = {}
     for name in torch._prims.__all__:
-        op = getattr(getattr(torch.ops.prims, name, None), "default", None)
+        op: Any = getattr(getattr(torch.ops.prims, name, None), "default", None)
         compute = getattr(op, "impl_aten", None)
         known = context.is_registered_operation(f"torch.prims.{name}")
         if compute is not None and not known and not op._schema.is_mutable:
