@@ -74,12 +74,18 @@ def chain(last: ir.Operation) -> list[ir.Operation]:
         found.append(owner)
 
 
+def is_concatenation(group: Sequence[ir.Operation]) -> bool:
+    """Whether ops are the insertions of one concatenation of tensors from outside of a region."""
+    if not group or any(op.name != INSERT for op in group) or chain(group[-1]) != [*group]:
+        return False
+    owners = [ops.defining_op(op.operands[0]) for op in group]
+    return not any(owner is not None and ops.in_region(owner) for owner in owners)
+
+
 def analyze(region: ir.Operation) -> ConcatAnalysis | NoMatch | None:
     """Reads a region of one concatenation; None for another kind of region."""
     group = computing(region)
-    if not group or any(op.name != INSERT for op in group) or chain(group[-1]) != group:
-        return None
-    return analyze_chain(group)
+    return analyze_chain(group) if is_concatenation(group) else None
 
 
 def analyze_chain(group: Sequence[ir.Operation]) -> ConcatAnalysis | NoMatch:

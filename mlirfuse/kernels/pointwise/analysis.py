@@ -16,6 +16,7 @@ from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
 from mlirfuse.kernels.codegen.loop_nest import Nest, count
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.data_movement.analysis import is_concatenation
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
 from mlirfuse.structured.ir import ops, slices
 
@@ -52,7 +53,7 @@ def analyze(region: ir.Operation) -> PointwiseAnalysis | NoMatch | None:
     others = [op for op in group if not ops.is_elementwise(op)]
     if not group or any(not op.name.startswith("tensor.") for op in others):
         return None
-    if all(op.name == "tensor.insert_slice" for op in group):
+    if is_concatenation(group):
         return None  # of the family `data_movement`
     return analyze_ops(group, results)
 
