@@ -219,3 +219,68 @@ def test_indices_from_outside_of_a_group_are_computed(interpreter, shape):
     text = function(f"%x: {kind}", kind, body)
     (found,) = run(interpreter, text, "elementwise", [x], [shape])
     assert np.array_equal(found, np.tril(x.astype(np.float64)))
+
+
+def cut(name, source, given, starts, sizes, steps=(1, 1)):
+    """A slice of a matrix."""
+    return (
+        f"  {name} = tensor.extract_slice {source}[{starts[0]}, {starts[1]}]"
+        f" [{sizes[0]}, {sizes[1]}] [{steps[0]}, {steps[1]}]"
+        f" : {tensor(*given)} to {tensor(*sizes)}\n"
+    )
+
+
+def put(name, source, sizes, into, whole, starts):
+    """An insertion into a matrix."""
+    return (
+        f"  {name} = tensor.insert_slice {source} into {into}[{starts[0]}, {starts[1]}]"
+        f" [{sizes[0]}, {sizes[1]}] [1, 1] : {tensor(*sizes)} into {tensor(*whole)}\n"
+    )
+
+
+def region_of_moves(given, whole, moves, last):
+    """A region that returns the last of some moves, whose first reads %x."""
+    body = f"""
+  %y = flow.dispatch.region -> ({tensor(*whole)}) {{
+  %e = tensor.empty() : {tensor(*whole)}
+{moves}
+  flow.return {last} : {tensor(*whole)}
+  }}"""
+    return function(f"%x: {tensor(*given)}", tensor(*whole), body)
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(6, 40), (7, 1031)])
+def test_roll_along_two_axes(interpreter, shape):
+    """Two concatenations into one empty tensor."""
+    m, n = shape
+    moves = (
+        cut("%a", "%x", shape, (m - 2, 0), (2, n))
+        + cut("%b", "%x", shape, (0, 0), (m - 2, n))
+        + put("%c", "%a", (2, n), "%e", shape, (0, 0))
+        + put("%d", "%b", (m - 2, n), "%c", shape, (2, 0))
+        + cut("%f", "%d", shape, (0, 5), (m, n - 5))
+        + cut("%g", "%d", shape, (0, 0), (m, 5))
+        + put("%h", "%f", (m, n - 5), "%e", shape, (0, 0))
+        + put("%i", "%g", (m, 5), "%h", shape, (0, n - 5))
+    )
+    x = draw(shape, "f16")
+    text = region_of_moves(shape, shape, moves, "%i")
+    (found,) = run(interpreter, text, "elementwise", [x], [shape])
+    close(found, np.roll(x, (2, -5), (0, 1)).astype(np.float64), "f16")
+
+
+@needs_triton
+def test_concatenation_of_strided_slices(interpreter):
+    """The merged patches of a shifted-window transformer, in one dimension."""
+    given, part, whole = (12, 40), (6, 40), (6, 80)
+    moves = (
+        cut("%a", "%x", given, (0, 0), part, (2, 1))
+        + cut("%b", "%x", given, (1, 0), part, (2, 1))
+        + put("%c", "%a", part, "%e", whole, (0, 0))
+        + put("%d", "%b", part, "%c", whole, (0, 40))
+    )
+    x = draw(given, "f16")
+    text = region_of_moves(given, whole, moves, "%d")
+    (found,) = run(interpreter, text, "elementwise", [x], [whole])
+    close(found, np.concatenate([x[::2], x[1::2]], 1).astype(np.float64), "f16")
