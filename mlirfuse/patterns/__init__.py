@@ -33,6 +33,7 @@ _NAMES = (
     "dequant_fusion",
     "dequant_matmul_fusion",
     "elementwise_fusion",
+    "elementwise_reshape_rewrite",
     "elementwise_triton_kernel",
     "expand_dims_hoist_rewrite",
     "extracted_scalar_rewrite",

@@ -100,6 +100,8 @@ DEFAULT: tuple[str, ...] = (
     "reduction_fusion",
     # Batch norms that no convolution has taken.
     "batch_norm_activation_fusion",
+    # With the feature `kernels`, when reductions have taken their neighbors.
+    "elementwise_reshape_rewrite",
     # Before the parts of a concatenation are grouped without it.
     "movement_fusion",
     "elementwise_fusion",
