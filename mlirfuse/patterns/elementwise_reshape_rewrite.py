@@ -18,8 +18,8 @@ and likewise
 A repetition, a transpose of split dimensions (`pixel_unshuffle`, heads) and the elementwise ops
 next to them are then one iteration space, and one group. Root: an elementwise op of one result in
 no group that reads the collapse of what another one computes, or whose users are equal expansions
-that another one reads. Static sizes; bodies without indices. Operands of the op are expanded, too: views
-where they are in memory, further roots where elementwise ops compute them. Neighbors of a
+that another one reads. Static sizes; bodies without indices. Operands of the op are expanded, too:
+views where they are in memory, further roots where elementwise ops compute them. Neighbors of a
 contraction, a convolution, a pooling or a reduction keep their place: those fuse them. Nothing is
 moved where Triton is missing. Numerics: exact.
 Source: MLIR, propagation of reshapes through linalg ops.
