@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, run
+from helpers.kernel_runner import close, draw, needs_triton, planned, run
 
 HEADER = """
 #id = affine_map<(r, c) -> (r, c)>
@@ -286,3 +287,45 @@ def test_a_transpose_of_computed_and_split_dimensions(interpreter, shape):
     (found,) = run(interpreter, text, "elementwise", [x], [[rows, second, first]])
     expected = np.abs(np.sin(x.astype(np.float64))).reshape(shape).swapaxes(1, 2)
     close(found, expected, "f16")
+
+
+def padded_text(shape):
+    """A padding of the last two of three dimensions, before which sines are taken."""
+    rows, height, width = shape
+    large = (rows, height + 4, width + 5)
+    body = (
+        generic("%s", f"%x : {tensor(*shape)}", tensor(*shape), "math.sin", "#three, #three")
+        + f"""
+  %zero = arith.constant 0.5 : f16
+  %y = tensor.pad %s low[0, 2, 1] high[0, 2, 4] {{
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %zero : f16
+  }} : {tensor(*shape)} to {tensor(*large)}"""
+    )
+    head = f"func.func @main(%x: {tensor(*shape)}) -> {tensor(*large)} {{"
+    return f"{SPACES}{head}{body}\n  return %y : {tensor(*large)}\n}}", large
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(37, 6, 6), (9, 60, 11), (5, 4, 3)])
+def test_padding_of_two_inner_dimensions(interpreter, shape):
+    text, large = padded_text(shape)
+    x = draw(shape, "f16")
+    (found,) = run(interpreter, text, "elementwise", [x], [large])
+    expected = np.full(large, 0.5)
+    expected[:, 2:-2, 1:-4] = np.sin(x.astype(np.float64))
+    close(found, expected, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("shape", "tile"), [((4870, 1526, 6), (8, 256)), ((4870, 1524, 7), (2, 1024))]
+)
+def test_rows_of_a_tile_share_the_divided_indices_of_columns(shape, tile):
+    """A padding of every element had four divisions by its two inner sizes."""
+    text, _ = padded_text(shape)
+    with ir.Context():
+        _, (plan,) = planned(text, "elementwise")
+        assert f"Tiles of {tile[0]} by {tile[1]}." in plan.program.source
+        assert "row //" not in plan.program.source
+        assert "row %" not in plan.program.source
