@@ -44,6 +44,7 @@ _NAMES = (
     "group_norm_fusion",
     "horizontal_fusion",
     "image_layout_rewrite",
+    "image_order_rewrite",
     "inference_matmul_split_fusion",
     "inference_qbmm_add_fusion",
     "inference_swiglu_fusion",

@@ -41,6 +41,8 @@ DEFAULT: tuple[str, ...] = (
     "expand_dims_hoist_rewrite",
     # Before anything groups an op whose order changes.
     "image_layout_rewrite",
+    # Before a group takes the copy or the padding of an image.
+    "image_order_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
     # One transpose, which may become part of a contraction's indexing map.
