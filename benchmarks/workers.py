@@ -71,10 +71,15 @@ class Pipeline:
             thread.start()
             self._timers.append(thread)
 
-    def wait_for_compilers(self) -> None:
-        """Waits until all programs are compiled, or time is up."""
+    def wait_for_compilers(self, seconds: float | None = None) -> None:
+        """Waits until all programs are compiled, or time is up.
+
+        Args:
+          seconds: time to wait at most; None for the time of the run.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
         for thread in self._compilers:
-            thread.join()
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
 
     def wait(self) -> None:
         """Waits until all programs are measured, or time is up."""

@@ -41,7 +41,7 @@ def compile(
     cache: bool = True,
     timeout: float | None = None,
     dump_ir_dir: str | os.PathLike[str] | None = None,
-    cuda_graph: bool = False,
+    cuda_graph: bool | None = None,
     **switches: Unpack[SwitchArguments],
 ) -> FusedModule:
     """Imports a model, fuses its operators and compiles it.

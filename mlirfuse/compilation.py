@@ -377,7 +377,7 @@ class Compilation:
         *,
         measured: Mapping[str, Any] | None = None,
         guard: Guard | None = None,
-        cuda_graph: bool = False,
+        cuda_graph: bool | None = None,
     ) -> FusedModule:
         """The program with the model's calling convention."""
         return FusedModule(
@@ -414,5 +414,6 @@ class Compilation:
             report=report,
             sizes=imported.sizes,
             parameters=imported.parameters,
+            has_state=imported.has_state,
             measured=measured or {},
         )

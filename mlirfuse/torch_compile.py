@@ -65,7 +65,7 @@ def backend(
             f"mode='{mode}' belongs to another backend; mode='{MODE}' or options={{...}} would be"
             " accepted"
         )
-    read = BackendOptions.read({"cuda_graph": mode == MODE, **(options or {})})
+    read = BackendOptions.read({"cuda_graph": mode == MODE or None, **(options or {})})
     job = _Job(graph, example_inputs, read)
     try:
         compiled = job.compile()

@@ -25,6 +25,7 @@ from benchmarks.families.prepare import MODES, in_half, program_path
 from benchmarks.families.zoo import BY_NAME, Family
 from benchmarks.gpu import timer
 from benchmarks.gpu.worker import BROKEN, Broken, check_device, one_line, versions
+from mlirfuse.final_kernels import IREE
 
 ROUNDS = 15
 
@@ -55,7 +56,11 @@ def main() -> int:
 
 
 def measure(family: Family, folder: Path) -> dict[str, Any]:
-    """Error of our result; milliseconds of a call and peak memory of each system."""
+    """Error of our result; milliseconds of a call and peak memory of each system.
+
+    Memory, in bytes, is PyTorch's without the model and what other systems keep: intermediate
+    values, results, and pools of graphs.
+    """
     module, inputs = in_half(*family.made())
     module, tensors = module.cuda(), tuple(x.cuda() for x in inputs)
     exact = _exact(module, tensors)
@@ -66,9 +71,11 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
         calls[system] = torch.compile(module, dynamic=False, mode=mode)
     found: dict[str, Any] = {"peak": {}}
     path = program_path(folder, family)
-    if path.exists():
-        calls["ours"] = mlirfuse.load(path)
+    program = mlirfuse.load(path) if path.exists() else None
+    if program is not None:
+        calls["ours"] = program
     for system in [*calls]:
+        before = torch.cuda.memory_allocated()
         try:
             for _ in range(3):  # The third call of a mode with graphs replays one.
                 result = calls[system](*tensors)
@@ -77,7 +84,7 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
                 result = result[0] if isinstance(result, tuple | list) else result
                 found |= compared([result], [eager], [exact], "f16")
             del result
-            found["peak"][system] = _peak(calls[system], tensors)
+            found["peak"][system] = _peak(calls[system], tensors) - before
         except Exception as error:
             found[f"{system}_said"] = one_line(error)
             del calls[system]
@@ -87,8 +94,8 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
     found["ms"] = {system: 1e3 * statistics.median(seconds) for system, seconds in times.items()}
     busy = timer.kernels(run, rounds=PROFILED, copies=1)
     found["kernels_ms"] = {name: 1e3 * statistics.median(s) for name, s in busy.items()}
-    if "ours" in run:
-        found["kernel_share"] = _share(run["ours"])
+    if program is not None and "ours" in run:
+        found["kernel_share"] = _share(run["ours"], program)
         found["host_ms"] = _host_ms(calls["ours"], tensors)
     return found
 
@@ -125,12 +132,13 @@ def _host_ms(call: Call, tensors: tuple[torch.Tensor, ...]) -> float:
     return 1e3 * statistics.median(found)
 
 
-def _share(run: Callable[[int], None]) -> float:
+def _share(run: Callable[[int], None], program: mlirfuse.FusedModule) -> float:
     """Part of the device's time in a call that is not spent in code of IREE."""
+    code = {kernel.name: kernel.code for kernel in program.kernels}
     events = timer.events(lambda: run(0))
     total = sum(event.duration for event in events)
-    of_iree = sum(event.duration for event in events if "_dispatch_" in event.name)
-    return 1 - of_iree / total if total else 0.0
+    ours = sum(e.duration for e in events if code.get(e.name, IREE) != IREE)
+    return ours / total if total else 0.0
 
 
 if __name__ == "__main__":

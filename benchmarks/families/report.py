@@ -19,7 +19,16 @@ GOAL, MIN_RATIO = 1.1, 0.9
 
 Fields = Mapping[str, Any]
 
-_HEAD = ("model", "kind", "ours ms", *PEERS.values(), "best over ours", "kernels", "of the time")
+_HEAD = (
+    "model",
+    "kind",
+    "ours ms",
+    *PEERS.values(),
+    "best over ours",
+    "kernels",
+    "of the time",
+    "MiB",
+)
 
 
 def ratio(fields: Fields) -> float | None:
@@ -39,7 +48,10 @@ def cells(fields: Fields) -> list[str]:
     covered = "{} of {}".format(*fields["coverage"]) if fields.get("coverage") else ""
     share = f"{fields['kernel_share']:.0%}" if "kernel_share" in fields else ""
     verdict = failed[:80] if found is None else f"{found:.2f}"
-    return [fields["name"], fields["kind"], *shown, verdict, covered, share]
+    peak = fields.get("peak", {})
+    sides = [peak.get(system) for system in ("ours", "reduce_overhead")]
+    memory = " / ".join("" if size is None else f"{size / 2**20:.1f}" for size in sides)
+    return [fields["name"], fields["kind"], *shown, verdict, covered, share, memory.strip(" /")]
 
 
 def summary(record: Fields) -> str:
@@ -69,7 +81,8 @@ def markdown(record: Fields) -> str:
         "Models of transformers with the sizes of their configuration classes, two layers and",
         "random weights, f16, batch 1 with 512 tokens (Mamba 64) or 8 images: milliseconds of a",
         "synchronous call, with the default flags; `python -m benchmarks models`. Kernels are",
-        "dispatches whose code is ours, and their part of the device's time.",
+        "dispatches whose code is ours, and their part of the device's time. MiB is the memory of",
+        "a call without the model's, ours / that of reduce-overhead.",
         "",
         f"| {' | '.join(_HEAD)} |",
         "| --- | --- |" + " ---: |" * (len(_HEAD) - 2),

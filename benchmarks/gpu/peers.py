@@ -272,7 +272,9 @@ class _Replayed(_Iree):
         self._graph: Graph | None = None
         super().__init__(path, row, axes, copies)
         self._graph = Graph(
-            lambda tensors: self._results(self._invoked(self._list(tensors))), self._given[0]
+            lambda tensors: self._results(self._invoked(self._list(tensors))),
+            self._given[0],
+            self._device,
         )
 
     def call(self, copy: int) -> Any:

@@ -14,7 +14,7 @@ from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import angles, channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.options import FusionOptions
+from mlirfuse.options import OWN_FEATURES, FusionOptions
 from mlirfuse.support import stages
 from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.subprocess import run_tool
@@ -65,8 +65,7 @@ class Compiler:
         Raises:
           UsageError: a feature is off that this target cannot do without.
         """
-        # The features that are ours and not the code generator's: every target has them.
-        known = {"fallback": (), "guard": (), "kernels": (), **self.target.feature_flags}
+        known = {**dict.fromkeys(OWN_FEATURES, ()), **self.target.feature_flags}
         for feature in self.options.disable_feature:
             if feature not in known:
                 raise UsageError(

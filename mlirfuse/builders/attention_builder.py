@@ -281,7 +281,7 @@ class _Builder:
         """The value of an index, inside a body over these dimensions."""
         linear: ir.Value | None = None
         for d in self.found.domain.of(index):
-            digit = _loop_index(loops.index(d))
+            digit = builders.loop_index(loops.index(d))
             if linear is not None:
                 size = builders.scalar_constant(self.dims[d].size or 0, "index")
                 linear = builders.scalar("arith.muli", [linear, size], "index")
@@ -321,15 +321,6 @@ class _Scalars:
         return builders.scalar(
             expr.op, [self._emit(a, known) for a in expr.args], expr.type, expr.predicate
         )
-
-
-def _loop_index(loop: int) -> ir.Value:
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.Operation.create(
-        "linalg.index",
-        results=[ir.IndexType.get()],
-        attributes={"dim": ir.IntegerAttr.get(i64, loop)},
-    ).results[0]
 
 
 def _divided(whole: ir.Value, factor: int) -> ir.Value:

@@ -26,11 +26,8 @@ def merged(found: Halves) -> ir.Operation:
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         known = dict(zip(found.leaves, arguments, strict=False))
         values = [_scalar((p, _start(p)), tree, known) for p in found.parts]
-        axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
-        index = ir.IndexType.get()
-        here = ir.Operation.create("linalg.index", results=[index], attributes={"dim": axis})
         zero = builders.scalar_constant(0, "index")
-        is_first = builders.scalar("arith.cmpi", [here.results[0], zero], "i1", "0 : i64")
+        is_first = builders.scalar("arith.cmpi", [builders.loop_index(k), zero], "i1", "0 : i64")
         return [builders.scalar("arith.select", [is_first, *values], kind)]
 
     locations = [op.location for op in found.ops]

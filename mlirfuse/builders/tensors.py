@@ -323,6 +323,14 @@ def scalar_constant(number: float, element: str) -> ir.Value:
     ).results[0]
 
 
+def loop_index(loop: int) -> ir.Value:
+    """`linalg.index` of a loop, in the body of a structured op."""
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), loop)
+    return ir.Operation.create(
+        "linalg.index", results=[ir.IndexType.get()], attributes={"dim": number}
+    ).results[0]
+
+
 def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:
     """A scalar op of one result; `predicate` is a comparison's as it prints."""
     attributes = {"predicate": analysis_cache.parse(ir.Attribute, predicate)} if predicate else {}

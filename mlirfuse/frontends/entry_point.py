@@ -16,6 +16,8 @@ Signature = tuple[str, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
 _FUNCTIONS = ("func.func", "util.func")
 
+_GLOBALS = ("util.global", "ml_program.global")
+
 _UNSIGNED = "ui"
 """Start of MLIR's spelling of an unsigned integer; no other element type contains it."""
 
@@ -78,6 +80,14 @@ def read_signature(module: ir.Module, function: str | None, source: str) -> Sign
         function,
         tuple(_spec(t, f"{where}, argument {i}") for i, t in enumerate(inputs)),
         tuple(_spec(t, f"{where}, result {i}") for i, t in enumerate(outputs)),
+    )
+
+
+def has_state(module: ir.Module) -> bool:
+    """Whether the module has a variable, which keeps its value from call to call."""
+    return any(
+        op.operation.name in _GLOBALS and "is_mutable" in op.operation.attributes
+        for op in module.body.operations
     )
 
 

@@ -58,6 +58,7 @@ class ImportedModel:
       workdir: the directory that holds `path`; removed with the object.
       keeps_f64: whether the model itself has f64 tensors. IREE's lowering brings f64 into models of
         f32 too, for variances: there it becomes f32.
+      has_state: whether the model keeps tensors from call to call.
       has_angles: whether the model has sines, cosines or tangents.
       reference: the framework's own computation, from the flat arguments to the flat results:
         tensors for PyTorch, arrays of numpy for the others; None where there is none, as for MLIR,
@@ -79,6 +80,7 @@ class ImportedModel:
     parameters: tuple[Parameter, ...] = ()
     workdir: WorkDirectory | None = None
     keeps_f64: bool = False
+    has_state: bool = False
     has_angles: bool = False
     reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     normalized: bool = False

@@ -17,7 +17,7 @@ from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.byte_products import narrow_products
 from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.destinations import separate_destinations
-from mlirfuse.frontends.entry_point import read_signature
+from mlirfuse.frontends.entry_point import has_state, read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
@@ -102,6 +102,7 @@ def lower(
     with ir.Context():
         module, changed = _repaired(lowered, source, input_type, frontend)
         name, inputs, outputs = read_signature(module, function, source)
+        keeps_state = has_state(module)
         has_angles = angles.has_angles(module)
         changed |= keep_arguments(module)
         if weights is not None:
@@ -121,6 +122,7 @@ def lower(
         frontend=frontend,
         workdir=workdir,
         keeps_f64=any("f64" in spec.dtype for spec in (*inputs, *outputs)),
+        has_state=keeps_state,
         has_angles=has_angles,
     )
 

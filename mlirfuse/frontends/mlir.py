@@ -6,7 +6,7 @@ import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlirfuse.frontends.entry_point import read_signature
+from mlirfuse.frontends.entry_point import has_state, read_signature
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.jax_repairs import operations, repaired
 from mlirfuse.frontends.lowering import (
@@ -147,6 +147,7 @@ def _normalized(
         if not _has_barrier(module):
             return None
         name, inputs, outputs = read_signature(module, function, source)
+        keeps_state = has_state(module)
     return ImportedModel(
         path=result,
         input_type="none",
@@ -156,6 +157,7 @@ def _normalized(
         source=source,
         frontend="mlir",
         workdir=workdir,
+        has_state=keeps_state,
         normalized=True,
     )
 

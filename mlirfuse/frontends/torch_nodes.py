@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r'File "([^"]+)", line ([0-9]+),')
 
-_LOWERED_NAMESPACES = frozenset({"aten", "prims", "quantized_decomposed"})
-"""Namespaces with ops that IREE lowers, although the torch dialect has not all of them."""
+_LOWERED_NAMESPACES = frozenset({"aten", "prims", "quantized_decomposed", "mlirfuse"})
+"""Namespaces with ops that IREE or our import lowers; the torch dialect has not all of them."""
 
 
 @dataclasses.dataclass(slots=True)

@@ -17,6 +17,7 @@ from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_nodes import CurrentNode
+from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
@@ -185,6 +186,7 @@ def _fx_module(
                 importer.import_program(program, func_name=function)
     return_bytes_signed(importer.module, function)
     fold_parts(importer.module)
+    lower_scans(importer.module)
     return importer.module
 
 

@@ -18,7 +18,7 @@ from mlirfuse.options.switches import (
     switch_names,
     switches,
 )
-from mlirfuse.options.values import FEATURES, NUMERICS_LIMITS
+from mlirfuse.options.values import FEATURES, NUMERICS_LIMITS, OWN_FEATURES
 
 __all__ = [
     "CONFIG_NAME",
@@ -27,6 +27,7 @@ __all__ = [
     "FLAGS_VARIABLE",
     "NUMERICS_LIMITS",
     "ON_OFF",
+    "OWN_FEATURES",
     "FusionOptions",
     "Selector",
     "Switch",

@@ -24,6 +24,7 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
     "fma": (True, "contract a multiply and an add into one rounding"),
     "data_tiling": (True, "lay matmul operands out in the target's tiles"),
     "fallback": (True, "leave out what IREE's code generation or our own code fails on"),
+    "cuda_graph": (True, "call programs of static shapes on CUDA as CUDA graphs"),
     "guard": (True, "check shapes, types and sizes of the arguments of a call"),
     "kernels": (
         True,
@@ -32,6 +33,9 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
     ),
 }
 """Code generation features: name -> (on by default, summary)."""
+
+OWN_FEATURES = ("cuda_graph", "fallback", "guard", "kernels")
+"""Features of ours and not of a code generator: every target has them."""
 
 _TRUE = frozenset({"on", "true", "yes", "1"})
 _FALSE = frozenset({"off", "false", "no", "0"})

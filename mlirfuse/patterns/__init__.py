@@ -87,6 +87,7 @@ _NAMES = (
     "split_concat_fusion",
     "transpose_matmul_fusion",
     "weight_packing_rewrite",
+    "window_gather_rewrite",
     "winograd_vector_kernel",
 )
 """The passes in alphabetical order: `NAME` is `PASS` of the module `mlirfuse.patterns.NAME`."""

@@ -27,6 +27,8 @@ DEFAULT: tuple[str, ...] = (
     # Before a group takes the contraction without its bias.
     "contraction_init_rewrite",
     "loop_unrolling_rewrite",
+    # Before anything asks whether the kernels can compute its maps.
+    "window_gather_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",
     # Before patterns that stop at a reshape to sizes in a tensor.

@@ -105,6 +105,7 @@ def declared_manifest(image: Image, function: str | None, manifest: Manifest | N
         outputs=tuple(map(tensor_spec, outputs)),
         structure=None,
         source=image.path.name if manifest is None else manifest.source,
+        has_state=None if manifest is None else manifest.has_state,
         report=Report(target="unknown", iree="unknown", options={})
         if manifest is None
         else manifest.report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +20,17 @@ def driver() -> Any:
     try:
         from cuda.bindings import driver
     except ImportError:
-        raise NotRecorded(
-            "cuda-bindings is not installed: pip install 'mlirfuse[cuda-graph]'"
-        ) from None
+        raise NotRecorded("cuda-bindings is not installed: pip install 'mlirfuse[cuda]'") from None
     return driver
+
+
+@functools.cache
+def has_bindings() -> bool:
+    """Whether `cuda.bindings` is installed."""
+    try:
+        return importlib.util.find_spec("cuda.bindings") is not None
+    except ImportError:
+        return False
 
 
 def current_context() -> Any:

@@ -21,7 +21,7 @@ from mlirfuse.support import cupti
 _DRIVER_API = 1
 """CUPTI's domain of the driver's functions."""
 
-_ENTER = 0
+_ENTER, _EXIT = 0, 1
 
 _POINTER = 8
 """Size of a kernel parameter that is an address, in bytes; constants of iree-runtime have 4."""
@@ -134,6 +134,13 @@ _FILLS = {
     for width, element in ((1, ctypes.c_uint8), (2, ctypes.c_uint16), (4, ctypes.c_uint32))
 }
 
+
+class _Allocated(ctypes.Structure):
+    _fields_ = (("address", ctypes.POINTER(ctypes.c_uint64)), ("size", ctypes.c_size_t))
+
+
+_ALLOCATION = b"cuMemAlloc_v2"
+
 _COPIES = ("cuMemcpyAsync", "cuMemcpyDtoDAsync")
 
 _NOT_REPLAYABLE = ("cuMemcpy", "cuMemset", "cuLaunch", "cuGraphLaunch")
@@ -150,22 +157,28 @@ class Recorder:
     Attributes:
       commands: the commands issued so far.
       streams: handles of the streams that they were issued to.
+      allocations: first byte and size in bytes of memory that was allocated on the device.
     """
 
     def __init__(self) -> None:
         self.commands: list[Command] = []
         self.streams: set[int | None] = set()
+        self.allocations: list[tuple[int, int]] = []
         self._failure: Exception | None = None
         self._inside = threading.local()
 
     def on_api_call(self, _user: Any, _domain: int, _function: int, data: Any) -> None:
         """CUPTI's callback at the entry and the exit of each function of the driver."""
         found = data.contents
-        if found.site != _ENTER or getattr(self._inside, "busy", False):
+        if getattr(self._inside, "busy", False):
             return
         self._inside.busy = True
         try:
-            self._record(found.function.decode(), found.parameters)
+            if found.site == _ENTER:
+                self._record(found.function.decode(), found.parameters)
+            elif found.site == _EXIT and found.function == _ALLOCATION:
+                made = _Allocated.from_address(found.parameters)
+                self.allocations.append((made.address.contents.value, made.size))
         except Exception as error:  # It must not propagate through the driver's frames.
             self._failure = self._failure or error
         finally:
@@ -198,6 +211,11 @@ class Recorder:
             return
         self.streams.add(given.stream)
         self.commands.append(made)
+
+    def restart(self) -> None:
+        """Forgets the commands so far, but not the allocations: memory is used again."""
+        self.commands.clear()
+        self.streams.clear()
 
     def check(self) -> None:
         """Makes sure that all commands were recorded, and only those of one stream.

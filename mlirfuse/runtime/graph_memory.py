@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.runtime.arrays import ALIGNMENT
-from mlirfuse.runtime.cuda_driver import driver, unwrap
 from mlirfuse.runtime.graph_nodes import Node
 
 if TYPE_CHECKING:
@@ -59,24 +59,26 @@ class MemoryRange:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResultView:
-    """The part of a memory range that holds a result.
+    """The part of a memory range that holds a result, or a constant of the program.
 
     Attributes:
-      range: index of the memory range.
+      range: index of the memory range; None for a constant.
       offset: first byte in the range.
       nbytes: size in bytes.
       dtype: PyTorch's element type.
       shape: sizes.
-      copied: whether the caller gets a copy, since the result lies in an argument or overlaps
-        another result.
+      copied: whether the caller gets a copy, since the result lies in an argument, overlaps another
+        result or is a constant.
+      constant: memory that the program keeps; None for results of other kinds.
     """
 
-    range: int
+    range: int | None
     offset: int
     nbytes: int
     dtype: Any
     shape: tuple[int, ...]
     copied: bool
+    constant: torch.Tensor | None = None
 
     def fits(self, out: Any, taken: Sequence[torch.Tensor]) -> bool:
         """Whether the program can write the result into an array of the caller.
@@ -96,19 +98,31 @@ class ResultView:
         memory = MemoryRange.of(out)
         return not any(memory.overlaps(MemoryRange.of(tensor)) for tensor in taken)
 
-    def view(self, memory: torch.Tensor) -> torch.Tensor:
-        """The result, in the bytes of the range."""
-        part = memory[self.offset : self.offset + self.nbytes]
-        found = part.view(self.dtype).view(self.shape)
+    def view(self, memory: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The result, where a launch has it.
+
+        Args:
+          memory: tensor of each range.
+        """
+        found = self.constant
+        if self.range is not None:
+            raw = memory[self.range].detach().view(-1).view(sys.modules["torch"].uint8)
+            part = raw[self.offset : self.offset + self.nbytes]
+            found = part.view(self.dtype).view(self.shape)
+        assert found is not None
         return found.clone() if self.copied else found
 
 
-def locate_results(results: Sequence[torch.Tensor], ranges: list[MemoryRange]) -> list[ResultView]:
+def locate_results(
+    results: Sequence[torch.Tensor], ranges: list[MemoryRange], allocated: Sequence[MemoryRange]
+) -> list[ResultView]:
     """Finds the memory range of each result.
 
     Args:
       results: of the recorded call.
-      ranges: of the arguments; the allocations that hold results are appended.
+      ranges: of the arguments; those of `allocated` that hold results are appended, and an empty
+        one for each empty result.
+      allocated: memory that the call allocated.
     """
     located: list[ResultView] = []
     arguments = len(ranges)
@@ -117,21 +131,18 @@ def locate_results(results: Sequence[torch.Tensor], ranges: list[MemoryRange]) -
         memory = MemoryRange.of(tensor)
         index = next((n for n, r in enumerate(ranges) if r.contains(memory.start)), None)
         if index is None:
-            start, size = memory.start, 0
-            if memory.size:
-                start, size = map(int, unwrap(driver().cuMemGetAddressRange(memory.start)))
-            index = len(ranges)
-            ranges.append(MemoryRange(start, size))
-        copied = index < arguments or any(map(memory.overlaps, seen))
+            empty = None if memory.size else MemoryRange(memory.start, 0)
+            found = empty or next((r for r in allocated if r.contains(memory.start)), None)
+            if found is not None:
+                index = len(ranges)
+                ranges.append(found)
+        constant = tensor if index is None else None
+        copied = index is None or index < arguments or any(map(memory.overlaps, seen))
         seen.append(memory)
+        offset = 0 if index is None else memory.start - ranges[index].start
         located.append(
             ResultView(
-                index,
-                memory.start - ranges[index].start,
-                memory.size,
-                tensor.dtype,
-                tuple(tensor.shape),
-                copied,
+                index, offset, memory.size, tensor.dtype, tuple(tensor.shape), copied, constant
             )
         )
     return located

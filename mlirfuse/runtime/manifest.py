@@ -43,6 +43,7 @@ class Manifest:
       sizes: dynamic sizes of the arguments whose range or equality is known.
       parameters: parameters of the model, for calls in its own form; empty where these are not
         known.
+      has_state: whether the program keeps tensors from call to call; None where that is not known.
       measured: function -> its times with and without fusion, and the form that was kept; empty
         when nothing was measured.
     """
@@ -56,6 +57,7 @@ class Manifest:
     report: Report
     sizes: tuple[DynamicSize, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    has_state: bool | None = None
     measured: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +73,7 @@ class Manifest:
             "report": self.report.to_dict(),
             "sizes": [_size_to_dict(size) for size in self.sizes],
             "parameters": [parameter.to_dict() for parameter in self.parameters],
+            "has_state": self.has_state,
             "measured": dict(self.measured),
         }
 
@@ -98,6 +101,7 @@ class Manifest:
             report=Report.from_dict(entry["report"]),
             sizes=tuple(_size(e, inputs) for e in entry.get("sizes", ())),
             parameters=calling.read(entry.get("parameters", ()), len(inputs)),
+            has_state=_truth(entry.get("has_state")),
             measured=dict(entry.get("measured", {})),
         )
 
@@ -108,6 +112,12 @@ class Manifest:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("not a string")
+    return value
+
+
+def _truth(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError("neither true nor false")
     return value
 
 

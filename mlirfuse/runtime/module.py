@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import report_html
 from mlirfuse.core import CallError, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel
-from mlirfuse.runtime import arrays, pytree
+from mlirfuse.runtime import arrays, pytree, replay_policy
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
 from mlirfuse.runtime.call_arguments import by_inputs, named
@@ -59,14 +59,10 @@ class FusedModule:
         unflatten: Callable[[Sequence[Any]], Any] | None = None,
         threads: int | None = None,
         guard: Guard | None = None,
-        cuda_graph: bool = False,
+        cuda_graph: bool | None = None,
         parameters: Archives | None = None,
     ) -> None:
-        if cuda_graph and not manifest.device.startswith("cuda"):
-            raise UsageError(
-                f"{manifest.source}: cuda_graph=True needs a program for CUDA, not for device"
-                f" '{manifest.device}'"
-            )
+        replay_policy.check(manifest, cuda_graph)
         self._cuda_graph = cuda_graph
         self._image = image
         self._manifest = manifest
@@ -112,7 +108,7 @@ class FusedModule:
                 raise
             return self._guard.handle(error, args, kwargs)
         session = self._session or self._open()
-        results = session.replay(values, _as_sequence(out)) if self._cuda_graph else None
+        results = session.replay(values, _as_sequence(out)) if session.replays else None
         if results is None:
             results = self._called(session, flat, values)
         if out is not None:
@@ -273,7 +269,7 @@ class FusedModule:
         device: str,
         *,
         threads: int | None = None,
-        cuda_graph: bool = False,
+        cuda_graph: bool | None = None,
         parameters: Archives | None = None,
     ) -> FusedModule:
         """The same program on another device of its target.
@@ -296,7 +292,7 @@ class FusedModule:
         self,
         manifest: Manifest,
         *,
-        cuda_graph: bool,
+        cuda_graph: bool | None,
         threads: int | None = None,
         parameters: Archives | None = None,
     ) -> FusedModule:
@@ -320,7 +316,8 @@ class FusedModule:
                     self._image,
                     self._manifest,
                     self._threads,
-                    cuda_graph=self._cuda_graph,
+                    cuda_graph=replay_policy.replays(self._manifest, self._cuda_graph),
+                    automatic=self._cuda_graph is None,
                     archives=self._parameters,
                 )
             return self._session
@@ -383,7 +380,7 @@ def load(
     device: str | None = None,
     threads: int | None = None,
     guard: str | None = None,
-    cuda_graph: bool = False,
+    cuda_graph: bool | None = None,
     parameters: Archives | None = None,
 ) -> FusedModule:
     """Loads a program from a `.vmfb` file.
@@ -402,7 +399,8 @@ def load(
         on the GPU: recorded at the first call with each signature, later launched on PyTorch's
         current stream without waiting; results are ready in the order of the stream. Needs
         `cuda-bindings`. A call that cannot be replayed runs without a graph; the reason is logged
-        once.
+        once. None for graphs where shapes are static, the program has no state and was not
+        compiled without the feature `cuda_graph`.
       parameters: scope -> archive that holds the program's parameters of that scope: `.irpa`,
         `.gguf` or `.safetensors`. It is read at the first call.
 

@@ -7,8 +7,9 @@ signature, and become a graph; a call patches the new addresses into the nodes t
 ones, and launches the graph on PyTorch's current stream. It does not wait: results are tensors of
 PyTorch's allocator, ready in the order of the stream as those of any operator.
 
-Memory that belongs to neither arguments nor results stays the program's. It is allocated on a
-device that runs only recorded calls, and all graphs share it: they run one after the other.
+Weights stay where iree-runtime has them. Intermediate values move to a workspace of PyTorch's
+allocator, and iree-runtime gives its own memory for them back, so that one pool does not starve the
+other. Constants that are results are copied.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import logging
 import sys
 import threading
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,17 @@ from mlirfuse.runtime.cuda_driver import check_on_device, driver, unwrap
 from mlirfuse.runtime.cupti_trace import Busy, NotRecorded
 from mlirfuse.runtime.graph_memory import MemoryRange, locate_results
 from mlirfuse.runtime.graph_nodes import Node, instantiate_chain, make_node
+from mlirfuse.runtime.workspace import Placement, Workspace
+from mlirfuse.support.contained import described, trace
 
 if TYPE_CHECKING:
     import torch
 
 MAX_GRAPHS = 64
 """Graphs that a program keeps; the least recently called one is dropped first."""
+
+MAX_ATTEMPTS = 3
+"""Recordings that are begun for a signature while CUPTI or the device is in use elsewhere."""
 
 Call = Callable[[Sequence["torch.Tensor"]], list["torch.Tensor"]]
 
@@ -47,14 +53,19 @@ _last_stream: list[Any] = []
 class GraphCache:
     """The graphs of a program, recorded at the first call with each signature."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, device: Any, *, level: int = logging.WARNING) -> None:
         """Records nothing yet.
 
         Args:
           source: name of the program, for the log.
+          device: the `HalDevice` of `open_device(..., recorded=True)` that runs it.
+          level: of the messages that say why there is no graph.
         """
         self._source = source
+        self._device = device
+        self._level = level
         self._graphs: OrderedDict[Hashable, Graph | None] = OrderedDict()
+        self._attempts: Counter[Hashable] = Counter()
         self._logged: set[str] = set()
 
     def __call__(
@@ -63,8 +74,8 @@ class GraphCache:
         """Queues a call on PyTorch's current stream.
 
         Args:
-          call: runs the program on the device of `open_device(..., recorded=True)`, and returns
-            when it is done. Its results are the program's memory, without copies.
+          call: runs the program on the device, and returns when it is done. Its results are the
+            program's memory, without copies.
           arguments: checked arrays of any kind.
           out: an array for each result to be written to where that is possible, or none.
 
@@ -82,19 +93,31 @@ class GraphCache:
         signature = tuple((value.device, value.dtype, value.shape) for value in arguments)
         with _launch_lock:
             if signature not in self._graphs:
-                try:
-                    self._graphs[signature] = Graph(call, arguments)
-                except Busy as error:
-                    self._log_reason(str(error))
-                    return None
-                except NotRecorded as error:
-                    self._graphs[signature] = None
-                    self._log_reason(str(error))
-                if len(self._graphs) > MAX_GRAPHS:
-                    self._graphs.popitem(last=False)
+                self._record(signature, call, arguments)
+            graph = self._graphs.get(signature)
+            if graph is None:
+                return None
             self._graphs.move_to_end(signature)
-            graph = self._graphs[signature]
-            return None if graph is None else graph.launch(arguments, out)
+            return graph.launch(arguments, out)
+
+    def _record(self, signature: Hashable, call: Call, arguments: Sequence[Any]) -> None:
+        """Adds the graph of a signature, or None; nothing where a later attempt may succeed."""
+        graph = None
+        self._attempts[signature] += 1
+        try:
+            graph = Graph(call, arguments, self._device)
+        except Busy as error:
+            self._log_reason(str(error))
+            if self._attempts[signature] < MAX_ATTEMPTS:
+                return
+        except NotRecorded as error:
+            self._log_reason(str(error))
+        except Exception as error:  # The call without a graph does not need what failed here.
+            trace(error)
+            self._log_reason(described(error))
+        self._graphs[signature] = graph
+        if len(self._graphs) > MAX_GRAPHS:
+            self._graphs.popitem(last=False)
 
     def close(self) -> None:
         """Drops the graphs when they are done: their kernels must not be unloaded before."""
@@ -105,7 +128,7 @@ class GraphCache:
     def _log_reason(self, reason: str) -> None:
         if reason not in self._logged:
             self._logged.add(reason)
-            _log.warning("%s: called without a CUDA graph: %s", self._source, reason)
+            _log.log(self._level, "%s: called without a CUDA graph: %s", self._source, reason)
 
 
 @contextlib.contextmanager
@@ -124,12 +147,13 @@ class Graph:
       commands: number of commands.
     """
 
-    def __init__(self, call: Call, arguments: Sequence[torch.Tensor]) -> None:
+    def __init__(self, call: Call, arguments: Sequence[torch.Tensor], device: Any) -> None:
         """Records a call.
 
         Args:
           call: as for `GraphCache`.
-          arguments: tensors on the GPU; copies of them are passed.
+          arguments: tensors on the GPU.
+          device: as for `GraphCache`.
 
         Raises:
           NotRecorded: the commands differ from call to call, or CUPTI cannot report them.
@@ -137,45 +161,63 @@ class Graph:
         """
         import torch
 
-        # Copies, because two arguments may be one tensor now and two at the next call.
-        given = [aligned_contiguous(argument).detach().clone() for argument in arguments]
+        given = _apart(arguments)
         self._device = given[0].device
         driver()
         with exclusive():
             torch.cuda.synchronize(self._device)
-            before = call(given)
+            device.allocator.trim()  # So that the call allocates all memory that is not constant.
             with cupti_trace.recorded() as recorder:
+                before = call(given)
+                recorder.restart()
                 results = call(given)
-        recorder.check()
-        self.commands = len(recorder.commands)
+            recorder.check()
+            del before
+            device.allocator.trim()
+            self._place(recorder, given, results)
+            self.commands = len(recorder.commands)
+            graph, self._instance = instantiate_chain(self._nodes)
+            weakref.finalize(self, driver().cuGraphDestroy, graph)
+            weakref.finalize(self, driver().cuGraphExecDestroy, self._instance)
+            for index, result in enumerate(self.launch(arguments)):
+                if not torch.equal(_bytes(result), _bytes(results[index])):
+                    raise NotRecorded(f"the graph computes another result {index} than the program")
+            del results
+            device.allocator.trim()
+
+    def _place(
+        self,
+        recorder: cupti_trace.Recorder,
+        given: Sequence[torch.Tensor],
+        results: Sequence[torch.Tensor],
+    ) -> None:
+        """Makes the nodes, and finds the memory that each of their addresses is in."""
         ranges = [MemoryRange.of(tensor) for tensor in given]
-        self._results = locate_results(results, ranges)
-        allocated = ranges[len(given) :]
-        if any(r.contains(tensor.data_ptr()) for r in allocated for tensor in before):
-            raise NotRecorded("a result is memory that the program keeps")
-        self._allocated_sizes = [memory.size for memory in allocated]
+        allocated = [MemoryRange(start, size) for start, size in recorder.allocations]
+        self._results = locate_results(results, ranges, allocated)
+        self._allocated_sizes = [memory.size for memory in ranges[len(given) :]]
         self._ranges = ranges
+        inner = [memory for memory in allocated if not any(memory is part for part in ranges)]
+        known = [*ranges, *inner]
         # The driver reads the host's bytes of a copy at each launch, so the nodes must live.
         self._nodes = [make_node(command) for command in recorder.commands]
         for node in self._nodes:
             for operand, address in node.addresses.items():
-                memory = next((r for r in ranges if r.contains(address)), None)
+                memory = next((r for r in known if r.contains(address)), None)
                 if memory is not None:
                     memory.uses.append((node, operand, address - memory.start))
                 elif address:
                     check_on_device(address)
         owned = map(self._range_of_one_result, range(len(self._results)))
         self._result_of_range = {r: index for index, r in enumerate(owned) if r is not None}
-        graph, self._instance = instantiate_chain(self._nodes)
-        weakref.finalize(self, driver().cuGraphDestroy, graph)
-        weakref.finalize(self, driver().cuGraphExecDestroy, self._instance)
-        for index, (again, result) in enumerate(zip(self.launch(arguments), results, strict=True)):
-            if not torch.equal(_bytes(again), _bytes(result)):
-                raise NotRecorded(f"the graph computes another result {index} than the program")
+        moved = [memory for memory in inner if memory.uses]
+        self._intermediates = Placement(Workspace.of(self._device), moved)
 
     def _range_of_one_result(self, index: int) -> int | None:
         """The memory range that holds this result and nothing else; None where there is none."""
         result = self._results[index]
+        if result.range is None:
+            return None
         sharing = [other for other in self._results if other.range == result.range]
         used = max((offset for *_, offset in self._ranges[result.range].uses), default=0)
         fits = not result.copied and result.offset == 0 and used < max(1, result.nbytes)
@@ -207,7 +249,7 @@ class Graph:
             memory.append(found[index])
         stream = torch.cuda.current_stream(self._device)
         with _launch_lock:
-            moved: dict[int, Node] = {}
+            moved: dict[int, Node] = {id(node): node for node in self._intermediates.follow()}
             for part, tensor in zip(self._ranges, memory, strict=True):
                 for node in part.move(tensor.data_ptr()):
                     moved[id(node)] = node
@@ -217,14 +259,32 @@ class Graph:
                 stream.wait_stream(_last_stream[0])  # graphs share their memory
             _last_stream[:] = [stream]
             unwrap(driver().cuGraphLaunch(self._instance, stream.cuda_stream))
-        return [
-            found[index] if index in found else result.view(_bytes(memory[result.range]))
-            for index, result in enumerate(self._results)
-        ]
+            return [
+                found[index] if index in found else result.view(memory)
+                for index, result in enumerate(self._results)
+            ]
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().view(-1).view(sys.modules["torch"].uint8)
+
+
+def _apart(arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The arguments as the program takes them; copies of those that share memory with others.
+
+    Two arguments may be one tensor now and two at the next call.
+    """
+    found: list[torch.Tensor] = []
+    taken: list[MemoryRange] = []
+    for argument in arguments:
+        tensor = aligned_contiguous(argument).detach()
+        memory = MemoryRange.of(tensor)
+        if any(memory.overlaps(other) for other in taken):
+            tensor = tensor.clone()
+            memory = MemoryRange.of(tensor)
+        found.append(tensor)
+        taken.append(memory)
+    return found
 
 
 def aligned_contiguous(tensor: torch.Tensor) -> torch.Tensor:

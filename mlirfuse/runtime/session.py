@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from mlirfuse.runtime.devices import first_line, open_device
 from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
+from mlirfuse.runtime.memory_pressure import with_room
 from mlirfuse.runtime.parameters import MODULE, Archives, parameters_module
 from mlirfuse.runtime.replay import GraphCache, exclusive
 from mlirfuse.support.signature import TensorSpec
@@ -25,6 +27,7 @@ class Session:
     Attributes:
       source: file name or model name, for messages.
       device: the `HalDevice`.
+      replays: whether calls are CUDA graphs where they can.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Session:
         threads: int | None,
         *,
         cuda_graph: bool = False,
+        automatic: bool = False,
         archives: Archives | None = None,
         debug_sink: Any = None,
     ) -> None:
@@ -44,6 +48,7 @@ class Session:
           manifest: function, signature and device.
           threads: see `open_device`.
           cuda_graph: whether calls will be replayed as CUDA graphs; see `replay`.
+          automatic: whether nobody asked for that, so that no warning says why it is not done.
           archives: of its parameters, by scope.
           debug_sink: IREE's `HalModuleDebugSink`, which is given the tensors that the program
             traces; None for the standard error stream.
@@ -59,15 +64,19 @@ class Session:
         self._uri = manifest.device
         self._inputs, self._outputs = manifest.inputs, manifest.outputs
         self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))
-        self._cuda_graph = cuda_graph
-        self._graphs = GraphCache(manifest.source)
+        self.replays = cuda_graph
+        level = logging.INFO if automatic else logging.WARNING
+        self._graphs = GraphCache(manifest.source, self.device, level=level)
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
             modules = [rt.create_hal_module(instance, self.device, debug_sink=debug_sink)]
             if archives:
                 modules.append(parameters_module(instance, archives))
-            self._context = rt.VmContext(instance, [*modules, module])
+            # Initializers allocate the constants.
+            self._context = with_room(
+                self.device, lambda: rt.VmContext(instance, [*modules, module])
+            )
             self._function = module.lookup_function(manifest.function)
             if self._function is None:
                 raise ValueError(f"it has no function '{manifest.function}'")
@@ -145,10 +154,9 @@ class Session:
                 arguments.push_float(float(value))
             else:
                 arguments.push_int(int(value))
-        results = self._list(len(outputs))
         try:
-            with exclusive() if self._cuda_graph else contextlib.nullcontext(), self._lock:
-                self._context.invoke(self._function, arguments, results)
+            with exclusive() if self.replays else contextlib.nullcontext(), self._lock:
+                results = with_room(self.device, lambda: self._invoked(arguments))
             if results.size == len(outputs):
                 # A result may be a buffer that IREE has taken back.
                 return [
@@ -161,6 +169,12 @@ class Session:
             f"{self.source}: the program returned {results.size} results; its manifest declares"
             f" {len(outputs)}"
         )
+
+    def _invoked(self, arguments: Any) -> Any:
+        """The list of results of the function."""
+        results = self._list(len(self._outputs))
+        self._context.invoke(self._function, arguments, results)
+        return results
 
     def _result(self, results: Any, index: int, exchange: Exchange, spec: TensorSpec) -> Any:
         value = results.get_variant(index)

@@ -28,7 +28,7 @@ class BackendOptions:
       cache: whether to use the compile cache.
       timeout: time limit of each step of the compiler, in seconds; None for no limit.
       cuda_graph: whether to issue the commands of a call on CUDA as one CUDA graph; see
-        `mlirfuse.load`.
+        `mlirfuse.load`; None for where the program allows it.
       report: folder that gets a folder for each graph, with the report of each of its programs.
       debug_dir: folder that gets a folder for each graph, with the graph, its parts, their IR and
         reports; None for none, unless `TORCH_COMPILE_DEBUG` asks for one.
@@ -41,7 +41,7 @@ class BackendOptions:
     stock: bool = False
     cache: bool = True
     timeout: float | None = None
-    cuda_graph: bool = False
+    cuda_graph: bool | None = None
     report: str | os.PathLike[str] | None = None
     debug_dir: str | os.PathLike[str] | None = None
     switches: FusionOptions = dataclasses.field(default_factory=FusionOptions.resolve)
@@ -63,6 +63,8 @@ class BackendOptions:
                 choices = sorted(known.values())
                 raise UsageError(f"options: unknown key '{key}'{nearest(key, choices)}")
             (values if name in own else switches)[name] = value
+        if values.get("cuda_graph", True) is None:
+            del values["cuda_graph"]
         for name in ("fallback", "freeze", "stock", "cache", "cuda_graph"):
             if not isinstance(values.get(name, True), bool):
                 raise UsageError(f"options: {name}={values[name]!r} is neither True nor False")

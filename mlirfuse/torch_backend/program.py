@@ -112,7 +112,8 @@ class Program:
         if program.device != device.partition(":")[0]:
             device = program.device  # the requested target is not the tensors' machine
         self._model = model
-        self.fused = program.on(device, cuda_graph=options.cuda_graph and device.startswith("cuda"))
+        wished = options.cuda_graph if device.startswith("cuda") else None
+        self.fused = program.on(device, cuda_graph=wished)
         self.seconds = time.perf_counter() - start
 
     def __call__(self, arguments: list[Any]) -> list[Any]:

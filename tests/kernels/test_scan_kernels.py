@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run
 from mlirfuse.core import NoMatch
+from mlirfuse.frontends import torch_scans
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.scan import heuristics
 from mlirfuse.kernels.scan.family import SCAN
@@ -17,16 +18,13 @@ from mlirfuse.tuning import kernel_search
 BODIES = {
     "add": "%r = arith.addf %a, %b : f32",
     "mul": "%r = arith.mulf %a, %b : f32",
-    "max": "%r = arith.maximumf %a, %b : f32",
-    "logaddexp": """%t = arith.maximumf %a, %b : f32
-    %d = arith.subf %a, %b : f32
-    %m = math.absf %d : f32
-    %n = arith.negf %m : f32
-    %e = math.exp %n : f32
-    %one = arith.constant 1.0 : f32
-    %s = arith.addf %e, %one : f32
-    %l = math.log %s : f32
-    %r = arith.addf %t, %l : f32""",
+    **{
+        name: torch_scans.COMBINERS[word]
+        .floating.replace("%combined", "%r")
+        .replace(": T", ": f32")
+        .replace("INFINITY", "0x7F800000")
+        for name, word in (("max", "maximum"), ("logaddexp", "logaddexp"))
+    },
 }
 EXACT = {
     "add": np.cumsum,
@@ -175,6 +173,19 @@ def test_infinities_stay_where_they_are(interpreter):
     assert np.isfinite(found[0, :500]).all()
     assert np.isneginf(found[1, 30:]).all()
     assert np.isnan(found[2]).all()
+
+
+@needs_triton
+@pytest.mark.parametrize("combine", ["max", "logaddexp"])
+@pytest.mark.parametrize("columns", [600, 17000])
+def test_infinities_in_other_combiners(interpreter, combine, columns):
+    x = draw((4, columns), "f32", spread=1.0)
+    x[0, columns // 2], x[1, : columns // 2], x[2, 500], x[3] = np.inf, -np.inf, np.nan, -np.inf
+    text = scan_text(x.shape, 1, combine, "f32")
+    (found,) = run(interpreter, text, "scan", [x], [x.shape])
+    with np.errstate(invalid="ignore"):
+        wanted = expected(x, 1, combine)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
 
 
 def test_tiles_fill_the_device():

@@ -5,18 +5,26 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import logging
 import sys
 import types
+import weakref
 
 import pytest
 import torch
 
 import mlirfuse
-from mlirfuse.core import UsageError
-from mlirfuse.runtime import cuda_driver, cupti_trace, graph_nodes, replay
+from mlirfuse.core import Report, UsageError
+from mlirfuse.frontends.mlir import import_bytes
+from mlirfuse.runtime import cuda_driver, cupti_trace, graph_nodes, replay, replay_policy
 from mlirfuse.runtime.cupti_trace import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
+from mlirfuse.runtime.manifest import Manifest
+from mlirfuse.runtime.memory_pressure import with_room
+from mlirfuse.runtime.workspace import Workspace
 from mlirfuse.support import cupti
+from mlirfuse.support.signature import TensorSpec
+from mlirfuse.tuning.model import portable
 
 DOUBLE, ADD = 1, 2
 """Handles of kernels: y = 2 x, and z = x + y + a 32-bit constant; on 8 floats."""
@@ -63,15 +71,11 @@ class Driver(types.ModuleType):
         self.allocations = {}
         self.updates = 0
         self.launches = 0
-
-    def cuMemGetAddressRange(self, address):
-        for start, size in self.allocations.items():
-            if start <= address < start + size:
-                return 0, start, size
-        return 1, 0, 0
+        self.freed = []
 
     def cuPointerGetAttribute(self, _, address):
-        return 0, 2 if self.cuMemGetAddressRange(address)[0] == 0 else 1
+        known = any(start <= address < start + n for start, n in self.allocations.items())
+        return 0, 2 if known else 1
 
     def cuGetErrorName(self, status):
         return 0, b"CUDA_ERROR_%d" % status
@@ -174,14 +178,26 @@ class Program:
         self.body = body
         self.recorder = None
         self.calls = 0
-        self.memory = []
-        self.kept = self.allocate()
+        self.kept = torch.full((8,), float("nan"))
+        self.driver.allocations[self.kept.data_ptr()] = self.kept.nbytes
+        self.pool = []
+        self.allocator = self
 
     def allocate(self):
+        """Memory of a call, with nothing to read in it."""
         tensor = torch.full((8,), float("nan"))
-        self.memory.append(tensor)
+        self.pool.append(tensor)
         self.driver.allocations[tensor.data_ptr()] = tensor.nbytes
+        if self.recorder is not None:
+            self.recorder.allocations.append((tensor.data_ptr(), tensor.nbytes))
         return tensor
+
+    def trim(self):
+        """Frees the memory of calls: a graph that still wrote there would change `freed`."""
+        for tensor in self.pool:
+            self.driver.allocations.pop(tensor.data_ptr(), None)
+        self.driver.freed += [(tensor, tensor.clone()) for tensor in self.pool]
+        self.pool.clear()
 
     def issue(self, command):
         if self.recorder is not None:
@@ -261,12 +277,17 @@ def aligned(values):
     return part
 
 
+def recorded_graph(made, arguments):
+    """The graph of a program whose device gives the memory of its calls back."""
+    return replay.Graph(made, arguments, made)
+
+
 A, B = torch.arange(8.0), torch.arange(8.0) ** 2
 
 
 def test_a_graph_computes_with_the_arguments_of_each_call(program, driver):
     made = program(two_steps)
-    graph = replay.Graph(made, [aligned(A), aligned(B)])
+    graph = recorded_graph(made, [aligned(A), aligned(B)])
     assert graph.commands == 2
     results = []
     for x, y in [(A, B), (B, A), (A + 5, A)]:
@@ -279,7 +300,7 @@ def test_a_graph_computes_with_the_arguments_of_each_call(program, driver):
 
 def test_nodes_change_only_where_addresses_do(program, driver):
     x, y = aligned(A), aligned(B)
-    graph = replay.Graph(program(two_steps), [x, y])
+    graph = recorded_graph(program(two_steps), [x, y])
     before = driver.updates
     first = graph.launch([x, y])
     assert driver.updates == before + 1  # another result
@@ -291,13 +312,13 @@ def test_nodes_change_only_where_addresses_do(program, driver):
 
 def test_one_tensor_twice_when_recorded_and_two_later(program, driver):
     x = aligned(A)
-    graph = replay.Graph(program(two_steps), [x, x])
+    graph = recorded_graph(program(two_steps), [x, x])
     assert torch.equal(graph.launch([x, aligned(B)])[0], 2 * A + B + 3)
     assert torch.equal(graph.launch([x, x])[0], 3 * A + 3)
 
 
 def test_arguments_in_another_order_of_memory(program, driver):
-    graph = replay.Graph(program(two_steps), [aligned(A), aligned(B)])
+    graph = recorded_graph(program(two_steps), [aligned(A), aligned(B)])
     off = torch.empty(32)[1:9]
     off[:] = A
     spread = torch.zeros(16)
@@ -318,7 +339,7 @@ def test_copies_updates_and_fills(program, driver):
         program.issue(Copy(result.data_ptr() + 16, middle.data_ptr() + 16, 4))
         return [result]
 
-    graph = replay.Graph(program(body), [aligned(A)])
+    graph = recorded_graph(program(body), [aligned(A)])
     filled = torch.frombuffer(bytearray(b"\x80\x3f" * 16), dtype=torch.float32).clone()
     filled[:4] = 0
     for x in (A, B):
@@ -333,7 +354,7 @@ def test_results_in_an_argument_in_each_other_and_in_one_allocation(program, dri
         program.double(x, result)
         return [result, x, result, result[:4]]
 
-    graph = replay.Graph(program(body), [aligned(A)])
+    graph = recorded_graph(program(body), [aligned(A)])
     x = aligned(B)
     results = graph.launch([x])
     for result, expected in zip(results, (2 * B, B, 2 * B, 2 * B[:4]), strict=True):
@@ -351,7 +372,7 @@ def test_results_are_written_where_the_caller_wants_them(program, driver):
         program.add(x, alone, shared)
         return [alone, shared, shared]
 
-    graph = replay.Graph(program(body), [on_gpu(A)])
+    graph = recorded_graph(program(body), [on_gpu(A)])
     x, outs = on_gpu(B), [on_gpu(A) for _ in range(3)]
     results = graph.launch([x], outs)
     assert results[0] is outs[0]
@@ -373,13 +394,92 @@ def empty(program, x):
 
 
 def test_an_empty_result(program, driver):
-    graph = replay.Graph(program(empty), [aligned(A)])
+    graph = recorded_graph(program(empty), [aligned(A)])
     assert graph.launch([aligned(A)])[1].shape == (0, 3)
 
 
 def keeps(program, x):
     program.double(x, program.kept)
     return [program.kept]
+
+
+def test_a_result_in_memory_that_the_program_keeps_is_copied(program, driver):
+    graph = recorded_graph(program(keeps), [aligned(A)])
+    first = graph.launch([aligned(A)])
+    second = graph.launch([aligned(B)])
+    assert torch.equal(first[0], 2 * A)
+    assert torch.equal(second[0], 2 * B)
+
+
+def longer(program, x):
+    """8 x, by way of two intermediate values."""
+    first, second, result = (program.allocate() for _ in range(3))
+    program.double(x, first)
+    program.double(first, second)
+    program.double(second, result)
+    return [result]
+
+
+def test_intermediate_values_are_in_memory_of_pytorch(program, driver):
+    graph = recorded_graph(program(two_steps), [aligned(A), aligned(B)])
+    workspace = Workspace.of(torch.device("cpu"))
+    assert workspace.size == 512
+    (result,) = graph.launch([aligned(A), aligned(B)])
+    assert torch.equal(result, 2 * A + B + 3)
+    assert driver.freed
+    for now, then in driver.freed:
+        assert same(now, then)
+
+
+def same(one, other):
+    return torch.equal(one.view(torch.int32), other.view(torch.int32))
+
+
+def test_a_larger_graph_moves_the_workspace_of_all(program, driver):
+    small = recorded_graph(program(two_steps), [aligned(A), aligned(B)])
+    workspace = Workspace.of(torch.device("cpu"))
+    before = workspace.address
+    large = recorded_graph(program(longer), [aligned(A)])
+    assert workspace.size == 1024
+    updates = driver.updates
+    for graph, given, expected in [
+        (small, [aligned(B), aligned(A)], 2 * B + A + 3),
+        (large, [aligned(B)], 8 * B),
+        (small, [aligned(A), aligned(A)], 3 * A + 3),
+    ]:
+        assert torch.equal(graph.launch(given)[0], expected)
+    assert workspace.address != before
+    assert driver.updates > updates
+    last = weakref.ref(workspace)
+    del small, large, graph, workspace
+    gc.collect()
+    assert last() is None
+
+
+def test_a_workspace_that_cannot_grow(program, driver, monkeypatch):
+    graph = recorded_graph(program(two_steps), [aligned(A), aligned(B)])
+    made, given = program(longer), [aligned(A)]
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "empty", no_memory)
+        with pytest.raises(torch.OutOfMemoryError):
+            recorded_graph(made, given)
+    assert Workspace.of(torch.device("cpu")).size == 0
+    assert torch.equal(graph.launch([aligned(A), aligned(B)])[0], 2 * A + B + 3)
+
+
+def no_memory(*_, **__):
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def uses_what_is_given_back(program, x):
+    """An intermediate value in memory that CUPTI did not see and that the device frees."""
+    recorder, program.recorder = program.recorder, None
+    middle = program.allocate()
+    program.recorder = recorder
+    result = program.allocate()
+    program.double(x, middle)
+    program.double(middle, result)
+    return [result]
 
 
 HOST = torch.empty(8)
@@ -403,33 +503,33 @@ def changes(program, x):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (keeps, "memory that the program keeps"),
         (reads_host, "between host and device"),
+        (uses_what_is_given_back, "between host and device"),
         (changes, "another result 0"),
         (lambda program, x: [program.allocate()], "no commands"),
     ],
 )
 def test_programs_that_cannot_be_replayed(program, driver, body, reason):
     with pytest.raises(NotRecorded, match=reason):
-        replay.Graph(program(body), [aligned(A)])
+        recorded_graph(program(body), [aligned(A)])
 
 
 def test_a_driver_that_refuses(program, driver, monkeypatch):
     monkeypatch.setattr(driver, "cuGraphInstantiate", lambda *_: (3, None))
     with pytest.raises(NotRecorded, match="refuses a graph: CUDA_ERROR_3"):
-        replay.Graph(program(two_steps), [aligned(A), aligned(B)])
+        recorded_graph(program(two_steps), [aligned(A), aligned(B)])
 
 
 def test_no_bindings_of_the_driver(program, driver, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     made = program(two_steps)
-    with pytest.raises(NotRecorded, match=r"pip install 'mlirfuse\[cuda-graph\]'"):
-        replay.Graph(made, [aligned(A), aligned(B)])
+    with pytest.raises(NotRecorded, match=r"pip install 'mlirfuse\[cuda\]'"):
+        recorded_graph(made, [aligned(A), aligned(B)])
     assert made.calls == 0
 
 
 def test_graphs_follow_each_other_on_whatever_stream(program, driver):
-    graph = replay.Graph(program(two_steps), [aligned(A), aligned(B)])
+    graph = recorded_graph(program(two_steps), [aligned(A), aligned(B)])
     first, second = driver.stream, Stream(2)
     graph.launch([aligned(A), aligned(B)])
     assert not first.waited
@@ -467,7 +567,7 @@ def halves(program, x, y):
 
 def test_a_graph_for_each_signature(program, driver, monkeypatch):
     made = program(halves)
-    graphs = functools.partial(replay.GraphCache("model"), made)
+    graphs = functools.partial(replay.GraphCache("model", made), made)
     x, y = on_gpu(A), on_gpu(B)
     assert torch.equal(graphs([x, y])[0], 2 * A + B)
     assert torch.equal(graphs([x[:4], y])[0], 2 * B)
@@ -483,7 +583,7 @@ def test_a_graph_for_each_signature(program, driver, monkeypatch):
 
 def test_calls_without_a_graph_say_why_once(program, driver, caplog):
     made = program(reads_host)
-    graphs = functools.partial(replay.GraphCache("model"), made)
+    graphs = functools.partial(replay.GraphCache("model", made), made)
     with caplog.at_level(logging.WARNING, "mlirfuse.runtime"):
         for _ in range(2):
             assert graphs([on_gpu(A)]) is None
@@ -499,7 +599,7 @@ def test_calls_without_a_graph_say_why_once(program, driver, caplog):
 
 def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
     made = program(two_steps)
-    graphs = functools.partial(replay.GraphCache("model"), made)
+    graphs = functools.partial(replay.GraphCache("model", made), made)
     given = [on_gpu(A), on_gpu(B)]
 
     @contextlib.contextmanager
@@ -509,15 +609,36 @@ def test_a_busy_profiler_is_asked_again(program, driver, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(cupti_trace, "recorded", busy)
-        assert graphs(given) is None
+        for _ in range(replay.MAX_ATTEMPTS - 1):
+            assert graphs(given) is None
     assert torch.equal(graphs(given)[0], 2 * A + B + 3)
+    other = [on_gpu(A).reshape(2, 4), on_gpu(B)]
+    with monkeypatch.context() as patched:
+        patched.setattr(cupti_trace, "recorded", busy)
+        for _ in range(replay.MAX_ATTEMPTS):
+            assert graphs(other) is None
+    calls = made.calls
+    assert graphs(other) is None  # it is not asked for ever
+    assert made.calls == calls
+
+
+def test_a_failure_of_ours_leaves_the_graph_out(program, driver, monkeypatch, caplog):
+    made = program(two_steps)
+    graphs = replay.GraphCache("model", made, level=logging.INFO)
+    monkeypatch.setattr(replay, "locate_results", lambda *_: 1 / 0)
+    with caplog.at_level(logging.INFO, "mlirfuse.runtime"):
+        assert graphs(made, [on_gpu(A), on_gpu(B)]) is None
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("INFO", "model: called without a CUDA graph: ZeroDivisionError: division by zero")
+    ]
 
 
 def test_graphs_end_before_their_program_goes(program, driver):
-    graphs = replay.GraphCache("model")
+    made = program(two_steps)
+    graphs = replay.GraphCache("model", made)
     graphs.close()
     assert not driver.stream.waited
-    graphs(program(two_steps), [on_gpu(A), on_gpu(B)])
+    graphs(made, [on_gpu(A), on_gpu(B)])
     graphs.close()
     assert driver.stream.waited == ["host"]
     assert not graphs._graphs
@@ -553,6 +674,12 @@ def test_commands_as_cupti_reports_them(monkeypatch):
         assert width_of == width
         report(recorder, b"cuMemsetD%dAsync" % (8 * width), layout(1, 255, 6, 7))
     report(recorder, b"cuEventRecord", ctypes.c_int())
+    address = ctypes.c_uint64(4096)
+    allocated = cupti_trace._Allocated(ctypes.pointer(address), 64)
+    report(recorder, b"cuMemAlloc_v2", allocated)
+    assert not recorder.allocations  # no address yet
+    report(recorder, b"cuMemAlloc_v2", allocated, site=1)
+    assert recorder.allocations == [(4096, 64)]
     recorder.check()
     launch = Launch(9, (1, 2, 3), (32, 1, 1), 64, (b"\x34\x12" + bytes(6), b"\x05\0\0\0"))
     assert recorder.commands == [
@@ -562,6 +689,10 @@ def test_commands_as_cupti_reports_them(monkeypatch):
         *(Fill(1, 255, width, 6) for width in (1, 2, 4)),
     ]
     assert cupti_trace.addresses(launch) == [(0, 0x1234)]
+    recorder.restart()
+    with pytest.raises(NotRecorded, match="no commands"):
+        recorder.check()
+    assert recorder.allocations
 
 
 @pytest.mark.parametrize(
@@ -592,6 +723,101 @@ def test_no_cupti(monkeypatch):
 
 
 # --- where it is asked for -----------------------------------------------------------------------
+
+
+def manifest(**fields):
+    """Of a program that is replayed unless a field says otherwise."""
+    found = {
+        "device": "cuda",
+        "function": "main",
+        "inputs": (TensorSpec((8,), "f32"),),
+        "outputs": (TensorSpec((8,), "f32"),),
+        "structure": None,
+        "source": "model",
+        "report": Report(target="cuda:sm_90", iree="3.13", options={}),
+        "has_state": False,
+    }
+    return Manifest(**{**found, **fields})
+
+
+def without(feature):
+    return Report(target="cuda:sm_90", iree="3.13", options={"disable_feature": [feature]})
+
+
+@pytest.mark.parametrize(
+    ("fields", "alone", "asked"),
+    [
+        ({}, True, True),
+        ({"device": "cuda://1"}, True, True),
+        ({"device": "local-task"}, False, False),
+        ({"device": "hip"}, False, False),
+        ({"inputs": (TensorSpec((None,), "f32"),)}, False, True),
+        ({"has_state": True}, False, False),
+        ({"has_state": None}, False, True),  # a program of `iree-compile`
+        ({"report": without("cuda_graph")}, False, True),
+        ({"report": without("fma")}, True, True),
+    ],
+)
+def test_programs_that_are_replayed_by_themselves(fields, alone, asked, monkeypatch):
+    found = manifest(**fields)
+    monkeypatch.setattr(replay_policy, "has_bindings", lambda: True)
+    assert replay_policy.replays(found, None) is alone
+    assert replay_policy.replays(found, True) is asked
+    assert replay_policy.replays(found, False) is False
+    monkeypatch.setattr(replay_policy, "has_bindings", lambda: False)
+    assert replay_policy.replays(found, None) is False
+    assert Manifest.from_dict(found.to_dict()).has_state is found.has_state
+
+
+@pytest.mark.parametrize("dialect", ["util", "ml_program"])
+@pytest.mark.parametrize("mutable", [True, False])
+def test_variables_are_state(dialect, mutable):
+    word = "mutable " if mutable else ""
+    initial = "(dense<1.0> : tensor<8xf32>)" if dialect == "ml_program" else "= dense<1.0>"
+    load = f"{dialect}.global{'.' if dialect == 'util' else '_'}load @c : tensor<8xf32>"
+    kind = ": tensor<8xf32>"
+    text = f"""
+    {dialect}.global private {word}@c{initial} {kind}
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %0 = {load}
+      %1 = arith.addf %x, %0 {kind}
+      {_stored(dialect) if mutable else ""}
+      return %1 {kind}
+    }}"""
+    imported = import_bytes(text.encode())
+    assert imported.has_state is mutable
+    assert portable.restored(portable.described(imported), imported.path).has_state is mutable
+
+
+def _stored(dialect):
+    kind = ": tensor<8xf32>"
+    return (
+        f"util.global.store %1, @c {kind}"
+        if dialect == "util"
+        else f"ml_program.global_store @c = %1 {kind}"
+    )
+
+
+def test_memory_that_other_allocators_keep_is_asked_for(monkeypatch):
+    emptied, trimmed, calls = [], [], []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(1))
+    device = types.SimpleNamespace(allocator=types.SimpleNamespace(trim=lambda: trimmed.append(1)))
+
+    def call(message, times):
+        calls.append(1)
+        if len(calls) <= times:
+            raise RuntimeError(message)
+        return "result"
+
+    exhausted = "RESOURCE_EXHAUSTED; CUDA driver error 'CUDA_ERROR_OUT_OF_MEMORY'"
+    assert with_room(device, lambda: call(exhausted, 1)) == "result"
+    assert (emptied, trimmed) == ([1], [1])
+    for message, times in [("INVALID_ARGUMENT", 1), (exhausted, 2)]:
+        calls.clear()
+        with pytest.raises(RuntimeError, match=message.partition(";")[0]):
+            with_room(device, functools.partial(call, message, times))
+        assert len(calls) == times
 
 
 def test_only_on_cuda(tmp_path):

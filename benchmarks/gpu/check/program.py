@@ -121,7 +121,7 @@ class Loaded(Program):
         if self._kind != CUDA:
             return False
         try:
-            graph = Graph(self.call, passed)
+            graph = Graph(self.call, passed, self._device)
         except NotRecorded:
             return False
         found = graph.launch(passed, out)

@@ -1,18 +1,19 @@
 """Cumulative products of half precision, extrema and sums of exponentials.
 
-IREE 3.13 has a lowering for cumulative sums and products alone, to `iree_linalg_ext.scan`; others
-are
+IREE 3.13 has a lowering for cumulative sums and products alone, to `iree_linalg_ext.scan`; extrema
+and sums of exponentials are the same op with other combiners (`frontends.torch_scans`), and scans
+of several values are
 
 y = x; for s in 1, 2, 4, ...: y[i] = combine(y[i - s], y[i])
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+from mlirfuse.frontends.torch_scans import scan_op
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +82,8 @@ def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> 
     return torch.cumprod(wide, dim).to(dtype)
 
 
-def _extrema(x: torch.Tensor, dim: int, *, largest: bool) -> Parts:
+def _extrema(x: torch.Tensor, dim: int, *, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The running extremum, and the index of the last element that became it."""
     import torch
 
     if not x.dim():
@@ -89,37 +91,21 @@ def _extrema(x: torch.Tensor, dim: int, *, largest: bool) -> Parts:
     size = x.shape[dim]
     shape = [size if axis == dim % x.dim() else 1 for axis in range(x.dim())]
     index = torch.arange(size, device=x.device).view(shape).expand(x.shape)
-    key = x.to(torch.int32) if x.dtype in (torch.bool, torch.uint8) else x
-    floating = key.dtype.is_floating_point
-    if floating:
-        fill: Any = -math.inf if largest else math.inf
-    else:
-        fill = torch.iinfo(key.dtype).min if largest else torch.iinfo(key.dtype).max
-
-    def combine(earlier: Parts, later: Parts) -> Parts:
-        (a, i), (b, j) = earlier, later
-        takes = b >= a if largest else b <= a
-        if floating:
-            takes = (takes & (a == a)) | (b != b)
-        return torch.where(takes, b, a), torch.where(takes, j, i)
-
-    value, where = scan(combine, (key, index), (fill, 0), dim)
+    narrow = x.dtype in (torch.bool, torch.uint8, torch.int8, torch.int16)
+    key = x.to(torch.int32) if narrow else x.float() if is_half(x.dtype) else x
+    value = scan_op()(key, dim, "maximum" if largest else "minimum")
+    # PyTorch takes each NaN, and no number after one.
+    taken = key == value
+    if key.dtype.is_floating_point:
+        taken = taken | (key != key)
+    where = scan_op()(torch.where(taken, index, torch.zeros_like(index)), dim, "maximum")
     return value.to(x.dtype), where
 
 
 def _logcumsumexp(x: torch.Tensor, dim: int) -> torch.Tensor:
-    import torch
-
     if not x.dim():
         return x.clone()
     if x.dtype.is_complex:
         return NotImplemented
-
-    def combine(earlier: Parts, later: Parts) -> Parts:
-        a, b = earlier[0], later[0]
-        top = torch.maximum(a, b)
-        total = top + torch.log1p(torch.exp(-torch.abs(a - b)))
-        return (torch.where(top.abs() == math.inf, top, total),)
-
     wide = x.float() if is_half(x.dtype) else x
-    return scan(combine, (wide,), (-math.inf,), dim)[0].to(x.dtype)
+    return scan_op()(wide, dim, "logaddexp").to(x.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
 
 from iree.compiler import ir
@@ -29,6 +31,48 @@ def _decode_map(attribute: ir.AffineMapAttr) -> IndexMap | None:
         else:
             return None
     return tuple(entries)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinearIndex:
+    """An index along a tensor dimension that is linear in the loops of an op.
+
+    Attributes:
+      factors: loop -> its factor, not zero.
+      start: the index where all loops are at 0.
+    """
+
+    factors: tuple[tuple[int, int], ...]
+    start: int
+
+
+def linear_map(op: ir.Operation, operand: int) -> tuple[LinearIndex, ...] | None:
+    """The indexing map of an operand of a generic; None where an index is not linear."""
+    found = [_linear(expr) for expr in op.attributes["indexing_maps"][operand].value.results]
+    indices = tuple(index for index in found if index is not None)
+    return indices if len(indices) == len(found) else None
+
+
+def _linear(expr: ir.AffineExpr) -> LinearIndex | None:
+    if isinstance(expr, ir.AffineDimExpr):
+        return LinearIndex(((expr.position, 1),), 0)
+    if isinstance(expr, ir.AffineConstantExpr):
+        return LinearIndex((), expr.value)
+    if not isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = _linear(expr.lhs), _linear(expr.rhs)
+    if left is None or right is None:
+        return None
+    if isinstance(expr, ir.AffineAddExpr):
+        factors = collections.Counter(dict(left.factors))
+        for loop, factor in right.factors:
+            factors[loop] += factor
+        start = left.start + right.start
+    else:  # One of the two is a constant.
+        varying, number = (right, left.start) if not left.factors else (left, right.start)
+        factors = collections.Counter({loop: f * number for loop, f in varying.factors})
+        start = varying.start * number
+    return LinearIndex(tuple((n, f) for n, f in sorted(factors.items()) if f), start)
 
 
 _NAMED_MAPS: dict[str, tuple[IndexMap, ...]] = {

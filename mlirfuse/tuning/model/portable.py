@@ -17,6 +17,7 @@ _FIELDS = (
     "frontend",
     "keeps_f64",
     "has_angles",
+    "has_state",
     "normalized",
 )
 
